@@ -1,0 +1,115 @@
+"""What a table's catalog says: columns in attribute order with their PostgreSQL types.
+
+The JSON form (`heap:FILE,SCHEMA.json`)::
+
+    {"table": "cancer", "page_size": 8192,
+     "columns": [{"name": "id", "type": "int4", "not_null": true},
+                 {"name": "y", "type": "float4"},
+                 {"name": "x", "type": "float4[]", "length": 54},
+                 {"name": "old", "type": "int8", "dropped": true},
+                 {"name": "flag", "type": "bool", "missing": true}]}
+
+`missing` is the value of tuples that were written before the column was added (pg_attribute.attmissingval, PostgreSQL ≥ 11); without
+it such tuples hold NULL there. Source of lengths and alignments: PostgreSQL 15, `catalog/pg_type.dat`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A PostgreSQL type as a heap tuple stores it. `length` in bytes, -1 for varlena; `align` in bytes."""
+
+    name: str
+    length: int
+    align: int
+    element: str | None = None      #: for arrays, the element type's name
+    oid: int = 0
+
+
+TYPES: dict[str, ColumnType] = {t.name: t for t in (
+    ColumnType("bool", 1, 1, oid=16),
+    ColumnType("int2", 2, 2, oid=21),
+    ColumnType("int4", 4, 4, oid=23),
+    ColumnType("int8", 8, 8, oid=20),
+    ColumnType("float4", 4, 4, oid=700),
+    ColumnType("float8", 8, 8, oid=701),
+    ColumnType("float4[]", -1, 4, element="float4", oid=1021),
+    ColumnType("float8[]", -1, 8, element="float8", oid=1022),
+    ColumnType("text", -1, 4, oid=25),          # may be walked over, not used
+)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One attribute. A dropped column keeps its slot; an array's `length` (elements) is None where the catalog does not tell."""
+
+    name: str
+    type: str
+    not_null: bool = False
+    length: int | None = None
+    dropped: bool = False
+    missing: Any = None
+
+    @property
+    def storage(self) -> ColumnType:
+        return TYPES[self.type]
+
+    @property
+    def is_array(self) -> bool:
+        return self.storage.element is not None
+
+    @property
+    def is_numeric(self) -> bool:
+        return not self.dropped and self.type != "text"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table's columns in attribute order, and the page size in bytes (8192 … 32768, a power of two)."""
+
+    table: str
+    columns: tuple[Column, ...]
+    page_size: int = 8192
+
+    def column(self, name: str) -> Column:
+        """Return the column called `name`. Raises KeyError where there is none (dropped columns have no name)."""
+        for column in self.columns:
+            if column.name == name and not column.dropped:
+                return column
+        raise KeyError(name)
+
+    def index(self, name: str) -> int:
+        """Return the attribute index (from 0) of the column called `name`."""
+        return self.columns.index(self.column(name))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Schema:
+        """Build a schema from its JSON object. Raises ValueError that names the offending column or key."""
+        try:
+            columns = []
+            for entry in data["columns"]:
+                if entry.get("type") not in TYPES:
+                    raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; known are {', '.join(TYPES)}")
+                columns.append(Column(**entry))
+            schema = cls(str(data.get("table", "table")), tuple(columns), int(data.get("page_size", 8192)))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a table schema: {error}") from error
+        if schema.page_size not in (1024, 2048, 4096, 8192, 16384, 32768):
+            raise ValueError(f"page_size must be a power of two from 1024 to 32768, not {schema.page_size}")
+        return schema
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        return cls.from_json(json.loads(Path(path).read_text()))
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n")

@@ -1,0 +1,74 @@
+"""Where a tuple's values lie: from table columns to the engine's lanes.
+
+A *flat position* p is lane `p % lanes` of beat `p // lanes`. A vector starts on a fresh beat, so does each row of a matrix;
+scalars fill lanes left over at the end of earlier beats before they open a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """`count` consecutive elements of one column that land on consecutive flat positions of a field.
+
+    `column` is the attribute index in the schema; `first` the element's index within an array column (0 for a scalar column).
+    """
+
+    column: int
+    first: int
+    count: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Field:
+    """One `Input` or `Output` variable of the kernel: `rows` × `cols` values (1 × 1: a scalar), row r starting at `position + r * stride`."""
+
+    name: str
+    rows: int
+    cols: int
+    position: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class TupleLayout:
+    """The engine's view of one tuple: `beats` beats of `lanes` codes, and which column element fills which position.
+
+    `on_null` is the plan's policy for NULL in a used column: "error" or "skip".
+    """
+
+    lanes: int
+    beats: int
+    fields: tuple[Field, ...]
+    sources: tuple[Source, ...]
+    on_null: str = "error"
+
+    def field(self, name: str) -> Field:
+        return next(f for f in self.fields if f.name == name)
+
+
+def place(shapes: dict[str, tuple[int, int]], lanes: int) -> tuple[int, tuple[Field, ...]]:
+    """Place fields of the given (rows, cols) on beats of `lanes`; return the number of beats (at least 1) and the fields."""
+    beats = 0
+    free: list[int] = []
+    fields: dict[str, Field] = {}
+    for name, (rows, cols) in shapes.items():
+        if rows * cols == 1:
+            continue
+        stride = -(-cols // lanes) * lanes
+        fields[name] = Field(name, rows, cols, beats * lanes, stride)
+        for row in range(rows):
+            start = beats * lanes + row * stride
+            free += range(start + cols, start + stride)
+        beats += rows * (stride // lanes)
+    for name, (rows, cols) in shapes.items():
+        if rows * cols != 1:
+            continue
+        if not free:
+            free = list(range(beats * lanes, (beats + 1) * lanes))
+            beats += 1
+        fields[name] = Field(name, 1, 1, free.pop(0), lanes)
+    return max(beats, 1), tuple(fields[name] for name in shapes)
