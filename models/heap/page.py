@@ -1,8 +1,8 @@
 """The bytes of a PostgreSQL heap page: constants, field positions and bit masks.
 
-Everything is little-endian with a maximal alignment of 8 bytes (x86-64, AArch64). Layout version 4, the same from PostgreSQL 8.3 to 17.
-Sources: PostgreSQL 15 `storage/bufpage.h` (page header), `storage/itemid.h` (line pointers), `access/htup_details.h` (tuple header),
-`postgres.h` (varlena headers), `utils/array.h` (arrays).
+Everything is little-endian with a maximal alignment of 8 bytes (x86-64, AArch64). Layout version 4, unchanged from PostgreSQL 8.3
+to 17. Sources: PostgreSQL 15 `storage/bufpage.h` (page header), `storage/itemid.h` (line pointers), `access/htup_details.h`
+(tuple header), `postgres.h` (varlena headers), `utils/array.h` (arrays).
 
 A page, by offset::
 
@@ -115,7 +115,7 @@ TUPLE_HEADER = np.dtype([
     ("t_hoff", "u1"),                   # 22: where the data starts, a multiple of 8
 ])
 TUPLE_HEADER_SIZE = 23
-TUPLE_BITMAP = 23               #: where the null bitmap starts (with HEAP_HASNULL): ceil(natts / 8) bytes, lowest bit first, 1 = present
+TUPLE_BITMAP = 23               #: start of the null bitmap (HEAP_HASNULL): ceil(natts / 8) bytes, lowest bit first, 1 = present
 
 # t_infomask2
 HEAP_NATTS_MASK = 0x07FF        #: how many attributes the tuple holds; later columns take their `missing` value
@@ -148,8 +148,11 @@ MAX_COLUMNS = 1600              #: MaxHeapAttributeNumber
 
 # -- variable-length values ------------------------------------------------------------------------------------------------
 #
-# First byte b, lowest bits first:  xx00 a 4-byte header, aligned: length = word >> 2, itself included;  xx10 the same, compressed;
-# xxx1 (not 0x01) a 1-byte header at any address: length = b >> 1, itself included;  0x01 out of line: a tag, then a pointer.
+# First byte b, lowest bits last:
+#   xxxxxx00      a 4-byte header, aligned: length = word >> 2, the header included
+#   xxxxxx10      the same, the value compressed
+#   xxxxxxx1      (but not 0x01) a 1-byte header at any address: length = b >> 1, the header included
+#   0x01          out of line: a tag byte, then a pointer
 # Padding before an aligned header is zero, so a byte other than zero at the unaligned place is already the (1-byte) header.
 
 VARATT_SHORT_MAX = 0x7F         #: the longest value with a 1-byte header, that header included
@@ -165,7 +168,7 @@ ARRAY = np.dtype([              # of a one-dimensional array
     ("length", "<i4"),
     ("lower", "<i4"),
 ])
-ARRAY_DATA = 20                 #: where the elements start, after the varlena header (1-D, no NULL): 24 with a 4-byte one, a multiple of 8
+ARRAY_DATA = 20                 #: start of the elements (1-D, no NULL); with a 4-byte varlena header before it a multiple of 8
 
 
 def align(offset: int, boundary: int = ALIGN) -> int:
