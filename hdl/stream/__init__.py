@@ -1,1 +1,5 @@
+"""Streams: parts that every engine needs, all of which keep the four transfer rules of Amaranth's stream documentation."""
 
+from .queue import Buffer, Queue
+
+__all__ = ["Buffer", "Queue"]

@@ -1,1 +1,6 @@
+"""Timing models of memory, and of the masters that read and write it."""
 
+from .bursts import Reader, Writer, burst_count, split, window_beats
+from .timing import Fixed, ReadPort, WritePort, parse_memory
+
+__all__ = ["Fixed", "ReadPort", "Reader", "WritePort", "Writer", "burst_count", "parse_memory", "split", "window_beats"]

@@ -1,0 +1,131 @@
+"""How commands become AXI bursts, and when: the twins of `hdl.memory.reader` and `hdl.memory.writer`.
+
+A command reads or writes `beats` bus words from a bus-aligned address on. It is split at multiples of the *window*, min(256 beats, 4 KiB), so
+that no burst is longer than AXI4 allows or crosses a 4 KiB boundary.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .timing import Fixed, ReadPort, WritePort
+
+__all__ = ["Reader", "Writer", "burst_count", "split", "window_beats"]
+
+#: how many commands a BurstReader keeps in flight unless told otherwise
+COMMANDS = 8
+
+
+def window_beats(bus_bytes: int) -> int:
+    """The longest burst, in beats, on a bus of `bus_bytes` (a power of two, 4 to 128)."""
+    return min(256, 4096 // bus_bytes)
+
+
+def split(address: int, beats: int, bus_bytes: int) -> list[tuple[int, int]]:
+    """The bursts (address, beats) of a command, in order."""
+    window = window_beats(bus_bytes)
+    bursts = []
+    while beats:
+        length = min(beats, window - address // bus_bytes % window)
+        bursts.append((address, length))
+        address += length * bus_bytes
+        beats -= length
+    return bursts
+
+
+def burst_count(address: int, beats: int, bus_bytes: int) -> int:
+    """len(split(...)) without the list."""
+    window = window_beats(bus_bytes)
+    return -(-(address // bus_bytes % window + beats) // window)
+
+
+class Reader:
+    """When a BurstReader on a port of `memory` accepts commands and delivers beats.
+
+    A command accepted in cycle t has its first AR in cycle t + 1, one AR a cycle follows. The next command is accepted in the cycle of the
+    last AR at the earliest, and only while fewer than `commands` are in flight (one ends in the cycle of its last beat). Beats pass through
+    without delay: within a command the ARs always keep ahead of the data, so that a command acts as one burst with its AR in cycle t + 1.
+
+    Commands and beats may be interleaved in any order that the hardware could show; `command` must be called after the last beat of the
+    command `commands` places before it was taken.
+    """
+
+    def __init__(self, memory: Fixed, bus_bytes: int, commands: int = COMMANDS) -> None:
+        self.bus_bytes = bus_bytes
+        self.commands = commands
+        self.port: ReadPort = memory.port(bus_bytes)
+        self._issue = 0                             # the first cycle that can accept the next command
+        self._left: deque[int] = deque()            # beats left of each command in flight
+        self._ended: deque[int] = deque()           # cycles of the last beats of commands, latest `commands`
+        self._given = 0
+
+    def command(self, valid: int, address: int, beats: int) -> int:
+        """Give a command, valid from cycle `valid` on; return the cycle in which it is accepted."""
+        cycle = max(valid, self._issue)
+        if self._given >= self.commands:
+            cycle = max(cycle, self._ended.popleft() + 1)
+        self._given += 1
+        self._issue = cycle + burst_count(address, beats, self.bus_bytes)
+        self.port.address(cycle + 1, beats)
+        self._left.append(beats)
+        return cycle
+
+    def offer(self) -> int:
+        """The first cycle in which the next beat is offered on `o`."""
+        return self.port.offer()
+
+    def accept(self, ready: int) -> int:
+        """Take the next beat with a consumer that is ready from cycle `ready` on; return the cycle of the transfer."""
+        cycle = self.port.accept(ready)
+        self._left[0] -= 1
+        if not self._left[0]:
+            self._left.popleft()
+            self._ended.append(cycle)
+        return cycle
+
+    def drain(self, ready: int = 0) -> tuple[int, int]:
+        """Take all beats of the oldest command in flight with a consumer always ready from `ready` on; return first and last cycle."""
+        beats = self._left[0]
+        first = last = self.accept(ready)
+        for _ in range(beats - 1):
+            last = self.accept(last)
+        return first, last
+
+
+class Writer:
+    """When a BurstWriter on a port of `memory` accepts commands and data, and when it is idle again.
+
+    A command accepted in cycle t has its first AW in cycle t + 1; its beats can pass from cycle t + 2 on. The next command is accepted in
+    the cycle of the last AW at the earliest. AWs run ahead of the data by at most `AHEAD` bursts, which never delays data.
+    """
+
+    AHEAD = 4
+
+    def __init__(self, memory: Fixed, bus_bytes: int) -> None:
+        self.bus_bytes = bus_bytes
+        self.port: WritePort = memory.write_port(bus_bytes)
+        self._issue = 0
+        self._lasts: deque[int] = deque()           # cycles of the last W beats of the latest AHEAD bursts
+
+    def write(self, valid: int, address: int, data: list[int]) -> tuple[int, list[int], int]:
+        """Give a command whose beat k is valid from cycle `data[k]` on, the next command being given only after this call.
+
+        Returns the cycle in which the command is accepted, the cycles of the beats' transfers, and the first cycle in which `idle` is
+        high again if no other command follows. A later command may overlap: its data still come after this one's.
+        """
+        cycle = max(valid, self._issue)
+        aw = cycle
+        beats: list[int] = []
+        idle = 0
+        k = 0
+        for _, length in split(address, len(data), self.bus_bytes):
+            aw += 1
+            if len(self._lasts) == self.AHEAD:
+                aw = max(aw, self._lasts.popleft() + 1)
+            for _ in range(length):
+                beats.append(self.port.data(max(data[k], aw + 1)))
+                k += 1
+            self._lasts.append(beats[-1])
+            idle = self.port.response(aw, beats[-1]) + 1
+        self._issue = aw
+        return cycle, beats, idle

@@ -1,0 +1,169 @@
+"""How long memory takes: exact timing of an AXI port, shared by the cycle models and the simulation harness.
+
+Cycles are counted by rising clock edges; "in cycle t" means that valid and ready are both high at the edge that ends cycle t.
+The rules of `Fixed`, which `sim/native/harness.cpp` follows to the letter:
+
+* ARREADY and AWREADY are always high; the memory's queues are unbounded.
+* Read: a burst accepted on AR in cycle t offers its first beat (RVALID) in cycle t + latency at the earliest (latency >= 1).
+* Beats leave in the order of their bursts. A beat is offered no earlier than `interval` cycles after its predecessor *was accepted*,
+  across bursts as well: offered(k) = max(AR + latency, accepted(k - 1) + interval); it stays until accepted.
+* Write: WREADY is low for `interval - 1` cycles after each accepted beat, else high. A burst's response (BVALID) is offered `latency` cycles
+  after the later of its AW and its last W beat, and not before the cycle after its predecessor was accepted.
+* `interval` = ceil(bus bytes / bytes per cycle). Reads and writes do not share it: both directions run at full rate.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Fixed", "ReadPort", "WritePort", "parse_memory"]
+
+#: an unbounded past: no beat has been accepted yet
+_NEVER = -(1 << 60)
+
+
+class ReadPort:
+    """One read port under the rules above, from the reset on. Bursts must be given in the order of their AR handshakes.
+
+    For a consumer that is always ready, `read` or `read_many`; else `address` for each burst and, for each beat, `offer` and `accept`.
+    """
+
+    def __init__(self, latency: int, interval: int) -> None:
+        self.latency = latency
+        self.interval = interval
+        self._free = _NEVER                               # the first cycle that may offer the next beat
+        self._bursts: deque[list[int]] = deque()          # [earliest first beat, beats left]
+
+    def read(self, ar: int, beats: int) -> tuple[int, int]:
+        """Read a burst of `beats` ≥ 1 accepted on AR in cycle `ar`; return the cycles of its first and last beat."""
+        first = max(ar + self.latency, self._free)
+        last = first + (beats - 1) * self.interval
+        self._free = last + self.interval
+        return first, last
+
+    def read_many(self, ar: NDArray[np.int64], beats: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Read many bursts at once (arrays of AR cycles and lengths); return the cycles of their first and last beats."""
+        spans = np.asarray(beats, dtype=np.int64) * self.interval
+        if not len(spans):
+            return spans, spans
+        before = np.cumsum(spans) - spans
+        first = before + np.maximum.accumulate(np.maximum(np.asarray(ar, dtype=np.int64) + self.latency, self._free) - before)
+        self._free = int(first[-1] + spans[-1])
+        return first, first + spans - self.interval
+
+    def address(self, ar: int, beats: int) -> None:
+        """Note a burst of `beats` ≥ 1 accepted on AR in cycle `ar`, for `offer` and `accept`."""
+        self._bursts.append([ar + self.latency, beats])
+
+    def offer(self) -> int:
+        """The first cycle in which the next beat is offered.
+
+        Raises IndexError when no burst is outstanding.
+        """
+        return max(self._bursts[0][0], self._free)
+
+    def accept(self, ready: int) -> int:
+        """Take the next beat with a consumer that is ready from cycle `ready` on; return the cycle of the transfer."""
+        cycle = max(self.offer(), ready)
+        self._free = cycle + self.interval
+        burst = self._bursts[0]
+        burst[1] -= 1
+        if not burst[1]:
+            self._bursts.popleft()
+        return cycle
+
+
+class WritePort:
+    """One write port under the rules above, from the reset on. Bursts are given in order."""
+
+    def __init__(self, latency: int, interval: int) -> None:
+        self.latency = latency
+        self.interval = interval
+        self._free = _NEVER
+        self._response = _NEVER
+
+    def data(self, valid: int) -> int:
+        """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
+        cycle = max(valid, self._free)
+        self._free = cycle + self.interval
+        return cycle
+
+    def burst(self, valid: int, beats: int) -> tuple[int, int]:
+        """Send `beats` ≥ 1 beats, all valid from cycle `valid` on; return the cycles of the first and last transfer."""
+        first = max(valid, self._free)
+        last = first + (beats - 1) * self.interval
+        self._free = last + self.interval
+        return first, last
+
+    def response(self, aw: int, last: int, ready: int = _NEVER) -> int:
+        """The B transfer of a burst whose AW and last W beat were accepted in these cycles, with BREADY from `ready` on."""
+        cycle = max(max(aw, last) + self.latency, self._response + 1, ready)
+        self._response = cycle
+        return cycle
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Memory of a fixed latency and a fixed rate on each port.
+
+    Parameters
+    ----------
+    latency
+        Cycles from the AR handshake to the first beat's offer, and from the last W beat to the response; ≥ 1.
+    bytes_per_cycle
+        Bytes that one port can carry a cycle in each direction; ≥ 1. A rate above the bus's width counts as the bus's width.
+    """
+
+    latency: int = 20
+    bytes_per_cycle: int = 8
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("latency", 1, 1_000_000), ("bytes_per_cycle", 1, 4096)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise ValueError(f"memory {name} must be an integer from {low} to {high}, not {value!r}")
+
+    def interval(self, bus_bytes: int) -> int:
+        """Cycles from one accepted beat to the next offer on a bus of `bus_bytes`."""
+        return -(-bus_bytes // self.bytes_per_cycle)
+
+    def rate(self, bus_bytes: int) -> float:
+        """Bytes a cycle that a port of `bus_bytes` reaches in the long run."""
+        return bus_bytes / self.interval(bus_bytes)
+
+    def port(self, bus_bytes: int) -> ReadPort:
+        """A fresh read port."""
+        return ReadPort(self.latency, self.interval(bus_bytes))
+
+    def write_port(self, bus_bytes: int) -> WritePort:
+        """A fresh write port."""
+        return WritePort(self.latency, self.interval(bus_bytes))
+
+    def __str__(self) -> str:
+        return f"latency={self.latency},bytes={self.bytes_per_cycle}"
+
+
+def parse_memory(text: str) -> Fixed:
+    """Read a memory option such as `latency=20,bytes=8`; what is left out keeps its default.
+
+    Raises
+    ------
+    ValueError
+        With a message for the user, on an unknown or repeated key or a value out of range.
+    """
+    keys = {"latency": "latency", "bytes": "bytes_per_cycle"}
+    values: dict[str, int] = {}
+    for part in text.split(","):
+        key, sign, number = (piece.strip() for piece in part.partition("="))
+        if not sign or key not in keys:
+            raise ValueError(f"cannot read memory option {part.strip()!r} in {text!r}; expected latency=CYCLES,bytes=BYTES_PER_CYCLE")
+        if keys[key] in values:
+            raise ValueError(f"memory option {key!r} is given twice in {text!r}")
+        if not (number.isascii() and number.isdigit()):
+            raise ValueError(f"memory {key} must be a whole number, not {number!r}")
+        values[keys[key]] = int(number)
+    return Fixed(**values)

@@ -1,0 +1,191 @@
+"""The shell's register map: the common block that every engine has, then the engine's own counters and registers.
+
+All registers are 32 bits wide at 4-byte offsets; a 64-bit value takes two, the low half first, aligned to 8. The map is data: `hdl.shell`
+makes hardware of it, drivers and the harness read it from the manifest (`to_json`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntFlag
+from typing import Any
+
+__all__ = ["CONTROL", "IDENTITY", "VERSION", "Control", "Counter", "EngineRegister", "Interrupt", "Monitor", "Register", "RegisterMap",
+           "Status"]
+
+IDENTITY = 0x504E5354         #: "PNST": what `identity` reads
+VERSION = 0x0001_0000         #: of the common block: major in the high half, minor in the low
+
+
+class Control(IntFlag):
+    """Bits of `control`; they read as 0."""
+
+    START = 1      #: begin a run; ignored while busy
+    RESET = 2      #: stop: wait for outstanding bus transactions, reset the engine, clear done and error
+
+
+class Status(IntFlag):
+    """Bits of `status`. Exactly one of IDLE and BUSY is set; DONE and ERROR stay until the next start or reset."""
+
+    IDLE = 1
+    BUSY = 2
+    DONE = 4
+    ERROR = 8
+
+
+class Interrupt(IntFlag):
+    """Bits of `interrupt`. `irq` is high while both are set."""
+
+    ENABLE = 1     #: read and write
+    PENDING = 2    #: set at the end of a run; writing 1 clears it
+
+
+@dataclass(frozen=True)
+class Register:
+    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw" or "w1" (acts on ones written, see `doc`)."""
+
+    name: str
+    offset: int
+    bits: int
+    access: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class EngineRegister:
+    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written."""
+
+    name: str
+    bits: int = 32
+    doc: str = ""
+    reset: int = 0
+
+
+@dataclass(frozen=True)
+class Counter:
+    """An event counter: it grows by the engine's signal of `step_bits` bits each busy cycle, modulo 2**48; 0 at a start."""
+
+    name: str
+    doc: str = ""
+    step_bits: int = 1
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """A stream inside the engine that the watchdog report looks at: `level` is the number of bits of a queue's level, 0 for none."""
+
+    name: str
+    level_bits: int = 0
+
+
+#: The common block, at the same place in every engine.
+CONTROL: tuple[Register, ...] = (
+    Register("identity", 0x00, 32, "ro", "0x504E5354, 'PNST'"),
+    Register("version", 0x04, 32, "ro", "of this block: major << 16 | minor"),
+    Register("design", 0x08, 32, "ro", "the first 32 bits of the design's digest, as in the manifest"),
+    Register("control", 0x0C, 32, "w1", "bit 0 start, bit 1 soft reset"),
+    Register("status", 0x10, 32, "ro", "bit 0 idle, 1 busy, 2 done, 3 error"),
+    Register("interrupt", 0x14, 32, "rw", "bit 0 enable, bit 1 pending (write 1 to clear)"),
+    Register("error_code", 0x18, 32, "ro", "models.errors.ErrorCode of the run that failed"),
+    Register("error_block", 0x1C, 32, "ro", "the page's index in the run"),
+    Register("error_line", 0x20, 32, "ro", "the 1-based line pointer, 0 for none"),
+    Register("watchdog", 0x24, 32, "rw", "busy cycles without bus transfer or event after which a run ends with WATCHDOG; 0: never"),
+    Register("cycles", 0x28, 64, "ro", "cycles from the one after the start until and including that of done"),
+)
+
+#: where counters begin
+COUNTERS_BASE = 0x40
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """The whole map of one engine.
+
+    Parameters
+    ----------
+    engine
+        The engine's registers, in order.
+    counters
+        Its event counters, in order.
+    monitors
+        Streams whose state is readable, one 32-bit word each: bit 0 valid, bit 1 ready, bits 16 up the level.
+    design
+        32 bits that identify the design.
+    """
+
+    engine: tuple[EngineRegister, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    monitors: tuple[Monitor, ...] = ()
+    design: int = 0
+    registers: tuple[Register, ...] = field(init=False)
+
+    def __init__(self, engine: Iterable[EngineRegister] = (), counters: Iterable[Counter] = (), monitors: Iterable[Monitor] = (),
+                 design: int = 0) -> None:
+        set_ = object.__setattr__
+        set_(self, "engine", tuple(engine))
+        set_(self, "counters", tuple(counters))
+        set_(self, "monitors", tuple(monitors))
+        set_(self, "design", design)
+        set_(self, "registers", self._place())
+
+    def _place(self) -> tuple[Register, ...]:
+        if not 0 <= self.design < 1 << 32:
+            raise ValueError(f"design must be 32 bits, not {self.design:#x}")
+        registers = list(CONTROL)
+        offset = COUNTERS_BASE
+        for counter in self.counters:
+            if not 1 <= counter.step_bits <= 32:
+                raise ValueError(f"counter {counter.name!r}: step_bits must be 1 to 32, not {counter.step_bits!r}")
+            registers.append(Register(f"count_{counter.name}", offset, 64, "ro", counter.doc))
+            offset += 8
+        for item in self.engine:
+            if not 1 <= item.bits <= 64:
+                raise ValueError(f"register {item.name!r}: bits must be 1 to 64, not {item.bits!r}")
+            if not 0 <= item.reset < 1 << item.bits:
+                raise ValueError(f"register {item.name!r}: reset {item.reset!r} does not fit in {item.bits} bits")
+            size = 8 if item.bits > 32 else 4
+            offset += -offset % size
+            registers.append(Register(item.name, offset, size * 8, "rw", item.doc))
+            offset += size
+        for monitor in self.monitors:
+            if not 0 <= monitor.level_bits <= 16:
+                raise ValueError(f"monitor {monitor.name!r}: level_bits must be 0 to 16, not {monitor.level_bits!r}")
+            registers.append(Register(f"monitor_{monitor.name}", offset, 32, "ro", "bit 0 valid, 1 ready, 16 up level"))
+            offset += 4
+        names = [r.name for r in registers]
+        for name in names:
+            if not name.isidentifier():
+                raise ValueError(f"register name {name!r} is not an identifier")
+            if names.count(name) > 1:
+                raise ValueError(f"register name {name!r} is used twice")
+        return tuple(registers)
+
+    @property
+    def address_width(self) -> int:
+        """Bits of a byte address in the map; at least 12, a page of its own."""
+        last = self.registers[-1]
+        return max(12, (last.offset + last.bits // 8 - 1).bit_length())
+
+    def __getitem__(self, name: str) -> Register:
+        for register in self.registers:
+            if register.name == name:
+                return register
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The map as plain data, for the manifest."""
+        return {"design": self.design, "engine": [asdict(e) for e in self.engine], "counters": [asdict(c) for c in self.counters],
+                "monitors": [asdict(m) for m in self.monitors], "registers": [asdict(r) for r in self.registers]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RegisterMap:
+        """The inverse of `to_json`; offsets are placed anew and must come out the same.
+
+        Raises ValueError when they do not: the manifest was written by an incompatible version.
+        """
+        made = cls((EngineRegister(**e) for e in data["engine"]), (Counter(**c) for c in data["counters"]),
+                   (Monitor(**m) for m in data["monitors"]), data["design"])
+        if [asdict(r) for r in made.registers] != list(data["registers"]):
+            raise ValueError("the manifest's register map was placed by an incompatible version")
+        return made
