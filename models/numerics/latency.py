@@ -1,0 +1,185 @@
+"""Pipeline depth and coarse cost of every arithmetic unit.
+
+`hdl.arith` reads the depths from here, so the two cannot differ: an operand presented in cycle t gives a result that is visible in cycle
+t + latency, every unit takes an operand each cycle (II = 1). Costs are estimates for a four-input-LUT part, except `dsp`, which
+counts the multipliers that a synthesizer infers from the products as the hardware writes them (rule in `multipliers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from .formats import Fixed, Float, Format
+
+__all__ = ["Cost", "convert_cost", "convert_latency", "cost", "digits", "digits_per_stage", "latency", "multipliers", "register", "slices"]
+
+#: Bits of the second factor that one partial product takes: the unsigned part of an 18-bit signed multiplier port.
+SLICE = 17
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimated look-up tables and flip-flops, and multipliers."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp)
+
+    def __mul__(self, count: int) -> Cost:
+        return Cost(self.lut * count, self.ff * count, self.dsp * count)
+
+    __rmul__ = __mul__
+
+
+LatencyFn = Callable[[Format], int]
+CostFn = Callable[[Format, tuple[int, int]], Cost]
+_REGISTRY: dict[str, tuple[LatencyFn, CostFn]] = {}
+
+
+def register(op: str, latency_fn: LatencyFn, cost_fn: CostFn) -> None:
+    """Enter an operation: `latency_fn(format)` cycles and `cost_fn(format, dsp_shape)`."""
+    _REGISTRY[op] = latency_fn, cost_fn
+
+
+def _entry(op: str) -> tuple[LatencyFn, CostFn]:
+    if op not in _REGISTRY:
+        raise ValueError(f"no unit for {op!r}; there are {', '.join(_REGISTRY)}")
+    return _REGISTRY[op]
+
+
+def latency(op: str, format: Format) -> int:
+    """Cycles from an operand to its result; raises ValueError for an unknown operation."""
+    return _entry(op)[0](format)
+
+
+def cost(op: str, format: Format, dsp: tuple[int, int] = (18, 18)) -> Cost:
+    """Estimated size of one unit on a part whose multipliers have the signed operand widths `dsp` (18×18, or 27×18)."""
+    return _entry(op)[1](format, dsp)
+
+
+def slices(bits: int) -> int:
+    """Partial products that `hdl.arith` writes for a factor of `bits` bits: slices of equal size, at most `SLICE` bits (18 for the whole of one)."""
+    return 1 if bits <= SLICE + 1 else -(-bits // SLICE)
+
+
+def multipliers(bits: int, dsp: tuple[int, int] = (18, 18), signed: bool = False) -> int:
+    """Multipliers inferred for the product of two `bits`-bit factors.
+
+    The hardware writes `slices(bits)` partial products of the whole first factor by a slice of the second; a synthesizer splits each by
+    the greater width of the multiplier, all parts but a signed number's top one being unsigned (one bit less where the port is signed).
+    """
+    wide = max(dsp)
+    whole = bits if signed else bits + (wide > 18)
+    return slices(bits) * (1 if whole <= wide else -(-(bits - signed) // (wide - 1 if signed or wide > 18 else wide)))
+
+
+def digits_per_stage(format: Format) -> int:
+    """Result bits that division and square root find in one pipeline stage."""
+    return 2 if format.is_float or format.width <= 16 else 1
+
+
+def digits(op: str, format: Format) -> int:
+    """Result bits that `div` or `sqrt` computes digit by digit, the rounding bit included.
+
+    A float's significand has its leading bit, fraction and a rounding bit. A fixed-point quotient is developed to its greatest
+    magnitude; a root has half the bits of its radicand.
+    """
+    if isinstance(format, Float):
+        return format.fraction_bits + 2
+    assert isinstance(format, Fixed)
+    return format.width if op == "div" else (format.width + format.fraction_bits) // 2 + 1
+
+
+def _stages(op: str, format: Format) -> int:
+    return -(-digits(op, format) // digits_per_stage(format))
+
+
+def _add(format: Format) -> int:
+    return 1 if not format.is_float else 5 if format.width > 16 else 4
+
+
+def _mul(format: Format) -> int:
+    return 3 if format.is_float or format.width > 18 else 2
+
+
+def _div(format: Format) -> int:
+    return _stages("div", format) + 2
+
+
+def _sqrt(format: Format) -> int:
+    return _stages("sqrt", format) + (2 if format.is_float else 1)
+
+
+def _add_cost(format: Format, dsp: tuple[int, int]) -> Cost:
+    w = format.width
+    if isinstance(format, Float):
+        return Cost(16 * w, 5 * w + _add(format) * 12)
+    return Cost(2 * w, w)
+
+
+def _mul_cost(format: Format, dsp: tuple[int, int]) -> Cost:
+    w = format.width
+    if isinstance(format, Float):
+        p = format.fraction_bits + 1
+        count = multipliers(p, dsp)
+        return Cost(3 * w + 2 * p * (count > 1), 5 * w + 2 * p * (count > 1), count)
+    count = multipliers(w, dsp, signed=True)
+    return Cost(4 * w + 3 * w * (count > 1), 3 * w + 4 * w * (count > 1), count)
+
+
+def _mac_cost(format: Format, dsp: tuple[int, int]) -> Cost:
+    return _mul_cost(format, dsp) + _add_cost(format, dsp) + Cost(0, format.width * _mul(format))
+
+
+def _digit_cost(op: str) -> CostFn:
+    def estimate(format: Format, dsp: tuple[int, int]) -> Cost:
+        p = format.fraction_bits + 2 if isinstance(format, Float) else format.width
+        return Cost(digits(op, format) * (2 * p + 2) + 4 * p, _stages(op, format) * (3 * p if op == "div" else 5 * p // 2) + 3 * p)
+    return estimate
+
+
+def _simple(luts: float) -> CostFn:
+    return lambda format, dsp: Cost(int(luts * format.width), format.width)
+
+
+register("add", _add, _add_cost)
+register("sub", _add, _add_cost)
+register("mul", _mul, _mul_cost)
+register("mac", lambda format: _mul(format) + _add(format), _mac_cost)
+register("div", _div, _digit_cost("div"))
+register("sqrt", _sqrt, _digit_cost("sqrt"))
+for _op, _luts in {"neg": 2.0, "abs": 2.0, "lt": 1.5, "gt": 1.5, "le": 1.5, "ge": 1.5, "max": 3.0, "min": 3.0, "select": 1.5, "pass": 0.0}.items():
+    register(_op, lambda format: 1, _simple(_luts))
+
+
+_INTEGERS = {"int2": 16, "int4": 32, "int8": 64}
+_FLOATS = {"float4": 32, "float8": 64}
+
+
+def _widths(pgtypes: Collection[str]) -> tuple[int, int]:
+    """Bits of the widest integer and of the widest float type (0: none)."""
+    for name in pgtypes:
+        if name not in _INTEGERS and name not in _FLOATS and name != "bool":
+            raise ValueError(f"no conversion from the type {name!r}")
+    return max((_INTEGERS.get(name, 0) for name in pgtypes), default=0), max((_FLOATS.get(name, 0) for name in pgtypes), default=0)
+
+
+def convert_latency(pgtypes: Collection[str], format: Format) -> int:
+    """Depth of the converter from any of these PostgreSQL types (`bool int2 int4 int8 float4 float8`)."""
+    integer, real = _widths(pgtypes)
+    if format.is_float:
+        return 4 if integer else 2
+    return 4 if real else 1
+
+
+def convert_cost(pgtypes: Collection[str], format: Format) -> Cost:
+    """Estimated size of that converter."""
+    integer, real = _widths(pgtypes)
+    w = format.width
+    if format.is_float:
+        return Cost(6 * integer + real + 4 * w, 3 * integer + 2 * real + w)
+    return Cost(integer + 6 * (w if real else 0) + real + 2 * w, (5 * w + real if real else 0) + w)
