@@ -1,0 +1,88 @@
+"""AXI4 and AXI4-Lite as wiring signatures, seen from the manager.
+
+The subset of AXI4 that engines speak: one identifier (0), INCR bursts of full bus words. Member names are the protocol's, lower case, so
+that a flattened port reads `m0_axi_araddr`. AMBA AXI and ACE protocol specification, ARM IHI 0022, chapters A2 and B1.
+"""
+
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["AXI4", "AXI4Lite", "Response", "flat"]
+
+
+class Response(enum.Enum, shape=2):
+    """BRESP and RRESP."""
+
+    OKAY = 0
+    EXOKAY = 1
+    SLVERR = 2
+    DECERR = 3
+
+
+class AXI4(wiring.Signature):
+    """A memory port.
+
+    Parameters
+    ----------
+    address_width
+        Bits of a byte address, 12 to 64.
+    data_bytes
+        Bytes of a bus word: a power of two, 4 to 128.
+    id_width
+        Bits of the identifiers.
+    read, write
+        Which directions the port has.
+    """
+
+    def __init__(self, *, address_width=40, data_bytes, id_width=1, read=True, write=True):
+        if not isinstance(data_bytes, int) or data_bytes not in (4, 8, 16, 32, 64, 128):
+            raise ValueError(f"data_bytes must be 4, 8, 16, 32, 64 or 128, not {data_bytes!r}")
+        if not isinstance(address_width, int) or not 12 <= address_width <= 64:
+            raise ValueError(f"address_width must be an integer from 12 to 64, not {address_width!r}")
+        if not read and not write:
+            raise ValueError("a port must read, write, or both")
+        self.address_width = address_width
+        self.data_bytes = data_bytes
+        self.id_width = id_width
+        self.read = read
+        self.write = write
+
+        def address(channel):
+            return {f"{channel}id": Out(id_width), f"{channel}addr": Out(address_width), f"{channel}len": Out(8), f"{channel}size": Out(3),
+                    f"{channel}burst": Out(2), f"{channel}valid": Out(1), f"{channel}ready": In(1)}
+
+        members = {}
+        if write:
+            members |= address("aw")
+            members |= {"wdata": Out(8 * data_bytes), "wstrb": Out(data_bytes), "wlast": Out(1), "wvalid": Out(1), "wready": In(1),
+                        "bid": In(id_width), "bresp": In(2), "bvalid": In(1), "bready": Out(1)}
+        if read:
+            members |= address("ar")
+            members |= {"rid": In(id_width), "rdata": In(8 * data_bytes), "rresp": In(2), "rlast": In(1), "rvalid": In(1),
+                        "rready": Out(1)}
+        super().__init__(members)
+
+    def __eq__(self, other):
+        return isinstance(other, AXI4) and self.__dict__ == other.__dict__
+
+    def __repr__(self):
+        return (f"AXI4(address_width={self.address_width}, data_bytes={self.data_bytes}, id_width={self.id_width}, read={self.read}, "
+                f"write={self.write})")
+
+
+class AXI4Lite(wiring.Signature):
+    """A control port of 32-bit registers."""
+
+    def __init__(self, *, address_width):
+        self.address_width = address_width
+        super().__init__({
+            "awaddr": Out(address_width), "awprot": Out(3), "awvalid": Out(1), "awready": In(1),
+            "wdata": Out(32), "wstrb": Out(4), "wvalid": Out(1), "wready": In(1),
+            "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+            "araddr": Out(address_width), "arprot": Out(3), "arvalid": Out(1), "arready": In(1),
+            "rdata": In(32), "rresp": In(2), "rvalid": In(1), "rready": Out(1)})
+
+
+def flat(prefix, signature):
+    """The members of a signature under names `<prefix>_<member>`, for a top whose ports keep the protocol's names."""
+    return {f"{prefix}_{name}": member for name, member in signature.members.items()}

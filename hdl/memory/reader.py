@@ -1,0 +1,133 @@
+"""From commands to AXI read bursts: one AR a cycle, data passed through."""
+
+from amaranth.hdl import Const, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.memory.bursts import COMMANDS, window_beats
+from ..stream.queue import Queue
+from .axi import AXI4, Response
+
+__all__ = ["BurstReader", "Splitter", "command_shape"]
+
+
+def command_shape(address_width, beats_width):
+    """What to read or write: `beats` ≥ 1 bus words from the bus-aligned byte `address` on."""
+    return data.StructLayout({"address": address_width, "beats": beats_width})
+
+
+class Splitter(wiring.Component):
+    """Splits commands into bursts: INCR, full bus words, at most 256 beats, none across a 4 KiB boundary.
+
+    A command accepted in cycle t offers its first burst in cycle t + 1, and one a cycle from then on; the next command is accepted in the
+    cycle in which the last burst leaves. `i.ready` depends combinationally on `o.ready` and `enable`.
+
+    Members
+    -------
+    i : In(stream.Signature(command_shape(address_width, beats_width)))
+    enable : In(1)
+        Commands are accepted only while it is high.
+    o : Out(stream.Signature({address, length}))
+        `length` is beats - 1, as on ARLEN.
+    """
+
+    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, src_loc_at=0):
+        self.bus_bytes = bus_bytes
+        self.address_width = address_width
+        self.beats_width = beats_width
+        super().__init__({
+            "i": In(stream.Signature(command_shape(address_width, beats_width))), "enable": In(1),
+            "o": Out(stream.Signature(data.StructLayout({"address": address_width, "length": 8})))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        window = window_beats(self.bus_bytes)
+        shift = (self.bus_bytes - 1).bit_length()
+        inner = (window - 1).bit_length()                        # address bits of a beat within its window
+        word = Signal(self.address_width - shift)                # the next burst's address, in bus words
+        left = Signal(self.beats_width)                          # beats after and including the next burst
+        room = Signal(range(window + 1))                         # beats to the end of the window
+        final = Signal()
+        m.d.comb += [room.eq(window - word[:inner]), final.eq(left <= room), self.o.valid.eq(left != 0),
+                     self.o.p.address.eq(word << shift)]
+        with m.If(final):
+            m.d.comb += self.o.p.length.eq(left - 1)
+        with m.Else():
+            m.d.comb += self.o.p.length.eq(room - 1)
+        m.d.comb += self.i.ready.eq(self.enable & ((left == 0) | (final & self.o.ready)))
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [word.eq(self.i.p.address >> shift), left.eq(self.i.p.beats)]
+        with m.Elif(self.o.valid & self.o.ready):
+            m.d.sync += [word.eq(((word >> inner) + 1) << inner), left.eq(left - room)]
+            with m.If(final):
+                m.d.sync += left.eq(0)
+        return m
+
+
+class BurstReader(wiring.Component):
+    """Reads memory by commands; beats come out in order, back to back over commands.
+
+    Timing (twin: `models.memory.Reader`): a command accepted in cycle t has its first ARVALID in cycle t + 1, one AR a cycle follows; the
+    next command is accepted in the cycle of the last AR at the earliest (no bubble), and only while fewer than `commands` are in flight
+    (a command is in flight from the cycle after its acceptance to the cycle of its last beat). R passes to `o` combinationally: RREADY
+    is `o.ready` while a command is in flight.
+
+    Parameters
+    ----------
+    bus_bytes
+        Bytes of a bus word.
+    address_width, beats_width
+        Bits of a command's fields.
+    commands
+        Commands in flight.
+
+    Members
+    -------
+    i : In(stream.Signature({address, beats}))
+        `address` is a multiple of `bus_bytes`, `beats` ≥ 1.
+    o : Out(stream.Signature({data, last}))
+        `last` marks the final beat of a command. Beats of a failed burst come like others.
+    error : Out(1)
+        High in the cycle in which a beat with an error response is transferred.
+    idle : Out(1)
+        No command is in flight. To stop: give no more commands, keep `o.ready` high, wait for `idle`.
+    bus : Out(AXI4(read=True, write=False))
+    """
+
+    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS, src_loc_at=0):
+        self.bus_bytes = bus_bytes
+        self.address_width = address_width
+        self.beats_width = beats_width
+        self.commands = commands
+        super().__init__({
+            "i": In(stream.Signature(command_shape(address_width, beats_width))),
+            "o": Out(stream.Signature(data.StructLayout({"data": 8 * bus_bytes, "last": 1}))),
+            "error": Out(1), "idle": Out(1),
+            "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        bus = self.bus
+        m.submodules.splitter = splitter = Splitter(bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
+        # lengths of the commands in flight: the data side marks their last beats
+        m.submodules.flight = flight = Queue(self.beats_width, self.commands)
+        m.d.comb += [
+            splitter.i.payload.eq(self.i.payload), splitter.i.valid.eq(self.i.valid), self.i.ready.eq(splitter.i.ready),
+            splitter.enable.eq(flight.i.ready),
+            flight.i.payload.eq(self.i.p.beats), flight.i.valid.eq(self.i.valid & splitter.i.ready),
+            bus.arvalid.eq(splitter.o.valid), splitter.o.ready.eq(bus.arready), bus.araddr.eq(splitter.o.p.address),
+            bus.arlen.eq(splitter.o.p.length), bus.arsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)), bus.arburst.eq(1), bus.arid.eq(0)]
+
+        passed = Signal(self.beats_width)
+        moved = Signal()
+        m.d.comb += [
+            self.o.p.data.eq(bus.rdata), self.o.p.last.eq(passed == flight.o.payload - 1),
+            self.o.valid.eq(bus.rvalid & flight.o.valid), bus.rready.eq(self.o.ready & flight.o.valid),
+            moved.eq(self.o.valid & self.o.ready), flight.o.ready.eq(moved & self.o.p.last),
+            self.error.eq(moved & ((bus.rresp == Response.SLVERR.value) | (bus.rresp == Response.DECERR.value))),
+            self.idle.eq(flight.level == 0)]
+        with m.If(moved):
+            m.d.sync += passed.eq(passed + 1)
+            with m.If(self.o.p.last):
+                m.d.sync += passed.eq(0)
+        return m
