@@ -1,7 +1,7 @@
 """The shell's register map: the common block that every engine has, then the engine's own counters and registers.
 
-All registers are 32 bits wide at 4-byte offsets; a 64-bit value takes two, the low half first, aligned to 8. The map is data: `hdl.shell`
-makes hardware of it, drivers and the harness read it from the manifest (`to_json`).
+All registers are 32 bits wide at 4-byte offsets; a 64-bit value takes two, the low half first, aligned to 8. The map is data:
+`hdl.shell` makes hardware of it, drivers and the harness read it from the manifest (`to_json`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
 
-__all__ = ["CONTROL", "IDENTITY", "VERSION", "Control", "Counter", "EngineRegister", "Interrupt", "Monitor", "Register", "RegisterMap",
-           "Status"]
+__all__ = ["CONTROL", "IDENTITY", "VERSION", "Control", "Counter", "EngineRegister", "Interrupt", "Monitor", "Register",
+           "RegisterMap", "Status"]
 
 IDENTITY = 0x504E5354         #: "PNST": what `identity` reads
 VERSION = 0x0001_0000         #: of the common block: major in the high half, minor in the low
@@ -43,7 +43,7 @@ class Interrupt(IntFlag):
 
 @dataclass(frozen=True)
 class Register:
-    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw" or "w1" (acts on ones written, see `doc`)."""
+    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw" or "w1" (acts on ones written)."""
 
     name: str
     offset: int
@@ -73,7 +73,7 @@ class Counter:
 
 @dataclass(frozen=True)
 class Monitor:
-    """A stream inside the engine that the watchdog report looks at: `level` is the number of bits of a queue's level, 0 for none."""
+    """A stream inside the engine that the watchdog report looks at, with `level_bits` of a queue's level (0: none)."""
 
     name: str
     level_bits: int = 0
@@ -90,7 +90,7 @@ CONTROL: tuple[Register, ...] = (
     Register("error_code", 0x18, 32, "ro", "models.errors.ErrorCode of the run that failed"),
     Register("error_block", 0x1C, 32, "ro", "the page's index in the run"),
     Register("error_line", 0x20, 32, "ro", "the 1-based line pointer, 0 for none"),
-    Register("watchdog", 0x24, 32, "rw", "busy cycles without bus transfer or event after which a run ends with WATCHDOG; 0: never"),
+    Register("watchdog", 0x24, 32, "rw", "busy cycles without transfer or event after which a run ends with WATCHDOG; 0: never"),
     Register("cycles", 0x28, 64, "ro", "cycles from the one after the start until and including that of done"),
 )
 

@@ -1,7 +1,7 @@
 """AXI4 and AXI4-Lite as wiring signatures, seen from the manager.
 
-The subset of AXI4 that engines speak: one identifier (0), INCR bursts of full bus words. Member names are the protocol's, lower case, so
-that a flattened port reads `m0_axi_araddr`. AMBA AXI and ACE protocol specification, ARM IHI 0022, chapters A2 and B1.
+The subset of AXI4 that engines speak: one identifier (0), INCR bursts of full bus words. Member names are the protocol's, lower
+case, so that a flattened port reads `m0_axi_araddr`. AMBA AXI and ACE protocol specification, ARM IHI 0022, chapters A2 and B1.
 """
 
 from amaranth.lib import enum, wiring
@@ -48,14 +48,14 @@ class AXI4(wiring.Signature):
         self.write = write
 
         def address(channel):
-            return {f"{channel}id": Out(id_width), f"{channel}addr": Out(address_width), f"{channel}len": Out(8), f"{channel}size": Out(3),
-                    f"{channel}burst": Out(2), f"{channel}valid": Out(1), f"{channel}ready": In(1)}
+            return {f"{channel}id": Out(id_width), f"{channel}addr": Out(address_width), f"{channel}len": Out(8),
+                    f"{channel}size": Out(3), f"{channel}burst": Out(2), f"{channel}valid": Out(1), f"{channel}ready": In(1)}
 
         members = {}
         if write:
             members |= address("aw")
-            members |= {"wdata": Out(8 * data_bytes), "wstrb": Out(data_bytes), "wlast": Out(1), "wvalid": Out(1), "wready": In(1),
-                        "bid": In(id_width), "bresp": In(2), "bvalid": In(1), "bready": Out(1)}
+            members |= {"wdata": Out(8 * data_bytes), "wstrb": Out(data_bytes), "wlast": Out(1), "wvalid": Out(1),
+                        "wready": In(1), "bid": In(id_width), "bresp": In(2), "bvalid": In(1), "bready": Out(1)}
         if read:
             members |= address("ar")
             members |= {"rid": In(id_width), "rdata": In(8 * data_bytes), "rresp": In(2), "rlast": In(1), "rvalid": In(1),
@@ -66,8 +66,8 @@ class AXI4(wiring.Signature):
         return isinstance(other, AXI4) and self.__dict__ == other.__dict__
 
     def __repr__(self):
-        return (f"AXI4(address_width={self.address_width}, data_bytes={self.data_bytes}, id_width={self.id_width}, read={self.read}, "
-                f"write={self.write})")
+        return (f"AXI4(address_width={self.address_width}, data_bytes={self.data_bytes}, id_width={self.id_width}, "
+                f"read={self.read}, write={self.write})")
 
 
 class AXI4Lite(wiring.Signature):

@@ -19,8 +19,8 @@ def command_shape(address_width, beats_width):
 class Splitter(wiring.Component):
     """Splits commands into bursts: INCR, full bus words, at most 256 beats, none across a 4 KiB boundary.
 
-    A command accepted in cycle t offers its first burst in cycle t + 1, and one a cycle from then on; the next command is accepted in the
-    cycle in which the last burst leaves. `i.ready` depends combinationally on `o.ready` and `enable`.
+    A command accepted in cycle t offers its first burst in cycle t + 1, and one a cycle from then on; the next command is
+    accepted in the cycle in which the last burst leaves. `i.ready` depends combinationally on `o.ready` and `enable`.
 
     Members
     -------
@@ -67,10 +67,10 @@ class Splitter(wiring.Component):
 class BurstReader(wiring.Component):
     """Reads memory by commands; beats come out in order, back to back over commands.
 
-    Timing (twin: `models.memory.Reader`): a command accepted in cycle t has its first ARVALID in cycle t + 1, one AR a cycle follows; the
-    next command is accepted in the cycle of the last AR at the earliest (no bubble), and only while fewer than `commands` are in flight
-    (a command is in flight from the cycle after its acceptance to the cycle of its last beat). R passes to `o` combinationally: RREADY
-    is `o.ready` while a command is in flight.
+    Timing (twin: `models.memory.Reader`): a command accepted in cycle t has its first ARVALID in cycle t + 1, one AR a cycle
+    follows; the next command is accepted in the cycle of the last AR at the earliest (no bubble), and only while fewer than
+    `commands` are in flight (a command is in flight from the cycle after its acceptance to the cycle of its last beat). R passes
+    to `o` combinationally: RREADY is `o.ready` while a command is in flight.
 
     Parameters
     ----------
@@ -108,7 +108,8 @@ class BurstReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
-        m.submodules.splitter = splitter = Splitter(bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
+        m.submodules.splitter = splitter = Splitter(
+            bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
         # lengths of the commands in flight: the data side marks their last beats
         m.submodules.flight = flight = Queue(self.beats_width, self.commands)
         m.d.comb += [
@@ -116,7 +117,8 @@ class BurstReader(wiring.Component):
             splitter.enable.eq(flight.i.ready),
             flight.i.payload.eq(self.i.p.beats), flight.i.valid.eq(self.i.valid & splitter.i.ready),
             bus.arvalid.eq(splitter.o.valid), splitter.o.ready.eq(bus.arready), bus.araddr.eq(splitter.o.p.address),
-            bus.arlen.eq(splitter.o.p.length), bus.arsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)), bus.arburst.eq(1), bus.arid.eq(0)]
+            bus.arlen.eq(splitter.o.p.length),
+            bus.arsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)), bus.arburst.eq(1), bus.arid.eq(0)]
 
         passed = Signal(self.beats_width)
         moved = Signal()

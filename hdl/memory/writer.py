@@ -15,9 +15,10 @@ __all__ = ["BurstWriter"]
 class BurstWriter(wiring.Component):
     """Writes memory by commands, whole bus words.
 
-    Timing (twin: `models.memory.Writer`): a command accepted in cycle t has its first AWVALID in cycle t + 1; its data pass from cycle
-    t + 2 on, combinationally from `i_data` to W; the next command is accepted in the cycle of the last AW at the earliest. AWs run at most
-    `models.memory.Writer.AHEAD` bursts ahead of the data; WVALID never comes before its AW was accepted. BREADY is always high.
+    Timing (twin: `models.memory.Writer`): a command accepted in cycle t has its first AWVALID in cycle t + 1; its data pass from
+    cycle t + 2 on, combinationally from `i_data` to W; the next command is accepted in the cycle of the last AW at the earliest.
+    AWs run at most `models.memory.Writer.AHEAD` bursts ahead of the data; WVALID never comes before its AW was accepted. BREADY
+    is always high.
 
     Members
     -------
@@ -28,8 +29,8 @@ class BurstWriter(wiring.Component):
     error : Out(1)
         High in the cycle in which an error response is transferred.
     idle : Out(1)
-        Every accepted command is written and answered. High from the cycle after the last B transfer on, low from the cycle after a command
-        was accepted.
+        Every accepted command is written and answered. High from the cycle after the last B transfer on, low from the cycle
+        after a command was accepted.
     bus : Out(AXI4(read=False, write=True))
     """
 
@@ -45,7 +46,8 @@ class BurstWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
-        m.submodules.splitter = splitter = Splitter(bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
+        m.submodules.splitter = splitter = Splitter(
+            bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
         m.submodules.owed = owed = Queue(8, Writer.AHEAD)              # lengths of bursts whose AW was accepted
         # ARM IHI 0022 A3.3: AWVALID must not wait for WREADY; the queue has room or not, whatever W does
         m.d.comb += [

@@ -49,8 +49,8 @@ class Buffer(wiring.Component):
 class Queue(wiring.Component):
     """A first-in first-out queue of any depth.
 
-    An item accepted in cycle t is offered from cycle t + 1 on, if none is before it. `i.ready` is `level < depth`, whatever `o` does, so
-    that one item a cycle passes when `depth` ≥ 2. No combinational path from `i` to `o` in either direction.
+    An item accepted in cycle t is offered from cycle t + 1 on, if none is before it. `i.ready` is `level < depth`, whatever `o`
+    does, so that one item a cycle passes when `depth` ≥ 2. No combinational path from `i` to `o` in either direction.
 
     Parameters
     ----------

@@ -1,12 +1,13 @@
 """How commands become AXI bursts, and when: the twins of `hdl.memory.reader` and `hdl.memory.writer`.
 
-A command reads or writes `beats` bus words from a bus-aligned address on. It is split at multiples of the *window*, min(256 beats, 4 KiB), so
-that no burst is longer than AXI4 allows or crosses a 4 KiB boundary.
+A command reads or writes `beats` bus words from a bus-aligned address on. It is split at multiples of the *window*, min(256
+beats, 4 KiB), so that no burst is longer than AXI4 allows or crosses a 4 KiB boundary.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from .timing import Fixed, ReadPort, WritePort
 
@@ -42,12 +43,13 @@ def burst_count(address: int, beats: int, bus_bytes: int) -> int:
 class Reader:
     """When a BurstReader on a port of `memory` accepts commands and delivers beats.
 
-    A command accepted in cycle t has its first AR in cycle t + 1, one AR a cycle follows. The next command is accepted in the cycle of the
-    last AR at the earliest, and only while fewer than `commands` are in flight (one ends in the cycle of its last beat). Beats pass through
-    without delay: within a command the ARs always keep ahead of the data, so that a command acts as one burst with its AR in cycle t + 1.
+    A command accepted in cycle t has its first AR in cycle t + 1, one AR a cycle follows. The next command is accepted in the
+    cycle of the last AR at the earliest, and only while fewer than `commands` are in flight (one ends in the cycle of its last
+    beat). Beats pass through without delay: within a command the ARs always keep ahead of the data, so that a command acts as
+    one burst with its AR in cycle t + 1.
 
-    Commands and beats may be interleaved in any order that the hardware could show; `command` must be called after the last beat of the
-    command `commands` places before it was taken.
+    Commands and beats may be interleaved in any order that the hardware could show; `command` must be called after the last beat
+    of the command `commands` places before it was taken.
     """
 
     def __init__(self, memory: Fixed, bus_bytes: int, commands: int = COMMANDS) -> None:
@@ -84,7 +86,7 @@ class Reader:
         return cycle
 
     def drain(self, ready: int = 0) -> tuple[int, int]:
-        """Take all beats of the oldest command in flight with a consumer always ready from `ready` on; return first and last cycle."""
+        """Take all beats of the oldest command in flight with a consumer ready from `ready` on; return its first and last."""
         beats = self._left[0]
         first = last = self.accept(ready)
         for _ in range(beats - 1):
@@ -95,8 +97,9 @@ class Reader:
 class Writer:
     """When a BurstWriter on a port of `memory` accepts commands and data, and when it is idle again.
 
-    A command accepted in cycle t has its first AW in cycle t + 1; its beats can pass from cycle t + 2 on. The next command is accepted in
-    the cycle of the last AW at the earliest. AWs run ahead of the data by at most `AHEAD` bursts, which never delays data.
+    A command accepted in cycle t has its first AW in cycle t + 1; its beats can pass from cycle t + 2 on. The next command is
+    accepted in the cycle of the last AW at the earliest. AWs run ahead of the data by at most `AHEAD` bursts, which never delays
+    data.
     """
 
     AHEAD = 4
@@ -105,27 +108,30 @@ class Writer:
         self.bus_bytes = bus_bytes
         self.port: WritePort = memory.write_port(bus_bytes)
         self._issue = 0
+        self._beat = -1                             # the latest W transfer
         self._lasts: deque[int] = deque()           # cycles of the last W beats of the latest AHEAD bursts
 
-    def write(self, valid: int, address: int, data: list[int]) -> tuple[int, list[int], int]:
-        """Give a command whose beat k is valid from cycle `data[k]` on, the next command being given only after this call.
+    def write(self, valid: int, address: int, beats: int, source: Callable[[int], int]) -> tuple[int, list[int], int]:
+        """Give a command, valid from cycle `valid` on.
 
-        Returns the cycle in which the command is accepted, the cycles of the beats' transfers, and the first cycle in which `idle` is
-        high again if no other command follows. A later command may overlap: its data still come after this one's.
+        `source(previous)` says from which cycle on the next beat is valid, when its predecessor (of any command) was transferred
+        in cycle `previous`, -1 if none; it is called once a beat, in order.
+
+        Returns the cycle in which the command is accepted, the cycles of the beats' transfers, and the first cycle in which
+        `idle` is high again if no other command follows. A later command may overlap: its data still come after this one's.
         """
         cycle = max(valid, self._issue)
         aw = cycle
-        beats: list[int] = []
+        taken: list[int] = []
         idle = 0
-        k = 0
-        for _, length in split(address, len(data), self.bus_bytes):
+        for _, length in split(address, beats, self.bus_bytes):
             aw += 1
             if len(self._lasts) == self.AHEAD:
                 aw = max(aw, self._lasts.popleft() + 1)
             for _ in range(length):
-                beats.append(self.port.data(max(data[k], aw + 1)))
-                k += 1
-            self._lasts.append(beats[-1])
-            idle = self.port.response(aw, beats[-1]) + 1
+                self._beat = self.port.data(max(source(self._beat), aw + 1))
+                taken.append(self._beat)
+            self._lasts.append(self._beat)
+            idle = self.port.response(aw, self._beat) + 1
         self._issue = aw
-        return cycle, beats, idle
+        return cycle, taken, idle

@@ -5,10 +5,10 @@ The rules of `Fixed`, which `sim/native/harness.cpp` follows to the letter:
 
 * ARREADY and AWREADY are always high; the memory's queues are unbounded.
 * Read: a burst accepted on AR in cycle t offers its first beat (RVALID) in cycle t + latency at the earliest (latency >= 1).
-* Beats leave in the order of their bursts. A beat is offered no earlier than `interval` cycles after its predecessor *was accepted*,
-  across bursts as well: offered(k) = max(AR + latency, accepted(k - 1) + interval); it stays until accepted.
-* Write: WREADY is low for `interval - 1` cycles after each accepted beat, else high. A burst's response (BVALID) is offered `latency` cycles
-  after the later of its AW and its last W beat, and not before the cycle after its predecessor was accepted.
+* Beats leave in the order of their bursts. A beat is offered no earlier than `interval` cycles after its predecessor *was
+  accepted*, across bursts as well: offered(k) = max(AR + latency, accepted(k - 1) + interval); it stays until accepted.
+* Write: WREADY is low for `interval - 1` cycles after each accepted beat, else high. A burst's response (BVALID) is offered
+  `latency` cycles after the later of its AW and its last W beat, and not before the cycle after its predecessor was accepted.
 * `interval` = ceil(bus bytes / bytes per cycle). Reads and writes do not share it: both directions run at full rate.
 """
 
@@ -29,7 +29,8 @@ _NEVER = -(1 << 60)
 class ReadPort:
     """One read port under the rules above, from the reset on. Bursts must be given in the order of their AR handshakes.
 
-    For a consumer that is always ready, `read` or `read_many`; else `address` for each burst and, for each beat, `offer` and `accept`.
+    For a consumer that is always ready, `read` or `read_many`; else `address` for each burst and, for each beat, `offer` and
+    `accept`.
     """
 
     def __init__(self, latency: int, interval: int) -> None:
@@ -160,7 +161,8 @@ def parse_memory(text: str) -> Fixed:
     for part in text.split(","):
         key, sign, number = (piece.strip() for piece in part.partition("="))
         if not sign or key not in keys:
-            raise ValueError(f"cannot read memory option {part.strip()!r} in {text!r}; expected latency=CYCLES,bytes=BYTES_PER_CYCLE")
+            raise ValueError(f"cannot read memory option {part.strip()!r} in {text!r}; "
+                             "expected latency=CYCLES,bytes=BYTES_PER_CYCLE")
         if keys[key] in values:
             raise ValueError(f"memory option {key!r} is given twice in {text!r}")
         if not (number.isascii() and number.isdigit()):

@@ -1,0 +1,190 @@
+"""hdl/memory/reader.py and writer.py against their twins in models/memory/bursts.py: data, bursts and cycles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+from penstock.hdl.memory import BurstReader, BurstWriter
+from penstock.models.memory import Fixed, Reader, Writer, split
+from penstock.sim.memory import AxiMemory
+
+
+def commands(rng, bus_bytes, count, longest):
+    beats = rng.integers(1, longest, count)
+    address = rng.integers(0, (1 << 16) // bus_bytes - longest, count) * bus_bytes
+    return list(zip(address.tolist(), beats.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("seed", "stalls"), [(seed, stalls) for seed in range(6) for stalls in (False, True)])
+def test_reader(seed, stalls):
+    rng = np.random.default_rng([seed, stalls])
+    bus_bytes = int(rng.choice([4, 8, 16, 64]))
+    timing = Fixed(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
+    depth = int(rng.integers(1, 6))
+    content = rng.integers(0, 256, 1 << 16, dtype=np.uint8)
+    work = commands(rng, bus_bytes, 12, int(rng.choice([3, 40, 400 // (1 + timing.interval(bus_bytes) // 4)])))
+    gaps = rng.integers(0, 30, len(work)).tolist()
+    total = sum(beats for _, beats in work)
+    hold = (rng.integers(0, 4, total) * rng.integers(0, 5, total) if stalls else np.zeros(total, int)).tolist()
+
+    dut = BurstReader(bus_bytes=bus_bytes, commands=depth)
+    memory = AxiMemory(dut.bus, content, timing)
+    accepted, taken, words, lasts = [], [], [], []
+
+    async def give(ctx):
+        cycle = 0
+        for (address, beats), gap in zip(work, gaps, strict=True):
+            for _ in range(gap):
+                await ctx.tick()
+                cycle += 1
+            ctx.set(dut.i.payload, {"address": address, "beats": beats})
+            ctx.set(dut.i.valid, 1)
+            while True:
+                _, _, ready = await ctx.tick().sample(dut.i.ready)
+                cycle += 1
+                if ready:
+                    break
+            accepted.append(cycle - 1)
+            ctx.set(dut.i.valid, 0)
+
+    async def take(ctx):
+        cycle = 0
+        for wait in hold:
+            for _ in range(wait):
+                await ctx.tick()
+                cycle += 1
+            ctx.set(dut.o.ready, 1)
+            while True:
+                _, _, valid, payload, error = await ctx.tick().sample(dut.o.valid, dut.o.payload, dut.error)
+                assert not error
+                cycle += 1
+                if valid:
+                    break
+            taken.append(cycle - 1)
+            words.append(payload.data)
+            lasts.append(payload.last)
+            ctx.set(dut.o.ready, 0)
+        await ctx.tick()
+        assert ctx.get(dut.idle)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(memory.reads, background=True)
+    simulator.add_testbench(give)
+    simulator.add_testbench(take)
+    simulator.run()
+
+    assert memory.bursts == [burst for address, beats in work for burst in split(address, beats, bus_bytes)]
+    bytes_read = b"".join(word.to_bytes(bus_bytes, "little") for word in words)
+    assert bytes_read == b"".join(content[a:a + n * bus_bytes].tobytes() for a, n in work)
+    assert lasts == [k == n - 1 for _, n in work for k in range(n)]
+
+    # the twin, walked in the order in which its calls become possible
+    model = Reader(timing, bus_bytes, depth)
+    ends = np.cumsum([n for _, n in work]).tolist()
+    model_accepted, model_taken = [], []
+    free = 0
+    for index in range(total):
+        while len(model_accepted) < len(work) and (len(model_accepted) < depth or ends[len(model_accepted) - depth] <= index):
+            k = len(model_accepted)
+            valid = (model_accepted[-1] + 1 if k else 0) + gaps[k]
+            model_accepted.append(model.command(valid, *work[k]))
+        model_taken.append(model.accept(free + hold[index]))
+        free = model_taken[-1] + 1
+    assert accepted == model_accepted
+    assert taken == model_taken
+
+
+def test_reader_error():
+    dut = BurstReader(bus_bytes=8)
+    memory = AxiMemory(dut.bus, np.zeros(64, np.uint8), Fixed(3, 8))
+    seen = []
+
+    async def bench(ctx):
+        ctx.set(dut.i.payload, {"address": 48, "beats": 4})
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.o.ready, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        while len(seen) < 4:
+            _, _, valid, error = await ctx.tick().sample(dut.o.valid, dut.error)
+            if valid:
+                seen.append(error)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(memory.reads, background=True)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert seen == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_writer(seed):
+    rng = np.random.default_rng(seed)
+    bus_bytes = int(rng.choice([4, 8, 16, 64]))
+    timing = Fixed(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
+    content = np.zeros(1 << 16, np.uint8)
+    work = commands(rng, bus_bytes, 6, int(rng.choice([3, 40, 300])))
+    gaps = rng.integers(0, 30, len(work)).tolist()
+    total = sum(beats for _, beats in work)
+    wait = (rng.integers(0, 3, total) * rng.integers(0, 5, total)).tolist() if seed % 2 else [0] * total
+    values = rng.integers(0, 256, (total, bus_bytes), dtype=np.uint8)
+
+    dut = BurstWriter(bus_bytes=bus_bytes)
+    memory = AxiMemory(dut.bus, content, timing)
+    accepted, idle_at = [], []
+
+    async def give(ctx):
+        cycle = 0
+        for (address, beats), gap in zip(work, gaps, strict=True):
+            for _ in range(gap):
+                await ctx.tick()
+                cycle += 1
+            ctx.set(dut.i.payload, {"address": address, "beats": beats})
+            ctx.set(dut.i.valid, 1)
+            while True:
+                _, _, ready = await ctx.tick().sample(dut.i.ready)
+                cycle += 1
+                if ready:
+                    break
+            accepted.append(cycle - 1)
+            ctx.set(dut.i.valid, 0)
+        while not ctx.get(dut.idle):
+            await ctx.tick()
+            cycle += 1
+        idle_at.append(cycle)
+
+    async def send(ctx):
+        for item, pause in zip(values, wait, strict=True):
+            for _ in range(pause):
+                await ctx.tick()
+            ctx.set(dut.i_data.payload, int.from_bytes(item.tobytes(), "little"))
+            ctx.set(dut.i_data.valid, 1)
+            await ctx.tick().until(dut.i_data.ready)
+            ctx.set(dut.i_data.valid, 0)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(memory.writes, background=True)
+    simulator.add_testbench(give)
+    simulator.add_testbench(send)
+    simulator.run()
+
+    expect = np.zeros(1 << 16, np.uint8)
+    model = Writer(timing, bus_bytes)
+    cycles, beats_at, k, idle = [], [], 0, 0
+    pauses = iter(wait)
+    for (address, beats), gap in zip(work, gaps, strict=True):
+        expect[address:address + beats * bus_bytes] = values[k:k + beats].ravel()
+        k += beats
+        valid = (cycles[-1] + 1 if cycles else 0) + gap
+        cycle, taken, idle = model.write(valid, address, beats, lambda previous: previous + 1 + next(pauses))
+        cycles.append(cycle)
+        beats_at += taken
+    assert memory.w == beats_at
+    assert accepted == cycles
+    assert idle_at == [idle]
+    assert np.array_equal(content, expect)
+
