@@ -1,0 +1,210 @@
+"""Reads a table out of heap pages with NumPy alone: what host code looks at, and an independent check on the writer.
+
+It judges a row by the page alone. Rows that the page shows to be deleted or never committed are left out; a row that the page
+does not decide is an error here, as it is for the hardware.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import page as p
+from .schema import TYPES, Column, Schema
+from .values import DTYPES
+
+__all__ = ["read_heap"]
+
+
+def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
+    """Return the visible rows in page and line pointer order, by column name; dropped columns are left out.
+
+    Numbers are an array of the column's type (masked where a row has NULL). An array column is a matrix, or, where its rows
+    differ in length or some are NULL, a list of arrays and None. Text is a list of `str` and None.
+
+    Raises ValueError for a page of another size or version, a row whose visibility the page does not decide, a value that is
+    stored compressed or out of line, and an array with NULL elements or more than one dimension.
+    """
+    wanted = [(i, c) for i, c in enumerate(schema.columns) if not c.dropped]
+    fast = _read_uniform(schema, wanted, pages)
+    if fast is not None:
+        return fast
+    rows = [_values(schema, stored) for block, page in enumerate(pages) for stored in _tuples(schema, block, page)]
+    return {column.name: _column(column, [row[i] for row in rows]) for i, column in wanted}
+
+
+def _column(column: Column, values: list[Any]) -> Any:
+    null = [value is None for value in values]
+    if column.storage.length > 0:
+        numbers = np.array([0 if value is None else value for value in values], DTYPES[column.type])
+        return np.ma.masked_array(numbers, null) if any(null) else numbers
+    if column.is_array and not any(null):
+        if not values:
+            return np.zeros((0, column.length or 0), DTYPES[column.storage.element or ""])
+        if len({len(value) for value in values}) == 1:
+            return np.stack(values)
+    return values
+
+
+def _lines(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return the page's line pointers. A new page has none."""
+    head = page[:p.PAGE_HEADER_SIZE].view(p.PAGE_HEADER)[0]
+    if head["pd_upper"] == 0:
+        return np.zeros(0, np.int64)
+    if head["pd_pagesize_version"] != p.pagesize_version(schema.page_size):
+        raise ValueError(f"block {block}: pd_pagesize_version is {head['pd_pagesize_version']:#06x}, not "
+                         f"{p.pagesize_version(schema.page_size):#06x} (pages of {schema.page_size} bytes, layout version 4)")
+    lower, upper, special = int(head["pd_lower"]), int(head["pd_upper"]), int(head["pd_special"])
+    if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= schema.page_size:
+        raise ValueError(f"block {block}: pd_lower {lower}, pd_upper {upper} and pd_special {special} are out of order")
+    count = (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
+    return page[p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + count * p.LP_SIZE].view("<u4").astype(np.int64)
+
+
+def _visible(all_visible: bool, infomask: int) -> bool | None:
+    """Judge a tuple by its page; None where the page does not decide."""
+    if all_visible:
+        return True
+    if infomask & p.HEAP_MOVED:
+        return None
+    inserted = infomask & p.HEAP_XMIN_FROZEN
+    if inserted == p.HEAP_XMIN_INVALID:
+        return False
+    if inserted == 0:
+        return None
+    if infomask & p.HEAP_XMAX_INVALID or infomask & p.HEAP_XMAX_LOCK_ONLY:
+        return True
+    if infomask & p.HEAP_XMAX_IS_MULTI:
+        return None
+    return False if infomask & p.HEAP_XMAX_COMMITTED else None
+
+
+def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[bytes]:
+    """Return the visible tuples of a page."""
+    all_visible = bool(page[10] & p.PD_ALL_VISIBLE)
+    found = []
+    for line, word in enumerate(_lines(schema, block, page), 1):
+        offset, flags, length = p.split_line_pointer(int(word))
+        if flags != p.LP_NORMAL:
+            continue
+        stored = page[offset:offset + length].tobytes()
+        if length < p.TUPLE_HEADER_SIZE or len(stored) < length:
+            raise ValueError(f"block {block}, line pointer {line}: a tuple of {length} bytes at {offset}")
+        seen = _visible(all_visible, int.from_bytes(stored[20:22], "little"))
+        if seen is None:
+            raise ValueError(f"block {block}, line pointer {line}: the page does not decide whether the row is visible; "
+                             "VACUUM (FREEZE) the table")
+        if seen:
+            found.append(stored)
+    return found
+
+
+def _missing(column: Column) -> Any:
+    if column.missing is not None and column.is_array:
+        return np.asarray(column.missing, DTYPES[column.storage.element or ""])
+    return column.missing
+
+
+def _values(schema: Schema, stored: bytes) -> list[Any]:
+    """Return one tuple's values in attribute order, None for NULL."""
+    natts = int.from_bytes(stored[18:20], "little") & p.HEAP_NATTS_MASK
+    nulls = stored[p.TUPLE_BITMAP:] if int.from_bytes(stored[20:22], "little") & p.HEAP_HASNULL else None
+    data = stored[stored[22]:]
+    at, out = 0, []
+    for i, column in enumerate(schema.columns):
+        kind = column.storage
+        if i >= natts:
+            out.append(_missing(column))
+        elif nulls is not None and not nulls[i // 8] >> i % 8 & 1:
+            out.append(None)
+        elif kind.length > 0:
+            at = p.align(at, kind.align)
+            out.append(np.frombuffer(data, DTYPES[column.type], 1, at)[0])
+            at += kind.length
+        else:
+            if data[at] == 0:                                   # padding: an aligned header follows
+                at = p.align(at, kind.align)
+            body, at = _varlena(column, data, at)
+            out.append(_array(column, body) if column.is_array else body.decode())
+    return out
+
+
+def _varlena(column: Column, data: bytes, at: int) -> tuple[bytes, int]:
+    """Return the value whose header lies at `at`, and where the next one may start."""
+    first = data[at]
+    if first & 1 and first != p.VARATT_EXTERNAL:
+        return data[at + 1:at + (first >> 1)], at + (first >> 1)
+    if first & 3:
+        raise ValueError(f"column {column.name!r} holds a value that is {'out of line' if first & 1 else 'compressed'}; "
+                         f"ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then write the table anew")
+    length = int.from_bytes(data[at:at + 4], "little") >> 2
+    return data[at + 4:at + length], at + length
+
+
+def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
+    element = TYPES[column.storage.element or ""]
+    ndim, offset, oid = (int(v) for v in np.frombuffer(body, "<i4", 3))
+    if oid != element.oid or offset or ndim > 1:
+        raise ValueError(f"column {column.name!r} holds an array of {ndim} dimensions, element type {oid}"
+                         f"{', with NULL elements' if offset else ''}; only one dimension of {element.name} without NULL is read")
+    if ndim == 0:
+        return np.zeros(0, DTYPES[element.name])
+    return np.frombuffer(body, DTYPES[element.name], int(np.frombuffer(body, "<i4", 1, 12)[0]), p.ARRAY_DATA)
+
+
+def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.NDArray[np.uint8]) -> dict[str, Any] | None:
+    """Read tables whose rows all look like the first one (same header bits, same array headers); None where they do not."""
+    if not len(pages) or pages.shape[1] != schema.page_size:
+        return None
+    pages = np.ascontiguousarray(pages)
+    first = _lines(schema, 0, pages[0])
+    heads = pages[:, :p.PAGE_HEADER_SIZE].copy().view(p.PAGE_HEADER)[:, 0]
+    counts = (heads["pd_lower"].astype(np.int64) - p.PAGE_HEADER_SIZE) // p.LP_SIZE
+    if not len(first) or counts.min() < 1 or counts.max() > p.max_line_pointers(schema.page_size):
+        return None
+    if np.any(heads["pd_pagesize_version"] != p.pagesize_version(schema.page_size)):
+        return None
+    most = int(counts.max())
+    words = pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + most * p.LP_SIZE].copy().view("<u4")
+    live = np.arange(most) < counts[:, None]
+    block = np.nonzero(live)[0]
+    lines = words[live].astype(np.int64)
+    offset, length = lines & 0x7FFF, int(first[0]) >> 17
+    if np.any(lines >> 15 != int(first[0]) >> 15) or (int(first[0]) >> 15 & 3) != p.LP_NORMAL:
+        return None
+    if offset.max() + length > schema.page_size or length < p.TUPLE_HEADER_SIZE:
+        return None
+    # gathering the tuples through a window view costs one pass over the pages
+    windows = np.lib.stride_tricks.sliding_window_view(pages, length, axis=1)
+    stored = windows[block, offset]
+    same = stored[:, 18:23] == stored[0, 18:23]                 # natts, flags, t_hoff
+    infomask = int.from_bytes(stored[0, 20:22].tobytes(), "little")
+    natts = int.from_bytes(stored[0, 18:20].tobytes(), "little") & p.HEAP_NATTS_MASK
+    all_visible = bool(np.all(heads["pd_flags"] & p.PD_ALL_VISIBLE))
+    if not same.all() or infomask & p.HEAP_HASNULL or natts != len(schema.columns) or not _visible(all_visible, infomask):
+        return None
+    at, out = int(stored[0, 22]), {}
+    for i, column in enumerate(schema.columns):
+        kind, take = column.storage, (i, column) in wanted
+        if kind.length > 0:
+            at = p.align(at, kind.align)
+            if take:
+                out[column.name] = stored[:, at:at + kind.length].copy().view(DTYPES[column.type])[:, 0]
+            at += kind.length
+            continue
+        if not column.is_array:
+            return None
+        if stored[0, at] == 0:
+            at = p.align(at, kind.align)
+        row = stored[0].tobytes()
+        body, end = _varlena(column, row, at)
+        values = _array(column, body)
+        lead = end - at - values.nbytes
+        if len(body) < p.ARRAY_DATA or np.any(stored[:, at:at + lead] != stored[0, at:at + lead]):
+            return None
+        if take:
+            out[column.name] = stored[:, at + lead:end].copy().view(values.dtype)
+        at = end
+    return out

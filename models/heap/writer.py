@@ -1,0 +1,378 @@
+"""Writes heap pages: the bytes that a bulk load followed by VACUUM FREEZE leaves, or any other state that tests need.
+
+Order of tuples, padding, hint bits and header lengths follow PostgreSQL 15 (`access/heap/hio.c`, `access/common/heaptuple.c`,
+`storage/page/bufpage.c`); with the options left alone a page equals the server's in all but LSN and transaction ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import page as p
+from .checksum import checksum
+from .schema import Column, Schema
+from .values import DTYPES, Raw, array_body, scalars, varlena
+from .visibility import VISIBILITY, Visibility
+
+__all__ = ["VISIBILITY", "Visibility", "random_slots", "write_heap"]
+
+Bytes = npt.NDArray[np.uint8]
+#: kinds of line pointers for `slots`
+_SLOTS = ("row", "dead", "unused", "redirect", "dead_stored")
+
+
+def write_heap(
+    schema: Schema, columns: Mapping[str, Any], *, nulls: Mapping[str, npt.ArrayLike] | None = None,
+    visibility: str | Sequence[str] = "frozen", all_visible: bool | None = None, natts: int | Sequence[int] | None = None,
+    short: bool | Collection[str] = (), slots: Sequence[str] | None = None, shuffle: int | None = None, fillfactor: int = 100,
+    checksums: bool = False, first_block: int = 0, xmin: int = 731, xmax: int = 740,
+) -> Bytes:
+    """Pack rows into heap pages; return them as an array of shape (pages, schema.page_size).
+
+    Parameters
+    ----------
+    columns
+        One entry for each column by name: numbers; for an array column a matrix (one row an array) or a list of arrays; for text
+        a list of `str`. None in a list is NULL; a variable-length value may be `Raw`. A dropped column, or one past every row's
+        `natts`, may be left out: NULL.
+    nulls
+        Where a column is NULL, by name, as Boolean vectors.
+    visibility
+        A name in `VISIBILITY`, for all rows or for each.
+    all_visible
+        The page flag; None sets it on pages whose rows are all frozen and that have no dead line pointer.
+    natts
+        How many attributes the rows hold, for all rows or for each: rows written before a column was added hold fewer.
+    short
+        Which array columns have the one-byte header when they fit (True: all): the server's choice unless the column is STORAGE
+        PLAIN. Text always has it when it fits.
+    slots
+        The line pointers in order: "row" for the next row, "dead", "unused", "redirect" (to a row of the same page),
+        "dead_stored" (dead, its tuple still there). Rows left at the end follow.
+    shuffle
+        A seed: tuples lie in random order within their page, as pruning may leave them. None: downwards in row order.
+    fillfactor
+        Percent of a page to fill, as the table option of that name.
+    checksums
+        Fill in `pd_checksum`; the first page is block `first_block`.
+    xmin, xmax
+        Transaction numbers; `xmax` goes where the state has one.
+
+    Raises
+    ------
+    ValueError
+        For a row that does not fit a page, a value outside its column's type, columns of different lengths, an unknown name.
+    """
+    rows = _rows(schema, columns, nulls or {})
+    count = len(rows[0].values) if rows else 0
+    shorts = {c.name for c in schema.columns if c.is_array} if short is True else set(short or ())
+    states = [visibility] * count if isinstance(visibility, str) else list(visibility)
+    attributes = np.full(count, len(schema.columns) if natts is None else natts, np.int64) \
+        if natts is None or isinstance(natts, int) else np.asarray(natts, np.int64)
+    if len(states) != count or len(attributes) != count:
+        raise ValueError(f"visibility and natts must have one entry for each of the {count} rows")
+    for state in set(states) - set(VISIBILITY):
+        raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
+    uniform = slots is None and shuffle is None and isinstance(visibility, str) and len(np.unique(attributes)) == 1
+    plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform and count else None
+    header = _Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
+    if plan is not None:
+        pages = _write_fixed(header, plan, count, states[0], first_block)
+    else:
+        pages = _write_any(header, rows, states, attributes, shorts, slots, shuffle, first_block)
+    if checksums:
+        pages.view("<u2")[:, 4] = checksum(pages, first_block)
+    return pages
+
+
+def random_slots(rows: int, seed: int, *, dead: float = 0.1, unused: float = 0.1, redirect: float = 0.1) -> list[str]:
+    """Return `slots` for `write_heap` with line pointers of the other kinds strewn among `rows` rows at the given rates."""
+    rng = np.random.default_rng(seed)
+    slots: list[str] = []
+    for _ in range(rows):
+        while (draw := rng.random()) < dead + unused + redirect:
+            slots.append("dead" if draw < dead else "unused" if draw < dead + unused else "redirect")
+        slots.append("row")
+    return slots
+
+
+@dataclass
+class _Rows:
+    """One column: `values` is an array (numbers, or a matrix for arrays of one length) or a list with None for NULL."""
+
+    column: Column
+    values: Any
+    null: npt.NDArray[np.bool_]
+
+
+def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.ArrayLike]) -> list[_Rows]:
+    """Check and convert the columns, in attribute order."""
+    for name in [*columns, *nulls]:
+        if name not in {c.name for c in schema.columns}:
+            raise ValueError(f"the schema has no column {name!r}")
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError("columns of different lengths: " + ", ".join(f"{name} has {n}" for name, n in lengths.items()))
+    count = next(iter(lengths.values()), 0)
+    result = []
+    for column in schema.columns:
+        values = columns.get(column.name)
+        null = np.asarray(nulls.get(column.name, np.zeros(count, bool)), bool).copy()
+        if null.shape != (count,):
+            raise ValueError(f"nulls of column {column.name!r}: {null.shape} entries for {count} rows")
+        if values is None:
+            result.append(_Rows(column, [None] * count, np.ones(count, bool)))
+            continue
+        if not isinstance(values, np.ndarray) or values.dtype == object:
+            values = list(values)
+            null |= np.array([value is None for value in values], bool)
+            if column.storage.length < 0:
+                same = column.is_array and not null.any() and not any(isinstance(v, Raw) for v in values)
+                if same and values and len({np.shape(v) for v in values}) == 1 and np.ndim(values[0]) == 1:
+                    values = np.asarray(values)
+            elif count:
+                values = np.asarray([0 if value is None else value for value in values])
+        if column.storage.length > 0 and count:
+            values = scalars(column, np.asarray(values))
+            if values.ndim != 1:
+                raise ValueError(f"column {column.name!r} is {column.type}; its values are arrays")
+        elif column.is_array and isinstance(values, np.ndarray):
+            if values.ndim != 2:
+                raise ValueError(f"column {column.name!r} is {column.type}; its values have {values.ndim - 1} dimensions")
+            values = scalars(column, values)
+        result.append(_Rows(column, values, null))
+    return result
+
+
+@dataclass
+class _Header:
+    """What goes into the headers of all pages and tuples."""
+
+    page_size: int
+    xmin: int
+    xmax: int
+    all_visible: bool | None
+    fillfactor: int
+
+    def tuples(self, count: int, infomask: int, infomask2: int, hoff: int, state: Visibility) -> npt.NDArray[Any]:
+        out = np.zeros(count, p.TUPLE_HEADER)
+        out["t_xmin"] = self.xmin
+        out["t_xmax"] = self.xmax if state.xmax else 0
+        out["t_infomask"], out["t_infomask2"], out["t_hoff"] = infomask | state.infomask, infomask2 | state.infomask2, hoff
+        return out
+
+    def page(self, lower: Any, upper: Any, flags: Any, count: int) -> npt.NDArray[Any]:
+        out = np.zeros(count, p.PAGE_HEADER)
+        out["pd_lower"], out["pd_upper"], out["pd_flags"] = lower, upper, flags
+        out["pd_special"], out["pd_pagesize_version"] = self.page_size, p.pagesize_version(self.page_size)
+        return out
+
+    def reserve(self, length: int) -> int:
+        """Bytes to leave free on a page for `fillfactor` when a tuple of this length is about to go there."""
+        if p.align(length) > p.max_tuple_size(self.page_size):
+            raise ValueError(f"a row of {length} bytes does not fit a page of {self.page_size}: the most is "
+                             f"{p.max_tuple_size(self.page_size)}")
+        return self.page_size * (100 - self.fillfactor) // 100
+
+
+# -- rows of one layout: all at once ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Plan:
+    """All rows have the same layout: constant bytes, and values at constant offsets from the tuple's start."""
+
+    length: int
+    hoff: int
+    infomask: int
+    natts: int
+    constants: list[tuple[int, bytes]]
+    values: list[tuple[int, npt.NDArray[Any]]]
+
+
+def _fixed_plan(rows: list[_Rows], natts: int, shorts: set[str]) -> _Plan | None:
+    """Lay one row out; None where rows differ in layout."""
+    held = rows[:natts]
+    for row in held:
+        if row.null.any() and not row.null.all():
+            return None
+        if not row.null.all() and not isinstance(row.values, np.ndarray):
+            return None
+    bits = [not row.null.all() for row in held]
+    plan = _Plan(0, 0, 0, natts, [], [])
+    bitmap = b"" if all(bits) else np.packbits(bits, bitorder="little").tobytes()
+    plan.hoff = p.align(p.TUPLE_HEADER_SIZE + len(bitmap))
+    plan.infomask = p.HEAP_HASNULL if bitmap else 0
+    plan.constants.append((p.TUPLE_BITMAP, bitmap))
+    at = plan.hoff
+    for row, present in zip(held, bits, strict=True):
+        if not present:
+            continue
+        kind = row.column.storage
+        if kind.length > 0:
+            at = p.align(at, kind.align)
+        else:
+            plan.infomask |= p.HEAP_HASVARWIDTH
+            element = DTYPES[kind.element or ""]
+            body = array_body(np.zeros(row.values.shape[1], element), kind.element or "")
+            value = varlena(body, row.column.name in shorts)
+            at = at if value.unaligned else p.align(at, kind.align)
+            lead = len(value) - row.values.shape[1] * element.itemsize
+            plan.constants.append((at, bytes(value[:lead])))
+            at += lead
+        plan.values.append((at, row.values))
+        at += row.values.nbytes // len(row.values)
+    plan.length = at
+    return plan
+
+
+def _write_fixed(header: _Header, plan: _Plan, count: int, state: str, first_block: int) -> Bytes:
+    size, stride = header.page_size, p.align(plan.length)
+    room = size - p.PAGE_HEADER_SIZE - header.reserve(plan.length)
+    each = max(room // (stride + p.LP_SIZE), 1)
+    blocks = -(-count // each)
+    records = np.zeros((blocks * each, stride), np.uint8)
+    used = records[:count]
+    row = np.arange(count)
+    tuples = header.tuples(count, plan.infomask, plan.natts, plan.hoff, VISIBILITY[state])
+    block = first_block + row // each
+    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = block >> 16, block & 0xFFFF, row % each + 1
+    used[:, :p.TUPLE_HEADER_SIZE] = tuples.view(np.uint8).reshape(count, -1)
+    for at, constant in plan.constants:
+        used[:, at:at + len(constant)] = np.frombuffer(constant, np.uint8)
+    for at, values in plan.values:
+        data = np.ascontiguousarray(values).reshape(count, -1)
+        if data.size:
+            data = data.view(np.uint8)
+            used[:, at:at + data.shape[1]] = data
+    pages = np.zeros((blocks, size), np.uint8)
+    pages[:, size - each * stride:] = records.reshape(blocks, each, stride)[:, ::-1].reshape(blocks, each * stride)
+    held = np.minimum(count - np.arange(blocks) * each, each)
+    line = np.arange(each)
+    words = size - (line + 1) * stride | p.LP_NORMAL << 15 | plan.length << 17
+    pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + each * p.LP_SIZE] = \
+        np.where(line < held[:, None], words, 0).astype("<u4").view(np.uint8)
+    visible = state == "frozen" if header.all_visible is None else header.all_visible
+    heads = header.page(p.PAGE_HEADER_SIZE + held * p.LP_SIZE, size - held * stride, p.PD_ALL_VISIBLE if visible else 0, blocks)
+    pages[:, :p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(blocks, -1)
+    return pages
+
+
+# -- any rows: one by one --------------------------------------------------------------------------------------------------
+
+
+def _value(row: _Rows, index: int, shorts: set[str]) -> bytes:
+    """Return the value of one row as it is stored, `Raw` for the variable-length types."""
+    value, column = row.values[index], row.column
+    if column.storage.length > 0:
+        return np.asarray(value, DTYPES[column.type]).tobytes()
+    if isinstance(value, Raw):
+        return value
+    if column.is_array:
+        return varlena(array_body(value, column.storage.element or ""), column.name in shorts)
+    return varlena(value.encode() if isinstance(value, str) else bytes(value))
+
+
+def _data(rows: list[_Rows], index: int, natts: int, shorts: set[str]) -> tuple[bytes, bytes, int]:
+    """Return a tuple's data, its null bitmap (empty without NULLs) and its `t_infomask` as far as values decide it."""
+    data, infomask, bits = bytearray(), 0, []
+    for row in rows[:natts]:
+        bits.append(not row.null[index])
+        if row.null[index]:
+            continue
+        value = _value(row, index, shorts)
+        if isinstance(value, Raw):
+            infomask |= p.HEAP_HASVARWIDTH | (p.HEAP_HASEXTERNAL if value.external else 0)
+        if not (isinstance(value, Raw) and value.unaligned):
+            data += bytes(p.align(len(data), row.column.storage.align) - len(data))
+        data += value
+    if all(bits):
+        return bytes(data), b"", infomask
+    return bytes(data), np.packbits(bits, bitorder="little").tobytes(), infomask | p.HEAP_HASNULL
+
+
+class _Page:
+    """One page while it is filled: line pointers by kind, and tuples in row order."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.slots: list[tuple[str, bytes, str]] = []       # kind, tuple, visibility
+        self.used = p.PAGE_HEADER_SIZE
+
+    def fits(self, length: int, reserve: int = 0) -> bool:
+        # a full fillfactor still lets one tuple onto an empty page
+        reserve = reserve if self.slots else 0
+        return self.used + p.LP_SIZE + p.align(length) + reserve <= self.size and len(self.slots) < p.max_line_pointers(self.size)
+
+    def add(self, kind: str, stored: bytes = b"", state: str = "") -> None:
+        self.slots.append((kind, stored, state))
+        self.used += p.LP_SIZE + p.align(len(stored))
+
+    def image(self, header: _Header, block: int, rng: np.random.Generator | None) -> Bytes:
+        out = np.zeros(self.size, np.uint8)
+        stored = [i for i, slot in enumerate(self.slots) if slot[1]]
+        if rng is not None:
+            rng.shuffle(stored)
+        words, upper = [p.line_pointer(0, p.LP_UNUSED, 0)] * len(self.slots), self.size
+        for i in stored:
+            kind, data, _ = self.slots[i]
+            upper -= p.align(len(data))
+            words[i] = p.line_pointer(upper, p.LP_DEAD if kind == "dead_stored" else p.LP_NORMAL, len(data))
+            head = np.frombuffer(data[:p.TUPLE_HEADER_SIZE], p.TUPLE_HEADER).copy()
+            head["t_ctid_block_high"], head["t_ctid_block_low"], head["t_ctid_line"] = block >> 16, block & 0xFFFF, i + 1
+            out[upper:upper + len(data)] = np.frombuffer(head.tobytes() + data[p.TUPLE_HEADER_SIZE:], np.uint8)
+        targets = [i for i, slot in enumerate(self.slots) if slot[0] == "row"]
+        for i, (kind, _, _) in enumerate(self.slots):
+            if kind == "dead" or (kind == "redirect" and not targets):
+                words[i] = p.line_pointer(0, p.LP_DEAD, 0)
+            elif kind == "redirect":
+                later = [t for t in targets if t > i] or targets
+                words[i] = p.line_pointer(later[0] + 1, p.LP_REDIRECT, 0)
+                if len(targets) > 1:
+                    targets.remove(later[0])
+                at = words[later[0]] & 0x7FFF                   # the target of a redirect is a heap-only tuple
+                out[at + 18:at + 20].view("<u2")[0] |= p.HEAP_ONLY_TUPLE
+                out[at + 20:at + 22].view("<u2")[0] |= p.HEAP_UPDATED
+        kinds = {slot[0] for slot in self.slots}
+        flags = p.PD_HAS_FREE_LINES if "unused" in kinds else 0
+        frozen = not kinds & {"dead", "dead_stored"} and all(slot[2] == "frozen" for slot in self.slots if slot[0] == "row")
+        if frozen if header.all_visible is None else header.all_visible:
+            flags |= p.PD_ALL_VISIBLE
+        lower = p.PAGE_HEADER_SIZE + p.LP_SIZE * len(words)
+        out[:p.PAGE_HEADER_SIZE] = header.page(lower, upper, flags, 1).view(np.uint8)
+        out[p.PAGE_HEADER_SIZE:lower] = np.array(words, "<u4").view(np.uint8)
+        return out
+
+
+def _write_any(header: _Header, rows: list[_Rows], states: list[str], natts: npt.NDArray[np.int64], shorts: set[str],
+               slots: Sequence[str] | None, shuffle: int | None, first_block: int) -> Bytes:
+    size, pages = header.page_size, [_Page(header.page_size)]
+    order = list(slots or ())
+    for kind in set(order) - set(_SLOTS):
+        raise ValueError(f"unknown kind of line pointer {kind!r}; known are {', '.join(_SLOTS)}")
+    if (extra := order.count("row") - len(states)) > 0:
+        raise ValueError(f"slots name {extra} rows more than there are")
+    order += ["row"] * (len(states) - order.count("row"))
+    index = 0
+    for kind in order:
+        stored, state = b"", ""
+        if kind == "row" or (kind == "dead_stored" and states):
+            source = min(index, len(states) - 1)                # a dead tuple with storage holds what the next row does
+            state = states[source]
+            data, bitmap, infomask = _data(rows, source, int(natts[source]), shorts)
+            hoff = p.align(p.TUPLE_HEADER_SIZE + len(bitmap))
+            head = header.tuples(1, infomask, int(natts[source]), hoff, VISIBILITY[state]).tobytes() + bitmap
+            stored = head.ljust(hoff, b"\0") + data
+            index += kind == "row"
+        if not pages[-1].fits(len(stored), header.reserve(len(stored))):
+            pages.append(_Page(size))
+        pages[-1].add(kind, stored, state)
+    if not order:
+        return np.zeros((0, size), np.uint8)
+    rng = None if shuffle is None else np.random.default_rng(shuffle)
+    return np.stack([page.image(header, first_block + i, rng) for i, page in enumerate(pages)])
