@@ -1,0 +1,78 @@
+"""Dimensions that remember their names, and NumPy's shape rules over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["MAX_DIM", "Dim", "Shape", "broadcast", "matmul", "show", "unresolved"]
+
+#: the largest size of one dimension
+MAX_DIM = 1 << 20
+
+#: sizes that stand for dimensions without one: large primes, so that two names never agree by accident
+_STAND_INS = (1048573, 1048571, 1048559, 1048549, 1048517, 1048507, 1048447, 1048433, 1048423, 1048391, 1048387, 1048367,
+              1048361, 1048357, 1048343, 1048309, 1048291, 1048273, 1048261, 1048219, 1048217, 1048213, 1048193, 1048189,
+              1048139, 1048129, 1048127, 1048123, 1048063, 1048051, 1048049, 1048043)
+
+
+class Dim(int):
+    """A size that came from a name; `known` is False where a stand-in takes the place of a size that is not known yet."""
+
+    name: str
+    known: bool
+
+    def __new__(cls, size: int, name: str, known: bool = True) -> Dim:
+        dim = super().__new__(cls, size)
+        dim.name = name
+        dim.known = known
+        return dim
+
+    @classmethod
+    def stand_in(cls, name: str, number: int) -> Dim:
+        """Return a dimension without a size, the `number`-th of its kernel."""
+        size = _STAND_INS[number] if number < len(_STAND_INS) else MAX_DIM // 2 - number
+        return cls(size, name, known=False)
+
+
+#: sizes of a value's dimensions; plain integers where no name is known
+Shape = tuple[int, ...]
+
+
+def show(shape: Iterable[int]) -> str:
+    """Return a shape as a user reads it: `[d=30, 5]`, `[d]` while the size of d is not known, `scalar` for rank 0."""
+    parts = []
+    for size in shape:
+        if isinstance(size, Dim):
+            parts.append(f"{size.name}={int(size)}" if size.known else size.name)
+        else:
+            parts.append(str(size))
+    return f"[{', '.join(parts)}]" if parts else "scalar"
+
+
+def unresolved(*shapes: Iterable[int]) -> list[str]:
+    """Return the names of the dimensions in the shapes that have no size yet, each once."""
+    return list(dict.fromkeys(size.name for shape in shapes for size in shape if isinstance(size, Dim) and not size.known))
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape | None:
+    """Return the shape that NumPy broadcasts the shapes to, or None where they do not fit."""
+    rank = max(len(shape) for shape in shapes)
+    result: list[int] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size == 1:
+                continue
+            if result[axis] == 1:
+                result[axis] = size
+            elif result[axis] != size:
+                return None
+            elif not isinstance(result[axis], Dim):
+                result[axis] = size
+    return tuple(result)
+
+
+def matmul(left: Shape, right: Shape) -> Shape | None:
+    """Return the shape of `left @ right` for ranks 1 and 2 by NumPy's rules, or None where they do not fit."""
+    if not left or not right or left[-1] != right[0]:
+        return None
+    return left[:-1] + right[1:]

@@ -1,0 +1,166 @@
+"""Exact places in Python source: from running frames, from tracebacks, and from syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+
+from .diagnostics import Span
+
+__all__ = ["caller_span", "decisive", "function_node", "node_span", "traceback_span"]
+
+_HERE = str(Path(__file__).resolve().parent)
+#: code of Python and of installed packages is not the user's
+_FOREIGN = tuple({str(Path(path).resolve()) for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@lru_cache(maxsize=256)
+def _users(file: str) -> bool:
+    """Whether code of that file was written by the user, as far as a path tells."""
+    if file.startswith("<frozen"):
+        return False
+    path = str(Path(file).resolve())
+    return not path.startswith(_HERE) and not path.startswith(_FOREIGN)
+
+
+@lru_cache(maxsize=256)
+def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
+    return tuple(code.co_positions())
+
+
+def _characters(file: str, line: int, column: int) -> int:
+    """The column from 1, in characters, of a column from 0 in UTF-8 bytes."""
+    text = linecache.getline(file, line)
+    return column + 1 if text.isascii() else len(text.encode()[:column].decode(errors="ignore")) + 1
+
+
+def _code_span(code: CodeType, instruction: int, line: int | None) -> Span:
+    file = code.co_filename
+    positions = _positions(code)
+    start, end, column, end_column = positions[instruction // 2] if 0 <= instruction // 2 < len(positions) else (None,) * 4
+    if start is None or end is None or column is None or end_column is None:
+        return _line_span(file, line or code.co_firstlineno)
+    return Span(file, start, _characters(file, start, column), end, _characters(file, end, end_column))
+
+
+def _line_span(file: str, line: int) -> Span:
+    text = linecache.getline(file, line).rstrip()
+    return Span(file, line, len(text) - len(text.lstrip()) + 1, line, max(len(text), 1) + 1)
+
+
+def caller_span() -> Span:
+    """Return the place of the expression that the user's innermost frame is evaluating."""
+    frame: FrameType | None = sys._getframe(1)
+    first = None
+    while frame is not None:
+        if _users(frame.f_code.co_filename):
+            return _code_span(frame.f_code, frame.f_lasti, frame.f_lineno)
+        if first is None and not frame.f_code.co_filename.startswith(_HERE):
+            first = frame
+        frame = frame.f_back
+    return Span.whole("<kernel>") if first is None else _code_span(first.f_code, first.f_lasti, first.f_lineno)
+
+
+def traceback_span(traceback: TracebackType | None, fallback: Span) -> Span:
+    """Return the place in the innermost of the user's frames of a traceback."""
+    found = fallback
+    while traceback is not None:
+        if _users(traceback.tb_frame.f_code.co_filename):
+            found = _code_span(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+# -- syntax trees ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def _parse(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def tree(file: str) -> ast.Module | None:
+    """Return the syntax tree of a file, None where its text is not at hand."""
+    source = "".join(linecache.getlines(file))
+    return _parse(source) if source else None
+
+
+def function_node(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the definition that a function's code came from, None where the source is not at hand."""
+    module = tree(code.co_filename)
+    for node in ast.walk(module) if module is not None else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            if min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) == code.co_firstlineno:
+                return node
+    return None
+
+
+def node_span(file: str, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> Span:
+    """Return the place of a node of the file's syntax tree."""
+    end_line = node.end_lineno or node.lineno
+    end = node.end_col_offset if node.end_col_offset is not None else node.col_offset
+    return Span(file, node.lineno, _characters(file, node.lineno, node.col_offset), end_line, _characters(file, end_line, end))
+
+
+def name_span(code: CodeType, node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> Span:
+    """Return the place of the name behind `def`."""
+    file = code.co_filename
+    if node is None:
+        return _line_span(file, code.co_firstlineno)
+    text = linecache.getline(file, node.lineno)
+    column = text.find(node.name, text.find("def", _characters(file, node.lineno, node.col_offset) - 1) + 3) + 1
+    return Span(file, node.lineno, column, node.lineno, column + len(node.name)) if column else _line_span(file, node.lineno)
+
+
+def _contains(file: str, node: ast.expr, span: Span) -> bool:
+    outer = node_span(file, node)
+    return (outer.line, outer.column) <= (span.line, span.column) and (outer.end_line, outer.end_column) >= (span.end_line, span.end_column)
+
+
+def decisive(span: Span) -> str:
+    """Return what decides on the truth of the expression at the place: `if`, `while`, `and`, `not`, `a chained comparison`, …"""
+    module = tree(span.file)
+    found: list[tuple[int, int, str]] = []
+    for node in ast.walk(module) if module is not None else ():
+        what, part = _decision(node)
+        if part is not None and _contains(span.file, part, span):
+            size = node_span(span.file, part)
+            found.append((size.end_line - size.line, size.end_column - size.column, what))
+    return min(found)[2] if found else "Python"
+
+
+def _decision(node: ast.AST) -> tuple[str, ast.expr | None]:
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return "if", node.test
+    if isinstance(node, ast.While):
+        return "while", node.test
+    if isinstance(node, ast.Assert):
+        return "assert", node.test
+    if isinstance(node, ast.BoolOp):
+        return ("and" if isinstance(node.op, ast.And) else "or"), node
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return "not", node
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        return "a chained comparison", node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min", "any", "all", "bool", "sorted", "filter"):
+        return node.func.id, node
+    if isinstance(node, ast.comprehension) and node.ifs:
+        return "if", node.ifs[0]
+    return "", None
+
+
+def called_name(span: Span) -> bool:
+    """Return whether the expression at the place is a name that is being called."""
+    module = tree(span.file)
+    for node in ast.walk(module) if module is not None else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and node_span(span.file, node.func) == span:
+            return True
+    return False
