@@ -1,16 +1,17 @@
 """exp, log, sigmoid, tanh and gaussian on codes: definitions, golden results, latency, cost and error bounds.
 
 * `gaussian(x)` = exp(−x²); `sigmoid(x)` = 1 / (1 + exp(−x)); `exp`, `log` (natural) and `tanh` are what they are called.
-* Exact: exp(0) = 1, log(1) = 0, sigmoid(0) = 1/2, tanh(0) = 0, tanh(−x) = −tanh(x), gaussian(0) = 1, gaussian(−x) = gaussian(x);
-  sigmoid and gaussian lie in [0, 1], tanh in [−1, 1].
-* `Float`: NaN gives the canonical NaN; exp(∞) = ∞, exp(−∞) = 0; log(±0) = −∞, log(x < 0) = NaN, log(∞) = ∞; results below the smallest
-  normal number become zero, beyond the largest infinity.
+* Exact: exp(0) = 1, log(1) = 0, sigmoid(0) = 1/2, tanh(0) = 0, tanh(−x) = −tanh(x), gaussian(0) = 1,
+  gaussian(−x) = gaussian(x); sigmoid and gaussian lie in [0, 1], tanh in [−1, 1].
+* `Float`: NaN gives the canonical NaN; exp(∞) = ∞, exp(−∞) = 0; log(±0) = −∞, log(x < 0) = NaN, log(∞) = ∞; results
+  below the smallest normal number become zero, beyond the largest infinity.
 * `Fixed`: results saturate; log(0) is the lowest number and log(x < 0) is 0.
 * All else is within `error_bound`.
 
-Every function is a `Pipeline`: pre-processing to a table index and a position t within the segment, a piecewise polynomial
-(coefficients of `tables`) by Horner's rule, post-processing that rounds once. The polynomial's results carry `_GUARD` bits below the last place
-of the format; each step cuts off at that unit. A stage holds one multiplication, one table read or one shift over many places, with an addition at most.
+Every function is a `Pipeline`: pre-processing to a table index and a position t within the segment, a piecewise
+polynomial (coefficients of `tables`) by Horner's rule, post-processing that rounds once. The polynomial is computed with
+`_GUARD` bits below the last place of 1 in the format; each step cuts off at that unit. A stage holds one multiplication,
+one table read or one shift over many places, with an addition or two at most.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _FIT, _FIXED_FIT = 2.5, 0.75
 def _horner(p: Pipeline, columns: Sequence[Wire], t: Wire, t_bits: int, fuse: bool) -> Wire:
     """The polynomial at t · 2**−t_bits; the result belongs to the stage before the current one.
 
-    A step multiplies in one stage and adds in the next; `fuse`: in the same one, if one multiplier does. t is cut to the bits that matter for the
-    size of its factor.
+    A step multiplies in one stage and adds in the next; `fuse`: in the same one, if one multiplier does. t is cut to the
+    bits that matter for the size of its factor.
     """
     acc = columns[-1]
     if len(columns) == 1:
@@ -70,8 +71,10 @@ def _round_even(x: Wire, shift: int) -> Wire:
 
 
 def _normalise(p: Pipeline, x: Wire, bits: int, split: int) -> tuple[Wire, Wire]:
-    """Shift x, below 2**bits, left until bit bits − 1 is set (or by the most that the steps give); also by how much. Takes the current
-    stage for the steps of `split` places and more, and the next for the others, of which it is the last to use a stage."""
+    """Shift x, below 2**bits, left until bit bits − 1 is set; returns that and the number of places. A zero stays one.
+
+    Takes the current stage for steps of `split` places and more, and the next for the others (only one for `split` = 1).
+    """
     count = p.const(0)
     step = 1 << ((bits - 1).bit_length() - 1) if bits > 1 else 0
     while step:
@@ -84,7 +87,7 @@ def _normalise(p: Pipeline, x: Wire, bits: int, split: int) -> tuple[Wire, Wire]
     return x.low(bits), count
 
 
-# Float ---------------------------------------------------------------------------------------------------------------------------------
+# Float -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def _amount(p: Pipeline, zero: Wire, far: Wire, right: Wire, most: int) -> Wire:
 
 
 def _pack(p: Pipeline, f: Float, exponent: Wire, fraction: Wire, fraction_bits: int) -> Wire:
-    """The magnitude code of 2**(exponent − bias) · (1 + fraction · 2**−fraction_bits), rounded to nearest even; flushed, or infinite."""
+    """The magnitude code of 2**(exponent − bias) · (1 + fraction · 2**−fraction_bits), rounded; zero below, infinity above."""
     code = (exponent << fraction_bits) + fraction
     code = _round_even(code, fraction_bits - f.fraction_bits)
     code = p.where(code < (1 << f.fraction_bits), 0, code)
@@ -152,7 +155,7 @@ def _log_float(f: Float) -> Pipeline:
     p, m = Pipeline(f.width), f.fraction_bits
     u = _Unpacked.of(p, f)
     fraction = m + _GUARD + 1
-    degree, j = smallest_degree("log", m + 5, m)
+    degree, j = smallest_degree("log", m + 6, m)
     t_bits = m - j
     columns = _lookup(p, uniform("log", 1 << j, j, degree, fraction), u.fraction >> t_bits)
     parts = p.product(u.exponent - f.bias, p.const(constant(LN2, fraction)), 0)
@@ -163,7 +166,7 @@ def _log_float(f: Float) -> Pipeline:
     result = value + whole
     negative = result < 0
     size = p.where(negative, 0 - result, result)
-    bits = (int(f.bias + 1) << fraction).bit_length() - (1 if f.bias else 0)
+    bits = constant((f.bias + 2) * LN2, fraction).bit_length()
     size = size.within(0, (1 << bits) - 1)
     p.next_stage()
     normal, count = _normalise(p, size, bits, 8)
@@ -216,7 +219,7 @@ def _bell_float(function: str, f: Float) -> Pipeline:
 
 
 def _tanh_float(f: Float) -> Pipeline:
-    """tanh(x) / 2**e by octaves [2**e, 2**(e + 1)) of |x|, which gives every octave the same relative accuracy; x itself below them."""
+    """tanh(x) / 2**e by octaves [2**e, 2**(e + 1)) of |x|, for equal relative accuracy in all; x itself below them."""
     p, m = Pipeline(f.width), f.fraction_bits
     u = _Unpacked.of(p, f)
     first = max(-((m + 2) // 2), 1 - f.bias)
@@ -240,7 +243,7 @@ def _tanh_float(f: Float) -> Pipeline:
     return p
 
 
-# Fixed ---------------------------------------------------------------------------------------------------------------------------------
+# Fixed -----------------------------------------------------------------------------------------------------------------
 
 
 def _saturate(p: Pipeline, f: Fixed, x: Wire) -> Wire:
@@ -256,7 +259,7 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
     """sigmoid, tanh and gaussian: a table of |x| up to 2**reach; beyond, the limit."""
     p, n = Pipeline(f.width), f.fraction_bits
     reach = min(_reach(function, n + 3), f.integer_bits - 1)
-    whole = reach == f.integer_bits - 1            # the table ends at the lowest number's magnitude, which is its segment's end t = 1
+    whole = reach == f.integer_bits - 1            # the table ends at the lowest number's magnitude: the last segment at t = 1
     fraction = n + _FIXED_GUARD
     degree, j = smallest_degree(function, n + _FIXED_FIT, n, spare=reach)
     t_bits = n - j
@@ -296,7 +299,7 @@ def _exp_fixed(f: Fixed) -> Pipeline:
     """2**n · (1 + p(y − n)) with y = x · log2 e, n = floor(y), shifted by n."""
     p, n_bits, w = Pipeline(f.width), f.fraction_bits, f.width
     x = p.input.signed(w)
-    span = max(n_bits + 2, f.integer_bits - 1) * math.log(2)      # beyond it: no more than a quarter of the last place, or saturated
+    span = max(n_bits + 2, f.integer_bits - 1) * math.log(2)      # beyond it: a quarter of the last place, or saturated
     reach = min(math.ceil(math.log2(span)), f.integer_bits - 1)
     limit = 1 << (reach + n_bits)
     huge, tiny = p.const(limit - 1) < x, x < -limit
@@ -349,7 +352,7 @@ def _log_fixed(f: Fixed) -> Pipeline:
     return p
 
 
-# Everything together -------------------------------------------------------------------------------------------------------------------
+# Everything together ---------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=128)
@@ -373,7 +376,7 @@ def _all_results(op: str, format: Format) -> NDArray[np.int64]:
 
 
 def evaluate(op: str, codes: ArrayLike, format: Format) -> NDArray[np.int64]:
-    """Apply `exp log sigmoid tanh gaussian` to codes; any shape in, the same shape out. Formats of up to 16 bits are looked up whole."""
+    """Apply `exp log sigmoid tanh gaussian` to codes, elementwise. Formats of up to 16 bits are looked up whole."""
     codes = np.asarray(codes, dtype=np.int64)
     if format.width <= 16:
         return _all_results(op, format)[codes]
@@ -400,7 +403,7 @@ def error_bound(op: str, format: Format) -> ErrorBound:
     assert isinstance(format, Float)
     m, least = format.fraction_bits, format.smallest_normal
     if op in ("sigmoid", "gaussian"):
-        return ErrorBound(0.0, max(2.0 ** -(m + 1), least))
+        return ErrorBound(0.0, max((1.0 if m <= 10 else 1.25) * 2.0 ** -(m + 1), least))
     if op == "log":
         return ErrorBound(1.0, max(2.0 ** -(m + 4), least))
     return ErrorBound(1.0 if op == "exp" else 1.5, least)

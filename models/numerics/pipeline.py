@@ -1,8 +1,9 @@
 """Pipelines of integer operations: one description, run on NumPy arrays here and built as hardware by `hdl.arith.functions`.
 
-A `Pipeline` is a list of integer operations, each in a stage. Every wire knows the least and the greatest integer that it can carry, from
-which hardware takes its width and this module the certainty that 64 bits suffice; integers are exact, `>>` rounds down. A wire used in a later
-stage than its own is delayed by registers, a table read takes one stage, and the output is registered: latency = number of stages.
+A `Pipeline` is a list of integer operations, each in a stage. Every wire knows the least and the greatest integer that it
+can carry, from which hardware takes its width and this module the certainty that 64 bits suffice; integers are exact, `>>`
+rounds down. A wire used in a later stage than its own is delayed by registers, a table read takes one stage, and the output
+is registered: latency = number of stages.
 
     p = Pipeline(8)
     square = p.input * p.input
@@ -49,7 +50,7 @@ class Table:
 
 
 class Wire:
-    """One result in a pipeline: `lo` <= value <= `hi`, computed in `stage` by `kind` from `args` (wires, and integers that parametrise it)."""
+    """One result in a pipeline: `lo` <= value <= `hi`, computed in `stage` by operation `kind` from `args` (wires, integers)."""
 
     def __init__(self, pipeline: Pipeline, kind: str, args: tuple[Any, ...], lo: int, hi: int, stage: int) -> None:
         if not -(1 << 62) <= lo <= hi < 1 << 62:
@@ -189,7 +190,7 @@ class Pipeline:
         return level[0]
 
     def _pieces(self, a: Wire) -> list[tuple[Wire, int]]:
-        """Parts that fit a multiplier's port, with their weights 2**k; cut at the top, so that the low part may be small or fall away."""
+        """Parts that fit a multiplier's port, with k of their weight 2**k; the top one is full, the low one may be small."""
         cut = a.width - (SIGNED_PORT if a.lo < 0 else UNSIGNED_PORT)
         if cut <= 0:
             return [(a, 0)]
@@ -199,7 +200,7 @@ class Pipeline:
         return [(a >> cut, cut), *self._pieces(a.low(cut))]
 
     def product(self, a: Wire, b: Wire, shift: int) -> list[Wire]:
-        """Partial products whose sum is about (a · b) >> shift; each is cut off at the unit on its own, and left out if nothing remains."""
+        """Partial products whose sum is about (a · b) >> shift: each is cut off at the unit, or left out if nothing remains."""
         parts = []
         for x, i in self._pieces(a):
             for y, k in self._pieces(b):
@@ -243,7 +244,8 @@ class Pipeline:
                 value = function(*[values[n] for n in operands], *extra)
                 if check:
                     wire = self.wires[number]
-                    assert np.min(value) >= wire.lo and np.max(value) <= wire.hi, f"wire {number} ({wire.kind}) leaves {wire.lo} … {wire.hi}"
+                    inside = np.min(value) >= wire.lo and np.max(value) <= wire.hi
+                    assert inside, f"wire {number} ({wire.kind}) leaves {wire.lo} … {wire.hi}"
                 values[number] = value
                 for n in dead:
                     del values[n]

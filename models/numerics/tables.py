@@ -1,12 +1,14 @@
 """Coefficients of the piecewise polynomials behind `functions`: integers, the same on every machine.
 
-A function is cut into segments; on each it is a polynomial of degree 0 to 3 in the position 0 <= t < 1 within the segment. The polynomial
-interpolates at the Chebyshev nodes of its degree, which is within a small factor of the best one; its error on a segment of width h is
+A function is cut into segments; on each it is a polynomial of degree 0 to 3 in the position 0 <= t < 1 within the segment.
+The polynomial interpolates at the Chebyshev nodes of its degree, which is within a small factor of the best one; its error
+on a segment of width h is
 
     h**(d+1) · max|f^(d+1)| / (2**(2d+1) · (d+1)!)
 
-Everything is computed with `decimal` at 50 digits, whose `exp` and `ln` are correctly rounded by specification, and rounded once to units of
-2**−fraction. In the first segment the left end is the first node, so that f there (0, 1/2 or 1 for all functions) is exact.
+Everything is computed with `decimal` at 50 digits, whose `exp` and `ln` are correctly rounded by specification, and rounded
+once to units of 2**−fraction. In the first segment the left end is the first node, so that f there (0, 1/2 or 1 for all
+functions) is exact.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import lru_cache
 
-__all__ = ["Columns", "LN2", "LOG2E", "constant", "octaves", "smallest_degree", "uniform"]
+__all__ = ["LN2", "LOG2E", "Columns", "constant", "octaves", "smallest_degree", "uniform"]
 
 #: The coefficients of t**0, t**1, … of all segments.
 Columns = tuple[tuple[int, ...], ...]
@@ -64,10 +66,10 @@ def constant(value: Decimal, fraction: int) -> int:
 
 
 def smallest_degree(function: str, bits: float, finest: int, coarsest: int = 0, spare: int = 0) -> tuple[int, int]:
-    """Choose (degree, j): the lowest degree whose error is below 2**−bits with segments of width 2**−j, in at most 1024 segments.
+    """Choose (degree, j): the lowest degree whose error is below 2**−bits with at most 1024 segments of width 2**−j.
 
-    Parameters: `finest` is the number of fraction bits of the argument: at j = finest every argument has its own entry (degree 0);
-    the table has 2**(j + spare) segments; `coarsest` is the least j.
+    `finest` is the number of fraction bits of the argument: at j = finest every argument has its own entry (degree 0).
+    The table has 2**(j + spare) segments. `coarsest` is the least j. Raises ValueError if no table will do.
     """
     for degree, known in enumerate(_BITS[function], 1):
         j = max(coarsest, math.ceil((bits - known) / (degree + 1)))
