@@ -1,0 +1,43 @@
+"""Tables from wherever they lie: heap files, CSV, NumPy and Parquet files, random numbers, a PostgreSQL server.
+
+`open_table` takes what a user types as SRC. Whatever goes wrong with a source is a `SourceError` with a message and a hint.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...models.heap.schema import Schema
+from .files import open_csv, open_heap, open_npz, open_parquet
+from .postgres import open_postgres
+from .synthetic import RandomOptions, random_table
+from .table import SourceError, Table
+
+__all__ = ["RandomOptions", "SourceError", "Table", "open_table", "random_table"]
+
+_FILES = {".csv": open_csv, ".npz": open_npz, ".parquet": open_parquet}
+_FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1"
+
+
+def open_table(src: str, schema: Schema | None = None) -> Table:
+    """Open the table that `src` names.
+
+    `random:` needs to know what to make: `schema` says it (array columns with their `length`); see `random_table`. The other
+    sources do not look at it.
+
+    Raises SourceError for everything that is wrong with the source.
+    """
+    if src.startswith("heap:"):
+        return open_heap(src.removeprefix("heap:"))
+    if src.startswith(("postgresql://", "postgres://")):
+        return open_postgres(src)
+    if src.startswith("random:"):
+        options = RandomOptions.parse(src.removeprefix("random:"))
+        if schema is None:
+            raise SourceError("a random table needs a kernel that says which columns to make", "give a kernel with this source")
+        return random_table(schema, options)
+    path = Path(src)
+    opener = _FILES.get(path.suffix.lower())
+    if opener is None:
+        raise SourceError(f"unknown data source {src!r}", f"known are: {_FORMS}")
+    return opener(path)

@@ -1,0 +1,219 @@
+"""Tables in files: PostgreSQL relation files as they are; CSV, NumPy and Parquet files packed into heap pages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...models.heap.page import LAYOUT_VERSION, PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
+from ...models.heap.reader import read_heap
+from ...models.heap.schema import Schema
+from .table import SourceError, Table, pack
+
+__all__ = ["fill_lengths", "open_csv", "open_heap", "open_npz", "open_parquet"]
+
+_SEGMENT = 1 << 30      # a relation goes on in FILE.1, FILE.2, … after each gigabyte
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise SourceError(f"no such file: {path}")
+    if not path.is_file():
+        raise SourceError(f"{path} is not a file")
+    if path.stat().st_size == 0:
+        raise SourceError(f"{path} is empty")
+    return path
+
+
+# -- heap:FILE,SCHEMA.json -------------------------------------------------------------------------------------------------
+
+
+def open_heap(files: str) -> Table:
+    """Open `FILE,SCHEMA.json`: a relation file (with its further segments where it has some) and its schema."""
+    file, comma, description = files.rpartition(",")
+    if not comma or not file or not description:
+        raise SourceError(f"heap:{files} does not name two files", "the form is heap:FILE,SCHEMA.json")
+    path, schema = _existing(Path(file)), _schema(_existing(Path(description)))
+    pages = _relation(path)
+    if len(pages) % schema.page_size:
+        raise SourceError(f"{path} has {len(pages)} bytes, which is not a whole number of pages of {schema.page_size} bytes",
+                          f"is page_size in {description} the server's block_size, and the file complete?")
+    pages = pages.reshape(-1, schema.page_size)
+    if (size := _other_page_size(pages)) is not None:
+        raise SourceError(f"the pages of {path} have {size} bytes each, but {description} says {schema.page_size}",
+                          f'write "page_size": {size} in {description}')
+    return Table(fill_lengths(schema, pages), pages, schema.table)
+
+
+def _schema(path: Path) -> Schema:
+    try:
+        return Schema.from_json(json.loads(path.read_text()))
+    except json.JSONDecodeError as error:
+        raise SourceError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path} is not JSON text", "heap: takes the relation file first, then the schema") from error
+    except ValueError as error:
+        raise SourceError(f"{path}: {error}") from error
+
+
+def _relation(path: Path) -> npt.NDArray[np.uint8]:
+    parts = [np.fromfile(path, np.uint8)]
+    while len(parts[-1]) == _SEGMENT and (following := path.with_name(f"{path.name}.{len(parts)}")).exists():
+        parts.append(np.fromfile(following, np.uint8))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _other_page_size(pages: npt.NDArray[np.uint8]) -> int | None:
+    """Return the page size that all pages agree on where it is not the schema's. Pages that disagree are for the hardware to
+    report.""" first = int(pages[0, :PAGE_HEADER_SIZE].view(PAGE_HEADER)["pd_pagesize_version"][0])
+    size = first & 0xFF00
+    if size == pages.shape[1] or first & 0xFF != LAYOUT_VERSION or size not in PAGE_SIZES or pages.size % size:
+        return None
+    versions = pages.reshape(-1, size)[:, :PAGE_HEADER_SIZE].copy().view(PAGE_HEADER)["pd_pagesize_version"]
+    return size if np.all(np.isin(versions, (first, 0))) else None
+
+
+def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
+    """Take array lengths that the schema leaves open from the first page whose rows agree; leave them open where none does."""
+    if all(not c.is_array or c.length is not None or c.dropped for c in schema.columns):
+        return schema
+    for page in pages[:16]:
+        try:
+            found = read_heap(schema, page[None])
+        except (ValueError, IndexError, UnicodeDecodeError):    # a page that is for the hardware to report
+            continue
+        lengths = {name: values.shape[1] for name, values in found.items() if isinstance(values, np.ndarray) and values.ndim == 2}
+        if any(lengths.values()):
+            return replace(schema, columns=tuple(
+                replace(c, length=lengths.get(c.name)) if c.is_array and c.length is None and not c.dropped else c for c in
+                schema.columns))
+    return schema
+
+
+# -- files that we pack ----------------------------------------------------------------------------------------------------
+
+
+def open_npz(path: Path) -> Table:
+    """Open a NumPy archive: each array a column by its name, a matrix an array column."""
+    try:
+        with np.load(_existing(path), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
+            columns = {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        hint = "arrays of Python objects are not read" if "allow_pickle" in str(error) else ""
+        raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
+    except AttributeError as error:                             # np.load gave an array, which is no context manager
+        raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)") from error
+    return pack(columns, path.stem)
+
+
+def open_csv(path: Path) -> Table:
+    """Open a CSV file: names in the first line (c1, c2, … where that line holds numbers only), empty cells NULL.
+
+    Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text.
+    """
+    from pyarrow import ArrowInvalid                            # a second that only these files cost
+    from pyarrow import csv as arrow
+    with _existing(path).open(newline="", encoding="utf-8", errors="replace") as file:
+        first = next(csv.reader(file), [])
+    headed = not all(_is_number(cell) for cell in first)
+    names = [cell.strip() for cell in first] if headed else [f"c{i}" for i in range(1, len(first) + 1)]
+    _check_names(names, path)
+    try:
+        table = arrow.read_csv(
+            path, read_options=arrow.ReadOptions(column_names=names, skip_rows=1 if headed else 0),
+            convert_options=arrow.ConvertOptions(null_values=["", "NULL", "null", "NA"], strings_can_be_null=True,
+            timestamp_parsers=[]))
+    except ArrowInvalid as error:
+        reason = str(error).removeprefix("CSV parse error: ")
+        if "Empty CSV" in reason:
+            raise SourceError(f"{path.stem} has no rows") from error
+        raise SourceError(f"{path}: {reason}", "every line needs as many cells as the first") from error
+    return _pack_arrow(table, path, narrow=True)
+
+
+def open_parquet(path: Path) -> Table:
+    """Open a Parquet file: numbers, bool and text as they are, a list column of one length an array column, empty cells NULL."""
+    from pyarrow import ArrowException, parquet
+    try:
+        table = parquet.read_table(_existing(path))
+    except (ArrowException, OSError) as error:
+        raise SourceError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
+    _check_names(table.column_names, path)
+    return _pack_arrow(table, path, narrow=False)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    for name in names:
+        if not name:
+            raise SourceError(f"{path} has a column without a name", "name every column in the first line")
+        if names.count(name) > 1:
+            raise SourceError(f"{path} has two columns called {name!r}")
+
+
+def _pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
+    """Pack an Arrow table. `narrow`: its integers are 64 bits wide only because nobody said otherwise."""
+    if not table.num_rows:
+        raise SourceError(f"{path} has no rows")
+    columns = {name: _from_arrow(name, column.combine_chunks(), path, narrow)
+               for name, column in zip(table.column_names, table.columns, strict=True)}
+    return pack(columns, path.stem)
+
+
+def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
+    import pyarrow as pa
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _array_from_arrow(name, column, path)
+    if pa.types.is_null(kind):
+        return np.ma.masked_all(len(column), np.float64)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        try:
+            strings = column.cast(pa.string())
+        except pa.ArrowException as error:
+            raise SourceError(f"column {name!r} of {path} has the type {kind}, which cannot be packed",
+                              "leave the column out") from error
+        return np.array(strings.to_pylist(), object)
+    null = np.asarray(column.is_null())
+    fill = False if pa.types.is_boolean(kind) else 0
+    values = column.fill_null(fill).to_numpy(zero_copy_only=False) if null.any() else column.to_numpy(zero_copy_only=False)
+    if narrow and values.dtype == np.int64 and values.size and values.min() >= -(1 << 31) and values.max() < 1 << 31:
+        values = values.astype(np.int32)
+    return np.ma.masked_array(values, null) if null.any() else values
+
+
+def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
+    import pyarrow as pa
+    if column.null_count:
+        raise SourceError(f"array column {name!r} of {path} has rows without an array", "drop these rows, or fill them")
+    elements = column.flatten()
+    if not (pa.types.is_integer(elements.type) or pa.types.is_floating(elements.type) or pa.types.is_boolean(elements.type)):
+        raise SourceError(f"array column {name!r} of {path} has elements of the type {elements.type}",
+                          "only numbers can be packed")
+    if elements.null_count:
+        raise SourceError(f"array column {name!r} of {path} has missing elements", "arrays with NULL elements are not supported")
+    lengths = np.asarray(pa.compute.list_value_length(column))
+    if lengths.min() != lengths.max():
+        raise SourceError(f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
+                          "every row of an array column must have the same length")
+    return elements.to_numpy(zero_copy_only=False).reshape(len(column), -1)

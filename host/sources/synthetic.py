@@ -1,0 +1,99 @@
+"""Random tables with something to learn: labels come from a hidden linear model of the row's features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...models.heap.schema import Schema
+from ...models.heap.values import DTYPES
+from ...models.heap.writer import write_heap
+from .table import SourceError, Table
+
+__all__ = ["RandomOptions", "random_table"]
+
+_TASKS = ("classification", "signed", "regression")
+
+
+@dataclass(frozen=True)
+class RandomOptions:
+    """What stands after `random:`. `task`: labels are 0/1 (classification), -1/+1 (signed) or real numbers (regression)."""
+
+    rows: int = 1000
+    seed: int = 1
+    task: str = "classification"
+
+    @classmethod
+    def parse(cls, text: str) -> RandomOptions:
+        """Read `rows=1000,seed=1,task=regression` (a task's name alone will do). Raises SourceError."""
+        found: dict[str, Any] = {}
+        for part in filter(None, (p.strip() for p in text.split(","))):
+            key, equals, value = (s.strip() for s in part.partition("="))
+            if not equals and key in _TASKS:
+                key, value = "task", key
+            if key not in ("rows", "seed", "task"):
+                raise SourceError(f"random: does not know {key!r}", "the form is random:rows=1000,seed=1,task=regression")
+            if key == "task":
+                if value not in _TASKS:
+                    raise SourceError(f"random: does not know the task {value!r}", f"known are {', '.join(_TASKS)}")
+                found[key] = value
+                continue
+            try:
+                found[key] = int(value.replace("_", ""))
+            except ValueError as error:
+                raise SourceError(f"random: {key} must be a whole number, not {value!r}") from error
+        options = cls(**found)
+        if options.rows < 1 or options.seed < 0:
+            raise SourceError("random: rows must be at least 1 and seed at least 0")
+        return options
+
+
+def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...] = ("y",)) -> Table:
+    """Make a table of this schema: features from the standard normal distribution, the columns in `labels` from a hidden model.
+
+    Integer features are whole numbers from -8 to 8, bool features 0 or 1. The same schema and options give the same table. Raises
+    SourceError for an array column without `length` and for rows that do not fit a page.
+    """
+    rng = np.random.default_rng(options.seed)
+    rows, columns = options.rows, {}
+    score = np.zeros(rows)
+    features = 0
+    kept = [c for c in schema.columns if not c.dropped]
+    for column in (c for c in kept if c.name not in labels):
+        if column.is_array and column.length is None:
+            raise SourceError(f"column {column.name!r} of a random table has no length")
+        values: Any
+        if column.type == "text":
+            columns[column.name] = [f"row {i}" for i in range(rows)]
+            continue
+        if column.is_array:
+            values = rng.standard_normal((rows, column.length or 0), np.float32)
+        elif column.type.startswith("float"):
+            values = rng.standard_normal(rows, np.float32)
+        else:
+            values = rng.integers(0, 2, rows) if column.type == "bool" else rng.integers(-8, 9, rows)
+        matrix = values.reshape(rows, -1)
+        score += matrix @ rng.standard_normal(matrix.shape[1])
+        features += matrix.shape[1]
+        columns[column.name] = values.astype(DTYPES[column.storage.element or column.type])
+    score /= max(features, 1) ** 0.5
+    for column in (c for c in kept if c.name in labels):
+        columns[column.name] = _labels(column.type, column.length, score, options.task, rng, rows)
+    try:
+        return Table(schema, write_heap(schema, columns), schema.table)
+    except ValueError as error:
+        raise SourceError(f"random: {error}") from error
+
+
+def _labels(kind: str, length: int | None, score: Any, task: str, rng: np.random.Generator, rows: int) -> Any:
+    if length is not None:                                      # several targets: each a scaled, noisy copy
+        values = score[:, None] * rng.uniform(0.5, 1.5, length) + 0.1 * rng.standard_normal((rows, length))
+    else:
+        values = score + 0.1 * rng.standard_normal(rows)
+    if task == "classification" or kind == "bool":
+        values = (values > 0).astype(np.float64)
+    elif task == "signed":
+        values = np.where(values > 0, 1.0, -1.0)
+    return np.rint(values) if kind.startswith("int") else values.astype(DTYPES.get(kind.removesuffix("[]"), np.dtype("<f8")))

@@ -1,0 +1,163 @@
+"""A table: its schema and its heap pages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...models.heap.page import LP_NORMAL, LP_SIZE, MAX_COLUMNS, PAGE_HEADER, PAGE_HEADER_SIZE
+from ...models.heap.reader import read_heap
+from ...models.heap.schema import Column, Schema
+from ...models.heap.writer import write_heap
+
+__all__ = ["SourceError", "Table", "pack"]
+
+
+class SourceError(Exception):
+    """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(eq=False)
+class Table:
+    """A table as the hardware sees it.
+
+    `pages` has the shape (pages, schema.page_size) and holds bytes; `name` is for reports.
+    """
+
+    schema: Schema
+    pages: npt.NDArray[np.uint8]
+    name: str = "table"
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the schema and of every byte of the pages, in hexadecimal."""
+        state = hashlib.sha256(json.dumps(self.schema.to_json(), sort_keys=True).encode())
+        state.update(np.ascontiguousarray(self.pages).data)
+        return state.hexdigest()
+
+    @cached_property
+    def rows(self) -> int:
+        """How many line pointers hold a tuple, visible or not."""
+        total = 0
+        lowers = np.ascontiguousarray(self.pages[:, :PAGE_HEADER_SIZE]).view(PAGE_HEADER)["pd_lower"][:, 0].astype(np.int64)
+        lowers = np.clip(lowers, PAGE_HEADER_SIZE, self.schema.page_size)
+        for lower in np.unique(lowers):                         # pages with as many line pointers go together
+            count = (int(lower) - PAGE_HEADER_SIZE) // LP_SIZE
+            words = self.pages[lowers == lower, PAGE_HEADER_SIZE:PAGE_HEADER_SIZE + count * LP_SIZE].copy().view("<u4")
+            total += int(np.count_nonzero(words >> 15 & 3 == LP_NORMAL))
+        return total
+
+    def columns(self) -> dict[str, Any]:
+        """Read the visible rows, by column name (see `read_heap`). Raises SourceError where the pages do not tell."""
+        try:
+            return read_heap(self.schema, self.pages)
+        except ValueError as error:
+            raise SourceError(f"cannot read the rows of {self.name}: {error}") from error
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any], name: str = "table", page_size: int | None = None) -> Table:
+        """Pack arrays into pages: a vector is a column of numbers, a matrix an array column with one row a tuple.
+
+        float64 becomes float8, float32 and float16 float4, integers the smallest of int2, int4, int8 that holds their type, bool
+        bool; strings become text. A matrix of integers becomes float4[] or float8[], whichever holds its values exactly. A
+        masked array's masked values are NULL. Without `page_size`, pages have 8192 bytes or more where a row needs more.
+
+        Raises SourceError for what cannot become a column.
+        """
+        return pack(columns, name, page_size)
+
+
+def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
+    kinds = {"i1": "int2", "u1": "int2", "i2": "int2", "u2": "int4", "i4": "int4", "u4": "int8", "i8": "int8", "u8": "int8"}
+    if values.dtype.str[1:] == "u8" and values.size and int(values.max()) >= 1 << 63:
+        raise SourceError(f"column {name!r} has values of 2**63 and more, which no integer type holds", "convert it to float64")
+    return kinds[values.dtype.str[1:]]
+
+
+def _array_type(name: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
+    if values.dtype.kind == "f":
+        return ("float4[]", values.astype("<f4")) if values.dtype.itemsize <= 4 else ("float8[]", values.astype("<f8"))
+    numbers = values.astype(np.int64) if values.dtype.kind == "b" else values
+    for kind, dtype in (("float4[]", "<f4"), ("float8[]", "<f8")):
+        converted = numbers.astype(dtype)
+        bound = 2.0 ** (24 if dtype == "<f4" else 53)
+        if not converted.size or np.abs(converted.astype(np.float64)).max() <= bound:
+            return kind, converted
+    raise SourceError(f"array column {name!r} has integers beyond 2**53, which no float array holds", "scale the column")
+
+
+def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] | None]:
+    """Return the column's description, its values and where they are NULL."""
+    null = np.ma.getmaskarray(values).copy() if isinstance(values, np.ma.MaskedArray) else None
+    array = np.ma.getdata(values)
+    if array.dtype.kind in "US":
+        return Column(name, "text"), [v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()], null
+    if array.dtype.kind == "O" and all(v is None or isinstance(v, str) for v in array.flat):
+        return Column(name, "text"), array.tolist(), null
+    if array.dtype.kind == "O":
+        raise SourceError(f"column {name!r} holds Python objects, or arrays of different lengths",
+                          "every row of an array column must have the same length")
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
+        raise SourceError(f"column {name!r} has the type {array.dtype}, which no column can hold",
+                          "convert it to float64")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.ndim > 1:
+        array = array.reshape(len(array), -1)                   # a matrix a tuple: row by row
+        if not array.shape[1]:
+            raise SourceError(f"array column {name!r} has no elements")
+        if null is not None and null.any():
+            raise SourceError(f"array column {name!r} has missing elements", "arrays with NULL elements are not supported")
+        kind, array = _array_type(name, array)
+        return Column(name, kind, not_null=True, length=array.shape[1]), array, None
+    if array.dtype.kind == "f":
+        kind = "float8" if array.dtype.itemsize == 8 else "float4"
+    else:
+        kind = "bool" if array.dtype.kind == "b" else _integer_type(name, array)
+    if null is not None and not null.any():
+        null = None
+    return Column(name, kind, not_null=null is None), array, null
+
+
+def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) -> Table:
+    """See `Table.from_columns`."""
+    if not columns:
+        raise SourceError(f"{name} has no columns")
+    if len(columns) > MAX_COLUMNS:
+        raise SourceError(f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
+                          "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file")
+    arrays = {key: values if isinstance(values, np.ndarray) else np.asarray(values) for key, values in columns.items()}
+    for key, array in arrays.items():
+        if array.ndim == 0:
+            raise SourceError(f"{key!r} of {name} is a single value, not a column", "every array needs one entry for each row")
+    lengths = {key: len(array) for key, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise SourceError(f"the columns of {name} have different lengths: {listed}")
+    if not next(iter(lengths.values())):
+        raise SourceError(f"{name} has no rows")
+    made = [_column(key, array) for key, array in arrays.items()]
+    values = {column.name: data for column, data, _ in made}
+    nulls = {column.name: null for column, _, null in made if null is not None}
+    sizes = [page_size] if page_size else [8192, 16384, 32768]
+    for size in sizes:
+        schema = Schema(name, tuple(column for column, _, _ in made), size)
+        try:
+            return Table(schema, write_heap(schema, values, nulls=nulls), name)
+        except ValueError as error:
+            reason = str(error)
+            if "does not fit a page" not in reason:
+                raise SourceError(f"{name}: {reason}") from error
+    raise SourceError(f"{name}: {reason}", "use float32 in place of float64, or fewer columns")
