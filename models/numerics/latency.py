@@ -103,7 +103,7 @@ def _add(format: Format) -> int:
 
 
 def _mul(format: Format) -> int:
-    return 3 if format.is_float or format.width > 18 else 2
+    return 2 if slices(format.fraction_bits + 1 if isinstance(format, Float) else format.width) == 1 else 3
 
 
 def _div(format: Format) -> int:

@@ -1,0 +1,74 @@
+"""Division and square root digit by digit, unrolled into register ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+from amaranth.hdl import Cat, Const, Mux, Value
+
+from .pipeline import Pipeline
+
+__all__ = ["divide", "square_root"]
+
+
+def divide(pipe: Pipeline, rest: Value, divisor: Value, feed: Value, count: int, per_stage: int,
+           keep: Mapping[str, Value]) -> SimpleNamespace:
+    """Restoring division: `count` quotient digits, `per_stage` in each rank.
+
+    Each digit says whether `rest` holds `divisor`, which is then taken off; the rest is doubled and takes in the next bit of `feed` from
+    its top (zeros after its end). `rest` is below twice the divisor, as it stays.
+
+    Returns
+    -------
+    SimpleNamespace
+        Registers `quotient` (`count` bits), `rest`, and the values of `keep` delayed as much.
+    """
+    quotient: list[Value] = []      # first digit first
+    left = count
+    while left:
+        steps = min(left, per_stage)
+        for _ in range(steps):
+            trial = pipe.wire(rest - divisor, name="trial")        # signed: below 0 where the divisor does not go in
+            quotient.append(~trial[-1])
+            digit = feed[-1] if len(feed) else Const(0, 1)
+            feed = feed[:max(len(feed) - 1, 0)]
+            rest = pipe.wire(Cat(digit, Mux(trial[-1], rest, trial)[:len(divisor)]), name="rest")
+        left -= steps
+        last = {} if left == 0 else {"feed": feed, "divisor": divisor}
+        s = pipe.rank(**keep, **last, rest=rest, quotient=Cat(*reversed(quotient)))
+        rest, keep, quotient = s.rest, {name: getattr(s, name) for name in keep}, list(reversed(list(s.quotient)))
+        if left:
+            feed, divisor = s.feed, s.divisor
+    return s
+
+
+def square_root(pipe: Pipeline, radicand: Value, count: int, per_stage: int, keep: Mapping[str, Value]) -> SimpleNamespace:
+    """Restoring square root: `count` digits, `per_stage` in each rank, of a radicand that is taken as ending in zeros to 2 · count bits.
+
+    Returns
+    -------
+    SimpleNamespace
+        Register `root` (`count` bits), and the values of `keep` delayed as much. The remainder is dropped: no square root lies half way
+        between two numbers, so its last digit rounds it.
+    """
+    rest: Value = Const(0, 0)
+    root: Value = Const(0, 0)
+    left = count
+    while left:
+        steps = min(left, per_stage)
+        for _ in range(steps):
+            pair = radicand[-2:] if len(radicand) > 1 else Cat(Const(0, 1), radicand) if len(radicand) else Const(0, 2)
+            radicand = radicand[:max(len(radicand) - 2, 0)]
+            rest = Cat(pair, rest)
+            trial = pipe.wire(rest - Cat(Const(1, 2), root), name="trial")
+            root = Cat(~trial[-1], root)
+            # at most twice the root
+            rest = pipe.wire(Mux(trial[-1], rest, trial)[:len(root) + 1], name="rest")
+        left -= steps
+        last = {} if left == 0 else {"radicand": radicand, "rest": rest}
+        s = pipe.rank(**keep, **last, root=root)
+        root, keep = s.root, {name: getattr(s, name) for name in keep}
+        if left:
+            radicand, rest = s.radicand, s.rest
+    return s
