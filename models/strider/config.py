@@ -1,0 +1,170 @@
+"""What an access port is built for (hardware parameters) and what it is asked to walk (table, tuple layout, policies)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..heap.page import PAGE_SIZES
+from ..heap.schema import TYPES, Schema
+from ..numerics.formats import Format
+from ..numerics.latency import convert_latency
+from .layout import Source, TupleLayout
+
+__all__ = ["FIXED_TYPES", "PortConfig", "WalkConfig"]
+
+#: fixed-length types in the order of their codes in an instruction word
+FIXED_TYPES = ("bool", "int2", "int4", "int8", "float4", "float8")
+
+
+@dataclass(frozen=True)
+class WalkConfig:
+    """A table and what a kernel wants of its tuples.
+
+    Parameters
+    ----------
+    schema
+        Columns in attribute order and the page size.
+    layout
+        Which column element goes to which flat position, and the policy for NULL in a used column.
+    format
+        The engine's number format; every value is converted to it.
+    visibility
+        "hints": decided tuple by tuple from the page alone, see `docs/striders.md`; "all": whoever prepared the pages vouches that
+        every NORMAL tuple is visible.
+
+    Raises
+    ------
+    ValueError
+        A source reads a text or dropped column, elements outside an array, or positions outside the beats.
+    """
+
+    schema: Schema
+    layout: TupleLayout
+    format: Format
+    visibility: str = "hints"
+
+    def __post_init__(self) -> None:
+        if self.visibility not in ("hints", "all"):
+            raise ValueError(f"visibility must be 'hints' or 'all', not {self.visibility!r}")
+        if self.layout.on_null not in ("error", "skip"):
+            raise ValueError(f"on_null must be 'error' or 'skip', not {self.layout.on_null!r}")
+        if self.schema.page_size not in PAGE_SIZES:
+            raise ValueError(f"page_size must be one of {PAGE_SIZES}, not {self.schema.page_size}")
+        taken: set[int] = set()
+        for source in self.layout.sources:
+            column = self.schema.columns[source.column]
+            if not column.is_numeric:
+                raise ValueError(f"column {column.name!r} holds no numbers that a kernel can use")
+            count = self.array_length(source.column) if column.is_array else 1
+            if source.first < 0 or source.count < 1 or source.first + source.count > count:
+                raise ValueError(f"column {column.name!r} has {count} elements; elements {source.first} to "
+                                 f"{source.first + source.count - 1} were asked for")
+            span = range(source.position, source.position + source.count)
+            if span.start < 0 or span.stop > self.positions or not taken.isdisjoint(span):
+                raise ValueError(f"flat positions {span.start} to {span.stop - 1} are taken or outside the tuple's {self.positions}")
+            taken.update(span)
+
+    @property
+    def positions(self) -> int:
+        """Flat positions of a tuple, filled or not."""
+        return self.layout.beats * self.layout.lanes
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Attribute indices of the columns that some position takes, ascending."""
+        return tuple(sorted({source.column for source in self.layout.sources}))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Element types of the used columns, in the order of `FIXED_TYPES`: what the converters must know."""
+        names = {self.element(index) for index in self.used}
+        return tuple(name for name in FIXED_TYPES if name in names)
+
+    def element(self, index: int) -> str:
+        """The type of one value of a column: its own, or its array elements'."""
+        storage = TYPES[self.schema.columns[index].type]
+        return storage.element or storage.name
+
+    def array_length(self, index: int) -> int:
+        """How many elements the array column `index` must hold: as the schema says, else as many as the sources reach."""
+        length = self.schema.columns[index].length
+        if length is not None:
+            return length
+        return max((s.first + s.count for s in self.layout.sources if s.column == index), default=0)
+
+    def sources(self, index: int) -> tuple[Source, ...]:
+        """The sources that read column `index`, by their first element."""
+        return tuple(sorted((s for s in self.layout.sources if s.column == index), key=lambda s: (s.first, s.position)))
+
+
+@dataclass(frozen=True)
+class PortConfig:
+    """Parameters of one `AccessPort`: all that the hardware is generic over. A port serves any schema whose program fits.
+
+    Parameters
+    ----------
+    page_size
+        Bytes of a page, 1024 … 32768, a power of two.
+    bus_bytes
+        Bytes of a bus word: 4, 8, 16, 32 or 64.
+    lanes, beats
+        A tuple is `beats` beats of `lanes` codes.
+    format
+        The codes' format.
+    types
+        PostgreSQL types that the converters understand.
+    walkers
+        Page walkers; walker w takes pages w, w + walkers, …
+    buffers
+        Page buffers a walker, at least 2. The port holds `credits` = walkers × buffers pages.
+    slots
+        Whole-tuple slots of a walker's tuple buffer, at least 2. With several walkers about one page's tuples (plus one) let them work
+        side by side, for the collector takes the tuples page by page.
+    program_depth
+        Instructions that the program memory holds.
+    """
+
+    page_size: int
+    bus_bytes: int
+    lanes: int
+    beats: int
+    format: Format
+    types: tuple[str, ...]
+    walkers: int = 1
+    buffers: int = 2
+    slots: int = 2
+    program_depth: int = 64
+
+    def __post_init__(self) -> None:
+        if self.page_size not in PAGE_SIZES:
+            raise ValueError(f"page_size must be one of {PAGE_SIZES}, not {self.page_size}")
+        if self.bus_bytes not in (4, 8, 16, 32, 64):
+            raise ValueError(f"bus_bytes must be 4, 8, 16, 32 or 64, not {self.bus_bytes}")
+        for name, low, high in (("lanes", 1, 128), ("beats", 1, 1 << 16), ("walkers", 1, 64), ("buffers", 2, 16), ("slots", 2, 4096),
+                                ("program_depth", 4, 1 << 14)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)}")
+        if not self.types or any(name not in FIXED_TYPES for name in self.types):
+            raise ValueError(f"types must be some of {FIXED_TYPES}, not {self.types}")
+
+    @property
+    def credits(self) -> int:
+        """Page buffers of the port."""
+        return self.walkers * self.buffers
+
+    @property
+    def words_per_page(self) -> int:
+        return self.page_size // self.bus_bytes
+
+    @property
+    def depth(self) -> int:
+        """Depth of the converters, in cycles."""
+        return convert_latency(self.types, self.format)
+
+    def elements(self, pgtype: str) -> int:
+        """Elements of a type that one window delivers: as many as fit in a bus word and in the lanes, at least one."""
+        return max(1, min(self.bus_bytes // TYPES[pgtype].length, self.lanes))
+
+    def windows(self, pgtype: str) -> int:
+        """Windows that one delivery takes: 2 for 8-byte types on a 4-byte bus, else 1."""
+        return max(1, TYPES[pgtype].length // self.bus_bytes)

@@ -1,0 +1,246 @@
+"""What a Strider delivers, straight from the page's bytes and the schema: the specification of the walkers.
+
+Order of checks, first one that applies (`docs/striders.md` has the same as a table):
+
+* page: new page → no tuples; PAGE_VERSION; PAGE_BOUNDS
+* each line pointer in order: LINE_FLAGS, LINE_BOUNDS; then its tuple: TUPLE_VISIBILITY or left out; TUPLE_NATTS; TUPLE_HEADER
+* each attribute in order up to the last used one: TUPLE_NULL or the tuple is left out; TUPLE_LENGTH, TUPLE_EXTERNAL, ARRAY_SHAPE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ErrorCode, HardwareError
+from ..heap import page as p
+from ..heap.schema import TYPES
+from ..numerics.convert import from_pg
+from .config import WalkConfig
+from .program import missing_codes, needed
+
+__all__ = ["PageBytes", "Stop", "array_header", "judge", "lines", "walk_page"]
+
+Codes = NDArray[np.int64]
+
+
+class Stop(Exception):
+    """A check failed; `line` is 0 where it is about the whole page."""
+
+    def __init__(self, code: ErrorCode, line: int = 0) -> None:
+        super().__init__(code, line)
+        self.code = code
+        self.line = line
+
+
+class PageBytes:
+    """A page that cannot be read outside. Raises AssertionError where a walker tries."""
+
+    def __init__(self, page: NDArray[np.uint8]) -> None:
+        self.data = page.tobytes()
+
+    def bytes(self, at: int, count: int) -> bytes:
+        assert 0 <= at and at + count <= len(self.data), f"read of {count} bytes at {at} leaves the page"
+        return self.data[at:at + count]
+
+    def word(self, at: int, count: int) -> int:
+        """The little-endian unsigned number in `count` bytes."""
+        return int.from_bytes(self.bytes(at, count), "little")
+
+
+def lines(page: PageBytes, walk: WalkConfig) -> int:
+    """Check the page header; return the number of line pointers. Raises Stop."""
+    size = walk.schema.page_size
+    lower, upper, special, version = (page.word(at, 2) for at in (12, 14, 16, 18))
+    if upper == 0:
+        return 0
+    if version != p.pagesize_version(size):
+        raise Stop(ErrorCode.PAGE_VERSION)
+    if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size or lower % p.LP_SIZE or special % p.ALIGN:
+        raise Stop(ErrorCode.PAGE_BOUNDS)
+    return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
+
+
+def normal_lines(page: PageBytes, count: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (line, offset, length) of the NORMAL line pointers; `count` as `lines` returned it. Raises Stop."""
+    upper, special = page.word(14, 2), page.word(16, 2)
+    for line in range(1, count + 1):
+        offset, flags, length = p.split_line_pointer(page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (line - 1), 4))
+        if flags == p.LP_NORMAL:
+            if offset % p.ALIGN or offset < upper or offset + length > special or length < p.PAGE_HEADER_SIZE:
+                raise Stop(ErrorCode.LINE_BOUNDS, line)
+            yield line, offset, length
+        elif flags == p.LP_UNUSED and length or flags == p.LP_REDIRECT and (length or not 1 <= offset <= count):
+            raise Stop(ErrorCode.LINE_FLAGS, line)
+
+
+def judge(infomask: int) -> bool | None:
+    """Whether a tuple is visible by its hint bits; None where they do not decide."""
+    if infomask & p.HEAP_MOVED:
+        return None
+    inserted = infomask & p.HEAP_XMIN_FROZEN
+    if inserted in (0, p.HEAP_XMIN_INVALID):
+        return False if inserted else None
+    locked = infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK) == p.HEAP_XMAX_EXCL_LOCK
+    if infomask & (p.HEAP_XMAX_INVALID | p.HEAP_XMAX_LOCK_ONLY) or locked:
+        return True
+    if infomask & p.HEAP_XMAX_IS_MULTI:
+        return None
+    return False if infomask & p.HEAP_XMAX_COMMITTED else None
+
+
+def array_header(element: str, count: int, short: bool) -> bytes:
+    """The bytes before the elements of a one-dimensional array of `count` elements without NULL, lower bound 1."""
+    total = count * TYPES[element].length + p.ARRAY_DATA
+    head = bytes([(total + 1) << 1 & 0xFF | 1]) if short else (((total + 4) << 2) & 0xFFFFFFFF).to_bytes(4, "little")
+    return head + b"".join(v.to_bytes(4, "little") for v in (1, 0, TYPES[element].oid, count, 1))
+
+
+class _Tuple:
+    """One visible tuple: a cursor over its attributes."""
+
+    def __init__(self, page: PageBytes, walk: WalkConfig, line: int, offset: int, length: int) -> None:
+        self.page, self.walk, self.line = page, walk, line
+        self.end = offset + length
+        self.natts = page.word(offset + 18, 2) & p.HEAP_NATTS_MASK
+        self.nulls = bool(page.word(offset + 20, 2) & p.HEAP_HASNULL)
+        self.bitmap = offset + p.TUPLE_BITMAP
+        hoff = page.word(offset + 22, 1)
+        if self.natts > len(walk.schema.columns):
+            raise Stop(ErrorCode.TUPLE_NATTS, line)
+        least = p.TUPLE_BITMAP + (-(-self.natts // 8) if self.nulls else 0)
+        if hoff % p.ALIGN or hoff < least or hoff > length:
+            raise Stop(ErrorCode.TUPLE_HEADER, line)
+        self.at = offset + hoff
+
+    def present(self, index: int) -> bool:
+        if index >= self.natts:
+            return False
+        return not self.nulls or bool(self.page.word(self.bitmap + index // 8, 1) >> index % 8 & 1)
+
+    def fit(self, at: int, count: int) -> None:
+        if at + count > self.end:
+            raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
+
+    def fixed(self, size: int) -> int:
+        """Step over a value of `size` bytes (its alignment as well); return its address."""
+        at = p.align(self.at, size)
+        self.fit(at, size)
+        self.at = at + size
+        return at
+
+    def skip_varlena(self, alignment: int) -> None:
+        self.fit(self.at, 1)
+        first = self.page.word(self.at, 1)
+        if not first & 1 and self.at % alignment:
+            if first:                           # padding that is not zero
+                raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
+            self.at = p.align(self.at, alignment)
+            self.fit(self.at, 1)
+            first = self.page.word(self.at, 1)
+        if first == p.VARATT_EXTERNAL:
+            self.fit(self.at, 2)
+            if self.page.word(self.at + 1, 1) != 18:
+                raise Stop(ErrorCode.TUPLE_EXTERNAL, self.line)
+            length, least = p.VARATT_EXTERNAL_SIZE, 1
+        elif first & 1:
+            length, least = first >> 1, 1
+        else:
+            self.fit(self.at, 4)
+            length, least = self.page.word(self.at, 4) >> 2, 4
+        if length < least:
+            raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
+        self.fit(self.at, length)
+        self.at += length
+
+    def array(self, element: str, count: int) -> int:
+        """Check an array's header; step over it and return the address of its elements."""
+        size = TYPES[element].length
+        self.fit(self.at, 1)
+        first = self.page.word(self.at, 1)
+        if self.at % size and not first & 1:
+            if first:
+                raise Stop(ErrorCode.ARRAY_SHAPE, self.line)
+            self.at = p.align(self.at, size)
+            self.fit(self.at, 1)
+            first = self.page.word(self.at, 1)
+        if first == p.VARATT_EXTERNAL or first & 3 == 2:
+            raise Stop(ErrorCode.TUPLE_EXTERNAL, self.line)
+        expected = array_header(element, count, bool(first & 1))
+        self.fit(self.at, len(expected))
+        if self.page.bytes(self.at, len(expected)) != expected or first & 1 and 21 + count * size > p.VARATT_SHORT_MAX:
+            raise Stop(ErrorCode.ARRAY_SHAPE, self.line)
+        at = self.at + len(expected)
+        self.fit(at, count * size)
+        self.at = at + count * size
+        return at
+
+
+def _walk_tuple(cursor: _Tuple, walk: WalkConfig, missing: dict[int, Codes | None], values: Codes) -> bool:
+    """Fill `values`; False where a NULL leaves the tuple out. Raises Stop."""
+    for index in range(needed(walk)):
+        column = walk.schema.columns[index]
+        kind = column.storage
+        sources = walk.sources(index)
+        if not cursor.present(index):
+            if not sources:
+                continue
+            constants = missing[index] if index >= cursor.natts else None
+            if constants is None:
+                if walk.layout.on_null == "skip":
+                    return False
+                raise Stop(ErrorCode.TUPLE_NULL, cursor.line)
+            for s in sources:
+                values[s.position:s.position + s.count] = constants[s.first:s.first + s.count]
+            continue
+        if kind.length < 0 and not sources:
+            cursor.skip_varlena(kind.align)
+            continue
+        element = walk.element(index)
+        size = TYPES[element].length
+        at = cursor.array(element, walk.array_length(index)) if kind.length < 0 else cursor.fixed(size)
+        for s in sources:
+            raw = np.frombuffer(cursor.page.bytes(at + s.first * size, s.count * size), f"<u{size}")
+            values[s.position:s.position + s.count] = from_pg(element, raw, walk.format)
+    return True
+
+
+def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tuple[list[Codes], int, HardwareError | None]:
+    """Walk one page.
+
+    Parameters
+    ----------
+    page
+        `page_size` bytes.
+    walk
+        The table, the layout and the policies.
+    block
+        The block number for the error report.
+
+    Returns
+    -------
+    tuple
+        The tuples before the first error in row order, each an array of codes by flat position (0 where no source lands); how many
+        tuples were left out before it (invisible, or NULL under the policy "skip"); and the error or None.
+    """
+    data = PageBytes(page)
+    missing = {index: missing_codes(walk, index) for index in walk.used}
+    tuples: list[Codes] = []
+    skipped = 0
+    try:
+        count = lines(data, walk)
+        everything = walk.visibility == "all" or bool(data.word(10, 2) & p.PD_ALL_VISIBLE)
+        for line, offset, length in normal_lines(data, count):
+            seen = everything or judge(data.word(offset + 20, 2))
+            if seen is None:
+                raise Stop(ErrorCode.TUPLE_VISIBILITY, line)
+            values = np.zeros(walk.positions, dtype=np.int64)
+            if seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, missing, values):
+                tuples.append(values)
+            else:
+                skipped += 1
+    except Stop as stop:
+        return tuples, skipped, HardwareError(stop.code, block, stop.line)
+    return tuples, skipped, None

@@ -1,0 +1,382 @@
+"""A Strider as a machine: runs a program on a page, instruction by instruction, with the cycle of everything it does.
+
+The hardware (`hdl.strider.walker`) is this machine. It issues in order, at most one window (a bus word's bytes at any byte address) a
+cycle; the window of an issue in cycle t is decoded in cycle t + 2, and what it sets is seen by an issue in cycle t + 3 (the kind of an
+array's header already in t + 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ErrorCode
+from ..heap import page as p
+from ..heap.schema import TYPES
+from ..numerics.convert import from_pg
+from .config import FIXED_TYPES, PortConfig
+from .golden import PageBytes, Stop, array_header, judge, lines
+from .isa import Base, Instruction, Op
+from .program import BITMAP_GROUP, short_possible
+
+__all__ = ["HEADER_AT", "LATENCY", "Event", "Machine", "Walk"]
+
+#: cycles from an issue to the first issue that sees its result
+LATENCY = 3
+#: bytes that are read of the page header (from pd_flags to pd_pagesize_version) and of a tuple header (from t_infomask2 to t_hoff)
+PAGE_FIELDS, TUPLE_FIELDS = (10, 10), (18, 5)
+HEADER_AT = TUPLE_FIELDS[0]
+ARRAY_HEADER = 24
+
+
+@dataclass
+class Event:
+    """What a loop start leads to.
+
+    kind
+        "tuple"; "null": a tuple left out because of a NULL; "end" of the page; "error".
+    wait
+        Cycles from the last event's loop start (the first event: from the page's start) to this one's, if a slot is free.
+    issue
+        Cycles from this loop start to the issue that completes the tuple (or is in error).
+    """
+
+    kind: str
+    wait: int
+    issue: int
+    code: ErrorCode = ErrorCode.OK
+    line: int = 0
+
+
+@dataclass
+class Walk:
+    """One page walked: events in order, the last one "end" or "error", and the tuples' codes."""
+
+    events: list[Event] = field(default_factory=list)
+    tuples: list[NDArray[np.int64]] = field(default_factory=list)
+    skipped: int = 0        #: tuples left out, invisible ones included
+
+
+class _Leave(Exception):
+    """A NULL leaves the tuple out."""
+
+
+class _Failed(Exception):
+    def __init__(self, code: ErrorCode, cycle: int) -> None:
+        super().__init__(code, cycle)
+        self.code = code
+        self.cycle = cycle
+
+
+class Machine:
+    """Runs `program` on pages, as one walker of a port with this configuration."""
+
+    def __init__(self, config: PortConfig, program: Sequence[Instruction]) -> None:
+        self.config = config
+        self.program = program
+        self.parts = [-(-count // config.bus_bytes) for _, count in (PAGE_FIELDS, TUPLE_FIELDS)]
+        self.array_parts = -(-ARRAY_HEADER // config.bus_bytes)
+        self.types = [FIXED_TYPES.index(name) for name in config.types]
+
+    # -- the front: line pointers and tuple headers --------------------------------------------------------------------
+
+    def walk(self, page: NDArray[np.uint8]) -> Walk:
+        """Walk one page."""
+        self.page = PageBytes(page)
+        out = Walk()
+        self.now = 0
+        self.slow = 0                           # first cycle in which nothing of the front is under way
+        self.pending: tuple[str, ErrorCode] = ("", ErrorCode.OK)
+        self.line = self.queue = 0              # last line pointer taken, line pointers at hand
+        if self._op(0) != Op.READB:
+            return Walk([Event("error", 0, 0, ErrorCode.PROGRAM)])
+        self._page_header()
+        origin = 0                              # the last event's loop start, or the page's
+        while True:
+            cycle = max(self.now, self.slow)
+            kind, code = self.pending
+            if self._op(1) != Op.BENTR:
+                kind, code, self.line = "error", ErrorCode.PROGRAM, 0
+            if kind != "tuple":
+                out.events.append(Event(kind, cycle - origin, 0, code, self.line if code else 0))
+                return out
+            seen = self._judge()
+            if seen is None or self.verdict:
+                code = ErrorCode.TUPLE_VISIBILITY if seen is None else self.verdict
+                out.events.append(Event("error", cycle - origin, 0, code, self.line))
+                return out
+            line, self.tuple = self.line, self.next
+            self.now = cycle
+            self._scan()
+            if not seen:
+                out.skipped += 1
+                continue
+            wait, origin = cycle - origin, cycle
+            try:
+                values = self._body()
+                out.tuples.append(values)
+                out.events.append(Event("tuple", wait, self.now - 1 - cycle))
+            except _Leave:
+                out.skipped += 1
+                out.events.append(Event("null", wait, self.now - 1 - cycle))
+            except _Failed as failed:
+                out.events.append(Event("error", wait, failed.cycle - cycle, failed.code, line))
+                return out
+
+    def _op(self, pc: int) -> int:
+        return self.program[pc].op if pc < len(self.program) else 0
+
+    def _page_header(self) -> None:
+        setup = self.program[0]
+        self.need, self.columns, self.all = setup.count, setup.attr, bool(setup.flag)
+        self.now = self.parts[0] + LATENCY
+        try:
+            self.count = _lines(self.page, self.config.page_size, setup.offset)
+        except Stop as stop:
+            self.pending = ("error", stop.code)
+            return
+        self.queue = self.config.bus_bytes // p.LP_SIZE
+        self.all |= bool(self.page.word(10, 2) & p.PD_ALL_VISIBLE)
+        self.upper, self.special = self.page.word(14, 2), self.page.word(16, 2)
+        if not self.count:
+            self.pending = ("end", ErrorCode.OK)
+            return
+        self._scan()
+
+    def _scan(self) -> None:
+        """Find the next NORMAL line pointer from `now` on and issue the read of its tuple's header."""
+        while True:
+            cycle = self.now = max(self.now, self.slow) if not self.queue else self.now
+            if self.line == self.count:
+                self.pending, self.now = ("end", ErrorCode.OK), cycle + 1
+                return
+            if not self.queue:
+                self.queue, self.slow, self.now = self.config.bus_bytes // p.LP_SIZE, cycle + LATENCY, cycle + LATENCY
+                continue
+            self.queue -= 1
+            self.line += 1
+            offset, flags, length = p.split_line_pointer(self.page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (self.line - 1), 4))
+            self.now = cycle + 1
+            if flags == p.LP_NORMAL:
+                break
+            if flags == p.LP_UNUSED and length or flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count):
+                self.pending = ("error", ErrorCode.LINE_FLAGS)
+                return
+        if offset % p.ALIGN or offset < self.upper or offset + length > self.special or length < p.PAGE_HEADER_SIZE:
+            self.pending = ("error", ErrorCode.LINE_BOUNDS)
+            return
+        self.pending, self.next = ("tuple", ErrorCode.OK), (offset, length)
+        self.now = cycle + self.parts[1]
+        self.slow = self.now - 1 + LATENCY
+        if not self.queue and self.line < self.count:
+            self.queue, self.slow = self.config.bus_bytes // p.LP_SIZE, self.now + LATENCY
+            self.now += 1
+
+    def _judge(self) -> bool | None:
+        """Whether the fetched tuple is visible; `verdict` is what its header has against it."""
+        offset, length = self.next
+        natts, infomask, hoff = (self.page.word(offset + at, size) for at, size in ((18, 2), (20, 2), (22, 1)))
+        natts &= p.HEAP_NATTS_MASK
+        nulls = bool(infomask & p.HEAP_HASNULL)
+        self.verdict = ErrorCode.OK
+        seen = self.all or judge(infomask)
+        if seen:
+            if natts > self.columns:
+                self.verdict = ErrorCode.TUPLE_NATTS
+            elif hoff % p.ALIGN or hoff > length or hoff < p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0):
+                self.verdict = ErrorCode.TUPLE_HEADER
+        self.header = natts, nulls, hoff
+        return seen
+
+    # -- the body: one tuple's attributes ------------------------------------------------------------------------------
+
+    def _body(self) -> NDArray[np.int64]:
+        offset, length = self.tuple
+        self.natts, self.nulls, hoff = self.header
+        self.end = offset + length
+        self.places = {Base.P: offset + hoff, Base.D: offset + hoff, Base.A: offset + hoff}
+        self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}
+        self.group = 0
+        values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
+        pc = 2 if not self.nulls and self.natts >= self.need else self.program[1].offset
+        run = {Op.BEXIT: self._bexit, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
+               Op.EXTRBI: self._extrbi, Op.INS: self._ins}
+        while True:
+            step = run.get(Op(self._op(pc)) if self._op(pc) in Op.__members__.values() else None)
+            if step is None or not self._legal(self.program[pc]):
+                raise _Failed(ErrorCode.PROGRAM, self.now)
+            step(self.program[pc], values)
+            if self.program[pc].bexit:
+                return values
+            pc += 1
+
+    def _legal(self, i: Instruction) -> bool:
+        if i.op in (Op.RUN, Op.ATT) and (i.op == Op.RUN or i.use) and i.type not in self.types:
+            return False
+        if i.op in (Op.RUN, Op.CLN, Op.ARR) and i.base == 3 or i.op == Op.ARR and i.type not in (4, 5):
+            return False
+        return i.op in (Op.BEXIT, Op.INS, Op.EXTRBI) or i.type < len(FIXED_TYPES)
+
+    def _fit(self, end: int, cycle: int) -> None:
+        if end > self.end:
+            raise _Failed(ErrorCode.TUPLE_LENGTH, cycle)
+
+    def _present(self, index: int) -> bool:
+        if index >= self.natts:
+            return False
+        return not self.nulls or bool(self.page.word(self.tuple[0] + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1)
+
+    def _base(self, i: Instruction, alignment: int = 1) -> int:
+        """Wait until the base is known; return the address. An array's elements lie where they lie: base A is not aligned."""
+        self.now = max(self.now, self.ready[Base(i.base)])
+        return p.align(self.places[Base(i.base)] + i.offset, 1 if i.base == Base.A else alignment)
+
+    def _emit(self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]) -> None:
+        size = TYPES[name].length
+        codes = from_pg(name, np.frombuffer(self.page.bytes(at, count * size), f"<u{size}"), self.config.format)
+        values[position:position + count] = codes
+
+    def _bexit(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        self.now += 1
+
+    def _run(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        if i.test and not self._present(i.attr):
+            self.now += 1
+            return
+        name = FIXED_TYPES[i.type]
+        size = TYPES[name].length
+        at = self._base(i, size)
+        self._fit(at + i.count * size, self.now)
+        self._emit(name, at, i.count, i.beat * self.config.lanes + i.lane, values)
+        if i.base == Base.P and not i.keep:
+            self.places[Base.P] = at + i.count * size
+        self.now += max(1, -(-i.count // self.config.elements(name)) * self.config.windows(name))
+
+    def _cln(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        size = TYPES[FIXED_TYPES[i.type]].length
+        end = self._base(i, size) + i.count * size
+        self._fit(end, self.now)
+        self.places[Base.P], self.ready[Base.P] = end, 0
+        self.now += 1
+
+    def _absent(self, i: Instruction, index: int) -> bool:
+        """Whether the used attribute is not there; raises where that ends the tuple."""
+        if self._present(index):
+            return False
+        if not (i.missing and index >= self.natts):
+            if i.flag:
+                self.now += 1
+                raise _Leave
+            raise _Failed(ErrorCode.TUPLE_NULL, self.now)
+        self.now += 1
+        return True
+
+    def _arr(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        if i.test and self._absent(i, i.attr):
+            return
+        name = FIXED_TYPES[i.type]
+        size = TYPES[name].length
+        at = self._base(i)
+        small = short_possible(name, i.count)
+        self._fit(at + 1, self.now)
+        first = self.page.word(at, 1)
+        if at % size:
+            if not first & 1:
+                if first:
+                    raise _Failed(ErrorCode.ARRAY_SHAPE, self.now)
+            elif not small:
+                self._fit(at + 21 if first > 1 else at, self.now)
+                raise _Failed(ErrorCode.TUPLE_EXTERNAL if first == 1 else ErrorCode.ARRAY_SHAPE, self.now)
+            self.now += LATENCY if small else 1
+            at = at if first & 1 else p.align(at, size)
+            self._fit(at + 1, self.now)
+            first = self.page.word(at, 1)
+        if first == 1 or first & 3 == 2:
+            raise _Failed(ErrorCode.TUPLE_EXTERNAL, self.now)
+        expected = array_header(name, i.count, bool(first & 1))
+        self._fit(at + len(expected), self.now)
+        wrong = [k for k, (a, b) in enumerate(zip(self.page.bytes(at, len(expected)), expected, strict=True)) if a != b]
+        if first & 1 and not small:
+            wrong.insert(0, 0)
+        if wrong:
+            raise _Failed(ErrorCode.ARRAY_SHAPE, self.now + wrong[0] // self.config.bus_bytes)
+        start, issued = at + len(expected), self.now
+        self.now += self.array_parts
+        self._fit(start + i.count * size, self.now - 1)
+        self.places |= {Base.A: start, Base.P: start + i.count * size}
+        self.ready |= {Base.A: issued + 2, Base.P: issued + LATENCY} if small else {Base.A: 0, Base.P: 0}
+
+    def _att(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        self.now = max(self.now, self.ready[Base.P])
+        name = FIXED_TYPES[i.type]
+        size = TYPES[name].length
+        if not i.count:
+            self.now += 1
+        for k in range(i.count):
+            index = i.attr + k
+            if i.use and self._absent(i, index):
+                continue
+            if not i.use and not self._present(index):
+                self.now += 1
+                continue
+            at = p.align(self.places[Base.P], size)
+            self._fit(at + size, self.now)
+            if not i.keep:
+                self.places[Base.P] = at + size
+            if i.use:
+                self._emit(name, at, 1, i.beat * self.config.lanes + i.lane + k, values)
+            self.now += self.config.windows(name) if i.use else 1
+
+    def _var(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        if i.test and not self._present(i.attr):
+            self.now += 1
+            return
+        at = self._base(i)
+        alignment = TYPES[FIXED_TYPES[i.type]].length
+        self._fit(at + 1, self.now)
+        first = self.page.word(at, 1)
+        if at % alignment and not first & 1:
+            if first:
+                raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
+            at, self.now = p.align(at, alignment), self.now + LATENCY
+            self._fit(at + 1, self.now)
+            first = self.page.word(at, 1)
+        if first == 1:
+            self._fit(at + 2, self.now)
+            if self.page.word(at + 1, 1) != 18:
+                raise _Failed(ErrorCode.TUPLE_EXTERNAL, self.now)
+            length = p.VARATT_EXTERNAL_SIZE
+        elif first & 1:
+            length = first >> 1
+        else:
+            self._fit(at + 4, self.now)
+            length = self.page.word(at, 4) >> 2
+            if length < 4:
+                raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
+        self._fit(at + length, self.now)
+        self.places[Base.P], self.ready[Base.P] = at + length, 0
+        self.now += LATENCY
+
+    def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        self.group = i.attr // BITMAP_GROUP
+        self.now += LATENCY if self.nulls else 1
+
+    def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        if i.attr >= self.natts:
+            values[i.beat * self.config.lanes + i.lane] = i.value & (1 << self.config.format.width) - 1
+        self.now += 1
+
+
+def _lines(page: PageBytes, size: int, version: int) -> int:
+    """`golden.lines` with the program's constants."""
+    lower, upper, special, stored = (page.word(at, 2) for at in (12, 14, 16, 18))
+    if upper == 0:
+        return 0
+    if stored != version:
+        raise Stop(ErrorCode.PAGE_VERSION)
+    if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size or lower % p.LP_SIZE or special % p.ALIGN:
+        raise Stop(ErrorCode.PAGE_BOUNDS)
+    return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE

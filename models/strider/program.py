@@ -1,0 +1,186 @@
+"""Strider programs made from a table's schema and a tuple layout.
+
+A program has two parts after its loop start. The *dense* part serves tuples without a null bitmap that hold all the attributes that
+are needed: runs of columns of one type and whole arrays take one instruction. The *sparse* part serves every other tuple, attribute by
+attribute. Both deliver the same values where both apply; `bentr` chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..heap.page import align, pagesize_version
+from ..heap.schema import TYPES
+from ..heap.values import DTYPES
+from ..numerics.convert import from_pg
+from .config import FIXED_TYPES, PortConfig, WalkConfig
+from .isa import Base, Instruction, Op
+
+__all__ = ["generate", "missing_codes", "needed", "port_config", "short_possible"]
+
+#: attributes whose null bits one `extrBi` fetches
+BITMAP_GROUP = 32
+#: the largest field of an instruction word
+_LIMIT = (1 << 16) - 1
+
+
+def needed(walk: WalkConfig) -> int:
+    """Attributes up to and with the last used one: beyond it a tuple is not walked."""
+    return walk.used[-1] + 1 if walk.used else 0
+
+
+def short_possible(element: str, count: int) -> bool:
+    """Whether an array of `count` elements may have a 1-byte varlena header: then its length with that byte is at most 127."""
+    return 21 + count * TYPES[element].length <= 127
+
+
+def missing_codes(walk: WalkConfig, index: int) -> Any:
+    """Codes of column `index`'s missing value, one for each element, or None where such tuples hold NULL.
+
+    Raises ValueError where an array's missing value does not have the expected length.
+    """
+    column = walk.schema.columns[index]
+    if column.missing is None:
+        return None
+    element = walk.element(index)
+    values = np.atleast_1d(np.asarray(column.missing, DTYPES[element]))
+    if column.is_array and len(values) != walk.array_length(index):
+        raise ValueError(f"the missing value of column {column.name!r} has {len(values)} elements, not {walk.array_length(index)}")
+    size = TYPES[element].length
+    raw = np.frombuffer(values.tobytes(), f"<u{size}")
+    return np.asarray(from_pg(element, raw, walk.format), dtype=np.int64)
+
+
+def _at(walk: WalkConfig, position: int) -> dict[str, int]:
+    return {"beat": position // walk.layout.lanes, "lane": position % walk.layout.lanes}
+
+
+def _dense(walk: WalkConfig) -> list[Instruction]:
+    out: list[Instruction] = []
+    place: int | None = 0                       # offset from D; None: only P knows
+    for index in range(needed(walk)):
+        column = walk.schema.columns[index]
+        kind = column.storage
+        sources = walk.sources(index)
+        if kind.length > 0:
+            code = FIXED_TYPES.index(kind.name)
+            base = Base.P if place is None else Base.D
+            at = 0 if place is None else align(place, kind.align)
+            if at > _LIMIT:
+                raise ValueError(f"column {column.name!r} starts at byte {at} of a tuple; a page has fewer")
+            if not sources and place is None:
+                out.append(Instruction(Op.CLN, type=code, base=base, count=1))
+            for k, source in enumerate(sources):
+                keep = int(place is None and k + 1 < len(sources))
+                out.append(Instruction(Op.RUN, type=code, base=base, offset=at, count=1, keep=keep, **_at(walk, source.position)))
+            place = None if place is None else at + kind.length
+            continue
+        code = FIXED_TYPES.index(kind.element or {4: "int4", 8: "int8"}[kind.align])
+        if not sources:
+            if place:                           # P stands at the data's start
+                out.append(Instruction(Op.CLN, type=0, base=Base.D, offset=place, count=0))
+            out.append(Instruction(Op.VAR, type=code, attr=index))
+        else:
+            element, count = walk.element(index), walk.array_length(index)
+            base, offset = (Base.P, 0) if place is None else (Base.D, place)
+            arr = Instruction(Op.ARR, type=code, base=base, offset=offset, count=count, attr=index)
+            if place is not None and short_possible(element, count) and out and out[-1].op == Op.RUN:
+                out.insert(len(out) - 1, arr)   # its header is under way while the run before it is read
+            else:
+                out.append(arr)
+            size = TYPES[element].length
+            for source in sources:
+                out.append(Instruction(Op.RUN, type=code, base=Base.A, offset=source.first * size, count=source.count, **_at(walk, source.position)))
+        place = None
+    return _merge(walk, out)
+
+
+def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
+    """Join neighbouring instructions on consecutive bytes and consecutive flat positions."""
+    out: list[Instruction] = []
+    for new in program:
+        old = out[-1] if out else None
+        if old is not None and old.op == new.op and old.type == new.type and old.base == new.base and not old.keep | new.keep \
+                and old.count + new.count <= _LIMIT:
+            size = TYPES[FIXED_TYPES[old.type]].length
+            follows = old.base == Base.P or new.offset == old.offset + old.count * size
+            flat = old.beat * walk.layout.lanes + old.lane + old.count
+            if new.op == Op.CLN and new.base == Base.P or new.op == Op.RUN and follows and flat == new.beat * walk.layout.lanes + new.lane:
+                out[-1] = replace(old, count=old.count + new.count)
+                continue
+        out.append(new)
+    return out
+
+
+def _sparse(walk: WalkConfig) -> list[Instruction]:
+    out: list[Instruction] = []
+    skip = int(walk.layout.on_null == "skip")
+    for index in range(needed(walk)):
+        column = walk.schema.columns[index]
+        kind = column.storage
+        sources = walk.sources(index)
+        if index % BITMAP_GROUP == 0:
+            out.append(Instruction(Op.EXTRBI, attr=index))
+        constants = missing_codes(walk, index) if sources else None
+        lacking = int(constants is not None)
+        if kind.length > 0:
+            code = FIXED_TYPES.index(kind.name)
+            if not sources:
+                out.append(Instruction(Op.ATT, type=code, count=1, attr=index))
+            for k, source in enumerate(sources):
+                out.append(Instruction(Op.ATT, type=code, count=1, attr=index, use=1, missing=lacking, flag=skip,
+                                       keep=int(k + 1 < len(sources)), **_at(walk, source.position)))
+        else:
+            code = FIXED_TYPES.index(kind.element or {4: "int4", 8: "int8"}[kind.align])
+            if not sources:
+                out.append(Instruction(Op.VAR, type=code, attr=index, test=1))
+            else:
+                out.append(Instruction(Op.ARR, type=code, base=Base.P, count=walk.array_length(index), attr=index, test=1, missing=lacking, flag=skip))
+                size = TYPES[kind.element or ""].length
+                for source in sources:
+                    out.append(Instruction(Op.RUN, type=code, base=Base.A, offset=source.first * size, count=source.count, attr=index, test=1,
+                                           **_at(walk, source.position)))
+        if constants is not None:
+            for source in sources:
+                for k in range(source.count):
+                    value = int(constants[source.first + k if kind.length < 0 else 0])
+                    out.append(Instruction(Op.INS, count=value & _LIMIT, offset=value >> 16, attr=index, **_at(walk, source.position + k)))
+    return _merge_attributes(walk, out)
+
+
+def _merge_attributes(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
+    """Join `att` instructions on consecutive attributes of one kind; used ones also need consecutive flat positions."""
+    out: list[Instruction] = []
+    for new in program:
+        old = out[-1] if out else None
+        if old is not None and old.op == new.op == Op.ATT and not old.keep | new.keep and old.type == new.type \
+                and (old.use, old.missing, old.flag) == (new.use, new.missing, new.flag):
+            flat = old.beat * walk.layout.lanes + old.lane + old.count
+            if old.attr + old.count == new.attr and (not old.use or flat == new.beat * walk.layout.lanes + new.lane):
+                out[-1] = replace(old, count=old.count + 1)
+                continue
+        out.append(new)
+    return out
+
+
+def _close(part: list[Instruction]) -> list[Instruction]:
+    """Let the last instruction leave the loop; an empty part gets a `bexit` of its own."""
+    return [*part[:-1], replace(part[-1], bexit=1)] if part else [Instruction(Op.BEXIT, bexit=1)]
+
+
+def generate(walk: WalkConfig) -> list[Instruction]:
+    """Return the program for a table and a layout. Raises ValueError where the schema has more columns than PostgreSQL allows, or fields overflow."""
+    dense, sparse = _close(_dense(walk)), _close(_sparse(walk))
+    head = Instruction(Op.READB, offset=pagesize_version(walk.schema.page_size), count=needed(walk), attr=len(walk.schema.columns),
+                       flag=int(walk.visibility == "all"))
+    return [head, Instruction(Op.BENTR, offset=2 + len(dense)), *dense, *sparse]
+
+
+def port_config(walk: WalkConfig, bus_bytes: int, *, walkers: int = 1, buffers: int = 2, slots: int = 2) -> PortConfig:
+    """Return the parameters of a port that can run this walk's program."""
+    return PortConfig(page_size=walk.schema.page_size, bus_bytes=bus_bytes, lanes=walk.layout.lanes, beats=walk.layout.beats, format=walk.format,
+                      types=walk.types or ("float4",), walkers=walkers, buffers=buffers, slots=slots,
+                      program_depth=max(4, len(generate(walk))))
