@@ -1,0 +1,108 @@
+"""A gate at a memory port: brings the bus to rest, whatever state the master behind it is in."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.queue import Queue
+from .axi import AXI4
+
+__all__ = ["Guard"]
+
+#: write bursts that may be open between AW and the last W beat
+_OPEN_WRITES = 16
+
+
+class Guard(wiring.Component):
+    """Passes a port through without delay; on `stop` it ends what is open and lets nothing new begin.
+
+    With `stop` high no new AR or AW is let through (one that is already offered stays, as the protocol demands), read data are taken
+    and dropped, write bursts that were begun are completed with all strobes low, responses are taken. `idle` then says that the bus is
+    at rest; the master may be reset and `stop` lowered. The master must stay as it is, clocked and not reset, until then.
+
+    W passes only after its AW: in the cycle after the AW's transfer at the earliest.
+
+    Members
+    -------
+    master : In(signature)
+    bus : Out(signature)
+    stop : In(1)
+    idle : Out(1)
+        No transaction is open and none is offered.
+    active : Out(1)
+        Some channel transfers in this cycle.
+    """
+
+    def __init__(self, signature, *, src_loc_at=0):
+        if not isinstance(signature, AXI4):
+            raise TypeError(f"signature must be an AXI4 signature, not {signature!r}")
+        self.port = signature
+        super().__init__({"master": In(signature), "bus": Out(signature), "stop": In(1), "idle": Out(1), "active": Out(1)},
+                         src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        rest = []
+        active = []
+        if self.port.read:
+            self._reads(m, rest, active)
+        if self.port.write:
+            self._writes(m, rest, active)
+        at_rest, some = rest[0], active[0]
+        for term in rest[1:]:
+            at_rest = at_rest & term
+        for term in active[1:]:
+            some = some | term
+        m.d.comb += [self.idle.eq(at_rest), self.active.eq(some)]
+        return m
+
+    def _address(self, m, channel, room):
+        """Gate an address channel; return its transfer and whether it is at rest."""
+        master, bus = self.master, self.bus
+        for name in ("id", "addr", "len", "size", "burst"):
+            m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))
+        valid, ready = getattr(bus, channel + "valid"), getattr(bus, channel + "ready")
+        held = Signal(name=f"{channel}_held")            # offered and not yet taken: must stay
+        opened = Signal(name=f"{channel}_open")
+        m.d.comb += [opened.eq((~self.stop | held) & room), valid.eq(getattr(master, channel + "valid") & opened),
+                     getattr(master, channel + "ready").eq(ready & opened)]
+        m.d.sync += held.eq(valid & ~ready)
+        return valid & ready, ~valid
+
+    def _reads(self, m, rest, active):
+        master, bus = self.master, self.bus
+        begun, quiet = self._address(m, "ar", 1)
+        ended = Signal()
+        count = Signal(16)
+        m.d.comb += [
+            master.rid.eq(bus.rid), master.rdata.eq(bus.rdata), master.rresp.eq(bus.rresp), master.rlast.eq(bus.rlast),
+            master.rvalid.eq(bus.rvalid & ~self.stop), bus.rready.eq(master.rready | self.stop),
+            ended.eq(bus.rvalid & bus.rready & bus.rlast)]
+        m.d.sync += count.eq(count + begun - ended)
+        rest += [quiet, count == 0]
+        active += [begun, bus.rvalid & bus.rready]
+
+    def _writes(self, m, rest, active):
+        master, bus = self.master, self.bus
+        m.submodules.owed = owed = Queue(8, _OPEN_WRITES)
+        begun, quiet = self._address(m, "aw", owed.i.ready)
+        moved = Signal()
+        answered = Signal()
+        count = Signal(16)
+        passed = Signal(8)
+        held = Signal(name="w_held")
+        fill = Signal(name="w_fill")
+        m.d.comb += [
+            owed.i.payload.eq(bus.awlen), owed.i.valid.eq(begun),
+            fill.eq(self.stop & ~held),
+            bus.wdata.eq(master.wdata), bus.wstrb.eq(Mux(fill, 0, master.wstrb)),
+            bus.wlast.eq(Mux(fill, passed == owed.o.payload, master.wlast)),
+            bus.wvalid.eq(owed.o.valid & (fill | master.wvalid)), master.wready.eq(bus.wready & owed.o.valid & ~fill),
+            moved.eq(bus.wvalid & bus.wready), owed.o.ready.eq(moved & (passed == owed.o.payload)),
+            master.bid.eq(bus.bid), master.bresp.eq(bus.bresp), master.bvalid.eq(bus.bvalid & ~self.stop),
+            bus.bready.eq(master.bready | self.stop), answered.eq(bus.bvalid & bus.bready)]
+        m.d.sync += [held.eq(bus.wvalid & ~bus.wready), count.eq(count + begun - answered)]
+        with m.If(moved):
+            m.d.sync += passed.eq(Mux(owed.o.ready, 0, passed + 1))
+        rest += [quiet, count == 0]
+        active += [begun, moved, answered]

@@ -1,0 +1,51 @@
+"""What an engine looks like to the shell."""
+
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from ..stream.monitor import monitor_shape
+
+__all__ = ["engine_members", "report_shape"]
+
+#: where a run failed: `models.errors.ErrorCode`, page index, line pointer
+report_shape = data.StructLayout({"code": 8, "block": 32, "line": 16})
+
+
+def engine_members(register_map, ports):
+    """The members of an engine's signature; the engine's component may have no others.
+
+    Parameters
+    ----------
+    register_map
+        The engine's `models.shell.RegisterMap`.
+    ports
+        `hdl.memory.AXI4` signatures of its memory ports, in order.
+
+    Members
+    -------
+    start : In(1)
+        High for one cycle: cycle 0 of the run. The engine is then in its reset state: the shell resets it after every run.
+    done : Out(1)
+        High for one cycle when all results are written and answered. Reads may still be in flight (data fetched in vain): the shell
+        drains them. In cycle `cycles` of the run.
+    error : Out(1), report : Out(report_shape)
+        High for one cycle, with the reason: ends the run as failed. The engine need not clean up. Wins over `done` in the same cycle.
+    registers : In(struct)
+        Values of the engine's registers, constant from `start` to the end of the run.
+    counters : Out(struct)
+        How much each event counter grows in this cycle.
+    monitors : Out(struct)
+        Streams for the watchdog report; assign them with `hdl.stream.observe`.
+    m0, m1, … : Out(AXI4)
+        The memory ports.
+
+    `registers`, `counters` and `monitors` are absent where the map has none.
+    """
+    members = {"start": In(1), "done": Out(1), "error": Out(1), "report": Out(report_shape)}
+    if register_map.engine:
+        members["registers"] = In(data.StructLayout({r.name: r.bits for r in register_map.engine}))
+    if register_map.counters:
+        members["counters"] = Out(data.StructLayout({c.name: c.step_bits for c in register_map.counters}))
+    if register_map.monitors:
+        members["monitors"] = Out(data.StructLayout({w.name: monitor_shape(w.level_bits) for w in register_map.monitors}))
+    return members | {f"m{k}": Out(port) for k, port in enumerate(ports)}

