@@ -1,27 +1,28 @@
 """Builds the graph: every operation of a kernel, from either front end, passes here and is checked here.
 
-A `GraphBuilder` knows shapes and regions while the kernel runs, so that a diagnostic names the place where things went wrong. Values are
-`Ref`s: indices of nodes. Equal operations on equal operands are one node; operations on constants are done at once, in float64.
+A `GraphBuilder` knows shapes and regions while the kernel runs, so that a diagnostic names the place where things went
+wrong. Values are `Ref`s: indices of nodes. Equal operations on equal operands are one node; operations on constants are
+done at once, in float64.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from . import dims as D
+from .constants import constant_array, kind_of
 from .diagnostics import KernelError, Span, error
 from .evaluate import apply as evaluate
-from .graph import ELEMENTWISE, REDUCTIONS, Region, Uniform
+from .graph import ELEMENTWISE, REDUCTIONS, Region
 
 if TYPE_CHECKING:
     from .kernel import Parameter
 
-__all__ = ["MAX_OPERATIONS", "GraphBuilder", "Operand", "Ref", "kind_of"]
+__all__ = ["MAX_OPERATIONS", "GraphBuilder", "Operand", "Ref"]
 
 #: a kernel with more operations than this is a runaway loop
 MAX_OPERATIONS = 100_000
@@ -29,7 +30,18 @@ MAX_OPERATIONS = 100_000
 MAX_MERGE = 1 << 24
 
 #: how messages call an operation
-_SPOKEN = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "neg": "unary -", "matmul": "@"}
+_SPOKEN = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "gt": ">",
+    "le": "<=",
+    "ge": ">=",
+    "neg": "unary -",
+    "matmul": "@",
+}
 _MERGE_OPS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 
@@ -38,6 +50,7 @@ class Ref:
     """A value of the kernel: the index of its node in the builder."""
 
     index: int
+    is_kernel_value: ClassVar[bool] = True
 
 
 #: what an operation takes: a value of the kernel, or a number or array that becomes a constant
@@ -60,7 +73,8 @@ class GraphBuilder:
     Parameters
     ----------
     parameters: the kernel's parameters, in order; each becomes a leaf.
-    sizes: the sizes of named dimensions; a name that is missing gets a stand-in, so that the kernel can be checked without its data.
+    sizes: the sizes of named dimensions; a name that is missing gets a stand-in, so that the kernel can be checked without
+    its data.
     """
 
     def __init__(self, parameters: Sequence[Parameter], sizes: dict[str, int], source: str | None = None) -> None:
@@ -75,7 +89,9 @@ class GraphBuilder:
         for parameter in parameters:
             shape = tuple(self._size(dim) for dim in parameter.dims)
             region = {"input": Region.TUPLE, "output": Region.TUPLE, "model": Region.MODEL, "meta": Region.RUN}[parameter.kind]
-            self.variables[parameter.name] = self._add(parameter.kind, (), shape, region, parameter.span, {"name": parameter.name})
+            self.variables[parameter.name] = self._add(
+                parameter.kind, (), shape, region, parameter.span, {"name": parameter.name}
+            )
 
     def _size(self, dim: int | str) -> int:
         if isinstance(dim, int):
@@ -99,39 +115,9 @@ class GraphBuilder:
 
     def constant(self, value: Any, span: Span) -> Ref:
         """Return the constant for a number or an array of numbers up to rank 2."""
-        array = self._array(value, span)
-        if array.ndim > 2:
-            raise self.error("E303", f"a constant of rank {array.ndim}; values have at most two dimensions", span)
-        for size in array.shape:
-            self._check_size(size, span)
-        if not np.isfinite(array).all():
-            bad = array[~np.isfinite(array)].flat[0]
-            raise self.error("E213", f"a constant is not a finite number: {bad}", span,
-                             hint="the number formats of the hardware do not all have infinities or NaN; use a large number")
+        array = constant_array(value, span, self.source)
         stored: Any = float(array) if array.ndim == 0 else array
         return self._add("const", (), array.shape, Region.RUN, span, {"value": stored})
-
-    def _array(self, value: Any, span: Span) -> np.ndarray:
-        hint = "numbers, and NumPy arrays or lists of numbers, can be mixed with a kernel's values"
-        if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-            try:
-                return np.asarray(float(value))
-            except OverflowError:
-                raise self.error("E213", "a constant is too large for a floating-point number", span) from None
-        if isinstance(value, (np.ndarray, list, tuple)):
-            try:
-                array = np.asarray(value)
-            except ValueError:
-                raise self.error("E211", "a list whose rows have different lengths is not a value of a kernel", span, hint=hint) from None
-            if array.dtype.kind in "buif":
-                if 0 in array.shape:
-                    raise self.error("E306", "an array without elements is not a value of a kernel", span, hint=hint)
-                return array.astype(np.float64)
-            if array.dtype.kind == "O" and any(getattr(item, "is_kernel_value", False) for item in array.flat):
-                raise self.error("E211", "a list of the kernel's values is not a value of a kernel", span,
-                                 hint="values cannot be packed into vectors; compute on whole vectors instead")
-            raise self.error("E211", f"an array of {array.dtype} is not a value of a kernel", span, hint=hint)
-        raise self.error("E211", f"{kind_of(value)} is not a value of a kernel", span, hint=hint)
 
     def operand(self, value: Operand, span: Span) -> Ref:
         return value if isinstance(value, Ref) else self.constant(value, span)
@@ -146,28 +132,40 @@ class GraphBuilder:
         shape = D.broadcast(shapes)
         if shape is None:
             listed = " and ".join(D.show(s) for s in shapes) if len(shapes) == 2 else ", ".join(D.show(s) for s in shapes)
-            raise self._shape_error("E301", f"the operands of {_spoken(op)} have shapes that do not fit together: {listed}", refs, span)
+            raise self._shape_error(
+                "E301", f"the operands of {_spoken(op)} have shapes that do not fit together: {listed}", refs, span
+            )
         return self._operation(op, refs, shape, span)
 
     def reduce(self, op: str, value: Operand, axis: int | None, span: Span) -> Ref:
-        """Add a reduction over everything (axis None) or over one axis; of a scalar it is the scalar itself (norm: its magnitude)."""
+        """Add a reduction over everything (axis None) or over one axis; of a scalar it is the scalar itself (norm: its
+        magnitude).
+        """
         assert op in REDUCTIONS, op
         ref = self.operand(value, span)
         shape = self.shape(ref)
         if axis is not None:
             if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-                raise self.error("E302", f"the axis of {op} must be a whole number, not {kind_of(axis)}", span,
-                                 hint="leave axis out to reduce over everything")
+                raise self.error(
+                    "E302",
+                    f"the axis of {op} must be a whole number, not {kind_of(axis)}",
+                    span,
+                    hint="leave axis out to reduce over everything",
+                )
             axis = int(axis)
             if not -len(shape) <= axis < len(shape):
                 many = f"has {_plural(len(shape), 'axis', 'axes')}" if shape else "is a scalar and has no axis"
                 legal = "" if not shape else "axis=0" if len(shape) == 1 else "axis=0 or axis=1"
-                raise self.error("E302", f"{op} over axis {axis} of a value that {many}", span,
-                                 (self.nodes[ref.index].span, self.label(ref)),
-                                 hint=f"use {legal}, or leave axis out" if legal else "leave axis out")
+                raise self.error(
+                    "E302",
+                    f"{op} over axis {axis} of a value that {many}",
+                    span,
+                    (self.nodes[ref.index].span, self.label(ref)),
+                    hint=f"use {legal}, or leave axis out" if legal else "leave axis out",
+                )
             axis %= len(shape)
             if len(shape) == 1:
-                axis = None         # the same as the whole: one spelling in the graph
+                axis = None  # the same as the whole: one spelling in the graph
         if not shape:
             return self.elementwise("abs", [ref], span) if op == "norm" else ref
         result = () if axis is None else tuple(size for i, size in enumerate(shape) if i != axis)
@@ -180,17 +178,29 @@ class GraphBuilder:
         shape = D.matmul(*shapes)
         if shape is None:
             if not all(shapes):
-                raise self._shape_error("E304", f"@ multiplies vectors and matrices, not {' and '.join(map(D.show, shapes))}", refs, span,
-                                        hint="use * with a scalar")
-            raise self._shape_error("E304", f"@ needs the last dimension of its left side to be the first of its right side: "
-                                            f"{D.show(shapes[0])} @ {D.show(shapes[1])}", refs, span)
+                raise self._shape_error(
+                    "E304",
+                    f"@ multiplies vectors and matrices, not {' and '.join(map(D.show, shapes))}",
+                    refs,
+                    span,
+                    hint="use * with a scalar",
+                )
+            raise self._shape_error(
+                "E304",
+                f"@ needs the last dimension of its left side to be the first of its right side: "
+                f"{D.show(shapes[0])} @ {D.show(shapes[1])}",
+                refs,
+                span,
+            )
         return self._operation("matmul", refs, shape, span)
 
     def outer(self, left: Operand, right: Operand, span: Span) -> Ref:
         refs = [self.operand(left, span), self.operand(right, span)]
         shapes = [self.shape(ref) for ref in refs]
         if any(len(shape) != 1 for shape in shapes):
-            raise self._shape_error("E305", f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}", refs, span)
+            raise self._shape_error(
+                "E305", f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}", refs, span, sizes=False
+            )
         return self._operation("outer", refs, shapes[0] + shapes[1], span)
 
     def transpose(self, value: Operand, span: Span) -> Ref:
@@ -203,8 +213,12 @@ class GraphBuilder:
         ref = self.operand(value, span)
         shape = self.shape(ref)
         if len(shape) == 2:
-            raise self.error("E303", "this makes a value of rank 3; values have at most two dimensions", span,
-                             (self.nodes[ref.index].span, self.label(ref)))
+            raise self.error(
+                "E303",
+                "this makes a value of rank 3; values have at most two dimensions",
+                span,
+                (self.nodes[ref.index].span, self.label(ref)),
+            )
         return self._operation("expand", [ref], (*shape[:axis], 1, *shape[axis:]), span, {"axis": axis})
 
     def power(self, value: Operand, exponent: Operand, span: Span) -> Ref:
@@ -213,7 +227,9 @@ class GraphBuilder:
         if number == 0.5:
             return self.elementwise("sqrt", [value], span)
         if number is None or number not in range(1, 9):
-            raise self.error("E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint="write exp(b * log(a)) for a positive base")
+            raise self.error(
+                "E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint="write exp(b * log(a)) for a positive base"
+            )
         base = self.operand(value, span)
         result: Ref | None = None
         square, bits = base, int(number)
@@ -239,28 +255,56 @@ class GraphBuilder:
             tuples = 0
         else:
             if isinstance(count, Ref) or isinstance(count, bool) or not isinstance(count, (int, np.integer)):
-                raise self.error("E424", f"the number of tuples of a merge must be a whole number, not {kind_of(count)}", span,
-                                 hint="write it out, as in merge(v, 16), or leave it out to merge over the whole epoch")
+                raise self.error(
+                    "E424",
+                    f"the number of tuples of a merge must be a whole number, not {kind_of(count)}",
+                    span,
+                    hint="write it out, as in merge(v, 16), or leave it out to merge over the whole epoch",
+                )
             tuples = int(count)
             if not 1 <= tuples <= MAX_MERGE:
-                raise self.error("E424", f"a merge over {tuples} tuples; it takes 1 to {MAX_MERGE}", span,
-                                 hint="leave the number out to merge over the whole epoch")
+                raise self.error(
+                    "E424",
+                    f"a merge over {tuples} tuples; it takes 1 to {MAX_MERGE}",
+                    span,
+                    hint="leave the number out to merge over the whole epoch",
+                )
         if not isinstance(op, str) or op not in _MERGE_OPS:
-            raise self.error("E425", f"a merge cannot use the operation {op!r}" if isinstance(op, str) else
-                             f"the operation of a merge must be a string, not {kind_of(op)}", span, hint='known are "+", "*", "max" and "min"')
+            raise self.error(
+                "E425",
+                f"a merge cannot use the operation {op!r}"
+                if isinstance(op, str)
+                else f"the operation of a merge must be a string, not {kind_of(op)}",
+                span,
+                hint='known are "+", "*", "max" and "min"',
+            )
         node = self.nodes[ref.index]
         if node.region is Region.MERGED:
             inner = self._merge_before(ref.index)
-            raise self.error("E422", "this value was merged already; merges cannot be nested", span, (self.nodes[inner].span, "merged here"),
-                             hint="merge once and compute with the result")
+            raise self.error(
+                "E422",
+                "this value was merged already; merges cannot be nested",
+                span,
+                (self.nodes[inner].span, "merged here"),
+                hint="merge once and compute with the result",
+            )
         if node.region is not Region.TUPLE:
-            raise self.error("E421", "only a value that depends on the tuple can be merged", span,
-                             (node.span, "this is the same for every tuple of a batch"), hint="use the value without merge")
+            raise self.error(
+                "E421",
+                "only a value that depends on the tuple can be merged",
+                span,
+                (node.span, "this is the same for every tuple of a batch"),
+                hint="use the value without merge",
+            )
         for other in self.merges:
             first = self.nodes[other]
             if first.attrs["count"] != tuples:
-                raise self.error("E423", f"all merges of a kernel span the same batch: {_tuples(tuples)} here, {_tuples(first.attrs['count'])} before",
-                                 span, (first.span, f"merged over {_tuples(first.attrs['count'])} here"))
+                raise self.error(
+                    "E423",
+                    f"all merges of a kernel span the same batch: {_tuples(tuples)} here, {_tuples(first.attrs['count'])} before",
+                    span,
+                    (first.span, f"merged over {_tuples(first.attrs['count'])} here"),
+                )
         result = self._operation("merge", [ref], node.shape, span, {"count": tuples, "op": _MERGE_OPS[op]}, Region.MERGED)
         if result.index not in self.merges:
             self.merges.append(result.index)
@@ -269,19 +313,39 @@ class GraphBuilder:
     def stop_when(self, condition: Operand, span: Span) -> None:
         """Record the kernel's `until`."""
         if self.until is not None:
-            raise self.error("E433", "a kernel has one until", span, (self.until[1], "the first one is here"),
-                             hint="join two conditions with * (both hold) or + (one of them holds)")
+            raise self.error(
+                "E433",
+                "a kernel has one until",
+                span,
+                (self.until[1], "the first one is here"),
+                hint="join two conditions with * (both hold) or + (one of them holds)",
+            )
         ref = self.operand(condition, span)
         node = self.nodes[ref.index]
         if node.shape:
-            raise self.error("E431", f"until takes a scalar, not {D.show(node.shape)}", span, (node.span, self.label(ref)),
-                             hint="reduce it first, as in until(norm(v) < 0.01)")
+            raise self.error(
+                "E431",
+                f"until takes a scalar, not {D.show(node.shape)}",
+                span,
+                (node.span, self.label(ref)),
+                hint="reduce it first, as in until(norm(v) < 0.01)",
+            )
         if node.region is Region.TUPLE:
-            raise self.error("E432", "until is tested once an epoch, but its condition depends on single tuples", span,
-                             (node.span, "this has a value for every tuple"), hint="merge the value first")
+            raise self.error(
+                "E432",
+                "until is tested once an epoch, but its condition depends on single tuples",
+                span,
+                (node.span, "this has a value for every tuple"),
+                hint="merge the value first",
+            )
         if node.region is Region.RUN:
-            raise self.error("E434", "the condition of until never changes during a run", span, (node.span, "this is fixed for a run"),
-                             hint="let it depend on a merged value or on the model")
+            raise self.error(
+                "E434",
+                "the condition of until never changes during a run",
+                span,
+                (node.span, "this is fixed for a run"),
+                hint="let it depend on a merged value or on the model",
+            )
         self.until = (ref, span)
 
     # -- common ------------------------------------------------------------------------------------------------------
@@ -289,26 +353,25 @@ class GraphBuilder:
     def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "") -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source)
 
-    def _shape_error(self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "") -> KernelError:
+    def _shape_error(
+        self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "", sizes: bool = True
+    ) -> KernelError:
         notes = []
         for ref in dict.fromkeys(refs):
             node = self.nodes[ref.index]
             if node.span != span:
                 notes.append((node.span, self.label(ref)))
         names = D.unresolved(*(self.shape(ref) for ref in refs))
-        if names and not hint:
-            hint = f"the size of {' and '.join(names)} is not known here; give it with {' '.join(f'--dim {name}=SIZE' for name in names)}"
+        if names and not hint and sizes:
+            options = " ".join(f"--dim {name}=SIZE" for name in names)
+            hint = f"the size of {' and '.join(names)} is not known here; give it with {options}"
         return self.error(code, message, span, *notes, hint=hint)
 
     def label(self, ref: Ref) -> str:
         """Return what a note says about the shape of a value."""
         leaf = self.leaf(ref)
         shape = self.shape(ref)
-        return f"{leaf[1] if leaf else 'this'} is {D.show(shape) if shape else 'a scalar'}"
-
-    def _check_size(self, size: int, span: Span) -> None:
-        if size > D.MAX_DIM:
-            raise self.error("E307", f"a dimension of {size}; the largest is {D.MAX_DIM}", span)
+        return f"{leaf[1] if leaf else 'this'} is {D.show(shape)}"
 
     def _merge_before(self, index: int) -> int:
         """The first merge among the nodes that the node depends on."""
@@ -321,18 +384,30 @@ class GraphBuilder:
             todo += [i for i in node.inputs if i not in seen and self.nodes[i].region is Region.MERGED]
         raise AssertionError("a merged value without a merge")
 
-    def _operation(self, op: str, refs: Sequence[Ref], shape: D.Shape, span: Span, attrs: dict[str, Any] | None = None,
-                   region: Region | None = None) -> Ref:
+    def _operation(
+        self,
+        op: str,
+        refs: Sequence[Ref],
+        shape: D.Shape,
+        span: Span,
+        attrs: dict[str, Any] | None = None,
+        region: Region | None = None,
+    ) -> Ref:
         operands = [self.nodes[ref.index] for ref in refs]
         if region is None:
             region = max((node.region for node in operands), key=lambda r: r.value)
             if region is Region.MERGED:
-                for ref, node in zip(refs, operands, strict=True):
+                for node in operands:
                     if node.region is Region.TUPLE:
                         merged = next(r.index for r in refs if self.nodes[r.index].region is Region.MERGED)
-                        raise self.error("E426", "a value of single tuples meets a merged value", span, (node.span, "this has a value for every tuple"),
-                                         (self.nodes[self._merge_before(merged)].span, "merged here"),
-                                         hint="a merged value is known only when its batch ends; merge the other value as well")
+                        raise self.error(
+                            "E426",
+                            "a value of single tuples meets a merged value",
+                            span,
+                            (node.span, "this has a value for every tuple"),
+                            (self.nodes[self._merge_before(merged)].span, "merged here"),
+                            hint="a merged value is known only when its batch ends; merge the other value as well",
+                        )
         if all(node.op == "const" for node in operands):
             with np.errstate(all="ignore"):
                 value = evaluate(op, [np.asarray(node.attrs["value"]) for node in operands], attrs or {})
@@ -342,8 +417,12 @@ class GraphBuilder:
     def _add(self, op: str, inputs: tuple[int, ...], shape: D.Shape, region: Region, span: Span, attrs: dict[str, Any]) -> Ref:
         self._steps += 1
         if self._steps > MAX_OPERATIONS:
-            raise self.error("E107", f"the kernel has more than {MAX_OPERATIONS} operations", span,
-                             hint="a Python loop is unrolled while the kernel is traced; does it end?")
+            raise self.error(
+                "E107",
+                f"the kernel has more than {MAX_OPERATIONS} operations",
+                span,
+                hint="a Python loop is unrolled while the kernel is traced; does it end?",
+            )
         key: tuple[Any, ...]
         if op == "const":
             value = np.asarray(attrs["value"])
@@ -366,21 +445,3 @@ def _plural(count: int, one: str, many: str) -> str:
 
 def _tuples(count: int) -> str:
     return _plural(count, "tuple", "tuples") if count else "the whole epoch"
-
-
-def kind_of(value: Any) -> str:
-    """How a message calls a Python value that does not belong here."""
-    if value is None:
-        return "None"
-    if isinstance(value, Ref) or getattr(value, "is_kernel_value", False):
-        return "a value of the kernel"
-    if isinstance(value, Uniform):
-        return "uniform(...)"
-    if isinstance(value, str):
-        return f"the text {value!r}" if len(value) <= 40 else "a text"
-    if isinstance(value, (bool, int, float, complex)):
-        return f"{value!r}"
-    name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-
-

@@ -1,7 +1,7 @@
 """What a user's mistake looks like: one diagnostic with a code, a message, places in the source and a hint.
 
-Both front ends, the binding of columns and the options of a run raise `KernelError` with one `Diagnostic`. The command line prints
-`render(...)` and ends with exit code 1; `penstock explain CODE` prints the page of the code (`penstock.dsl.codes`).
+Both front ends, the binding of columns and the options of a run raise `KernelError` with one `Diagnostic`. The command line
+prints `render(...)` and ends with exit code 1; `penstock explain CODE` prints the page of the code (`penstock.dsl.codes`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def to_json(self) -> dict[str, Any]:
-        return {"file": self.file, "line": self.line, "column": self.column, "end_line": self.end_line, "end_column": self.end_column}
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+        }
 
     @classmethod
     def whole(cls, file: str) -> Span:
@@ -63,8 +69,14 @@ class Diagnostic:
     severity: str = field(default="error")
 
     def to_json(self) -> dict[str, Any]:
-        return {"code": self.code, "severity": self.severity, "message": self.message, "span": self.span.to_json(),
-                "notes": [{"label": note.label, "span": note.span.to_json()} for note in self.notes], "hint": self.hint}
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "span": self.span.to_json(),
+            "notes": [{"label": note.label, "span": note.span.to_json()} for note in self.notes],
+            "hint": self.hint,
+        }
 
 
 class KernelError(Exception):
@@ -79,7 +91,9 @@ class KernelError(Exception):
         return render(self.diagnostic, self.source)
 
 
-def error(code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "", source: str | None = None) -> KernelError:
+def error(
+    code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "", source: str | None = None
+) -> KernelError:
     """Return (not raise) the `KernelError` for one diagnostic; notes are pairs of a span and a label."""
     return KernelError(Diagnostic(code, message, span, tuple(Note(*note) for note in notes), hint), source)
 
@@ -119,7 +133,7 @@ def _excerpt(span: Span, sources: dict[str, list[str]], width: int) -> list[str]
     numbers = list(range(span.line, last + 1))
     skipped = len(numbers) > _MOST_LINES
     if skipped:
-        numbers = [*numbers[:_MOST_LINES - 2], numbers[-1]]
+        numbers = [*numbers[: _MOST_LINES - 2], numbers[-1]]
     out.append(f"{' ' * width} |")
     for number in numbers:
         line = text[number - 1]

@@ -10,9 +10,40 @@ __all__ = ["MAX_DIM", "Dim", "Shape", "broadcast", "matmul", "show", "unresolved
 MAX_DIM = 1 << 20
 
 #: sizes that stand for dimensions without one: large primes, so that two names never agree by accident
-_STAND_INS = (1048573, 1048571, 1048559, 1048549, 1048517, 1048507, 1048447, 1048433, 1048423, 1048391, 1048387, 1048367,
-              1048361, 1048357, 1048343, 1048309, 1048291, 1048273, 1048261, 1048219, 1048217, 1048213, 1048193, 1048189,
-              1048139, 1048129, 1048127, 1048123, 1048063, 1048051, 1048049, 1048043)
+_STAND_INS = (
+    1048573,
+    1048571,
+    1048559,
+    1048549,
+    1048517,
+    1048507,
+    1048447,
+    1048433,
+    1048423,
+    1048391,
+    1048387,
+    1048367,
+    1048361,
+    1048357,
+    1048343,
+    1048309,
+    1048291,
+    1048273,
+    1048261,
+    1048219,
+    1048217,
+    1048213,
+    1048193,
+    1048189,
+    1048139,
+    1048129,
+    1048127,
+    1048123,
+    1048063,
+    1048051,
+    1048049,
+    1048043,
+)
 
 
 class Dim(int):
@@ -39,14 +70,14 @@ Shape = tuple[int, ...]
 
 
 def show(shape: Iterable[int]) -> str:
-    """Return a shape as a user reads it: `[d=30, 5]`, `[d]` while the size of d is not known, `scalar` for rank 0."""
+    """Return a shape as a user reads it: `[d=30, 5]`, `[d]` while the size of d is not known, `a scalar` for rank 0."""
     parts = []
     for size in shape:
         if isinstance(size, Dim):
             parts.append(f"{size.name}={int(size)}" if size.known else size.name)
         else:
             parts.append(str(size))
-    return f"[{', '.join(parts)}]" if parts else "scalar"
+    return f"[{', '.join(parts)}]" if parts else "a scalar"
 
 
 def unresolved(*shapes: Iterable[int]) -> list[str]:

@@ -1,4 +1,6 @@
-"""What each operation of the graph means, in float64 NumPy: constants are folded with it, and the reference interpreter runs on it."""
+"""What each operation of the graph means, in float64 NumPy: constants are folded with it, and the reference interpreter
+runs on it.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,30 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 _ELEMENTWISE: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
-    "lt": lambda a, b: np.less(a, b).astype(np.float64), "gt": lambda a, b: np.greater(a, b).astype(np.float64),
-    "le": lambda a, b: np.less_equal(a, b).astype(np.float64), "ge": lambda a, b: np.greater_equal(a, b).astype(np.float64),
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "abs": np.abs,
+    "lt": lambda a, b: np.less(a, b).astype(np.float64),
+    "gt": lambda a, b: np.greater(a, b).astype(np.float64),
+    "le": lambda a, b: np.less_equal(a, b).astype(np.float64),
+    "ge": lambda a, b: np.greater_equal(a, b).astype(np.float64),
     "where": lambda c, a, b: np.where(c != 0, a, b),
-    "sigmoid": _sigmoid, "gaussian": lambda x: np.exp(-x * x), "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "gaussian": lambda x: np.exp(-x * x),
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
 }
 _REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
-    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "norm": lambda v, axis: np.sqrt(np.sum(v * v, axis=axis)),
+    "sum": np.sum,
+    "prod": np.prod,
+    "max": np.max,
+    "min": np.min,
+    "norm": lambda v, axis: np.sqrt(np.sum(v * v, axis=axis)),
 }
 #: how a merge combines values along the first axis
 MERGES: dict[str, Callable[..., np.ndarray]] = {"add": np.sum, "mul": np.prod, "max": np.max, "min": np.min}
@@ -69,7 +87,7 @@ def _product(op: str, left: np.ndarray, right: np.ndarray, left_batched: bool, r
     if op == "outer":
         a, b, result = "i", "k", "ik"
     else:
-        a, b = "ij"[2 - ranks[0]:], "jk"[:ranks[1]]
+        a, b = "ij"[2 - ranks[0] :], "jk"[: ranks[1]]
         result = a[:-1] + b[1:]
     batch = "b" if left_batched or right_batched else ""
     subscripts = f"{'b' * left_batched}{a},{'b' * right_batched}{b}->{batch}{result}"

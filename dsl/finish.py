@@ -34,19 +34,32 @@ def finish(kernel: Kernel, builder: GraphBuilder, returns: list[Return]) -> tupl
     roots: list[int] = []
     for model in models:
         if model.name not in given:
-            raise kernel.error("E406", f"the model {model.name} gets no new value", kernel.name_span, (model.span, "declared here"),
-                               hint=f"return its new value, as in `return {model.name} - rate * step` "
-                                    f"(as text: `{model.name} <- {model.name} - rate * step`)")
+            raise kernel.error(
+                "E406",
+                f"the model {model.name} gets no new value",
+                kernel.name_span,
+                (model.span, "declared here"),
+                hint=f"return its new value, as in `return {model.name} - rate * step` "
+                f"(as text: `{model.name} <- {model.name} - rate * step`)",
+            )
         r = given[model.name]
         ref = builder.operand(r.value, r.span)
         have, want = builder.shape(ref), builder.shape(builder.variables[model.name])
         if have != want:
-            raise kernel.error("E408", f"the new value of {model.name} has shape {D.show(have)}, the model has shape {D.show(want)}", r.span,
-                               (model.span, "declared here"))
+            raise kernel.error(
+                "E408",
+                f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}",
+                r.span,
+                (model.span, "declared here"),
+            )
         if builder.region(ref) is Region.TUPLE and builder.merges:
-            raise kernel.error("E427", f"the new value of {model.name} belongs to a single tuple, but the kernel merges", r.span,
-                               (builder.nodes[builder.merges[0]].span, "merged here"),
-                               hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all")
+            raise kernel.error(
+                "E427",
+                f"the new value of {model.name} belongs to a single tuple, but the kernel merges",
+                r.span,
+                (builder.nodes[builder.merges[0]].span, "merged here"),
+                hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all",
+            )
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
     graph = _assemble(kernel, builder, roots, until)
@@ -72,19 +85,43 @@ def _assemble(kernel: Kernel, builder: GraphBuilder, roots: list[int], until: in
     order = sorted(live)
     number = {old: new for new, old in enumerate(order)}
     once_an_epoch = _convergence(builder, roots, until)
-    result = [Node(nodes[i].op, tuple(number[j] for j in nodes[i].inputs), tuple(int(size) for size in nodes[i].shape),
-                   Region.CONVERGENCE if i in once_an_epoch else nodes[i].region, nodes[i].span, dict(nodes[i].attrs)) for i in order]
+    result = [
+        Node(
+            nodes[i].op,
+            tuple(number[j] for j in nodes[i].inputs),
+            tuple(int(size) for size in nodes[i].shape),
+            Region.CONVERGENCE if i in once_an_epoch else nodes[i].region,
+            nodes[i].span,
+            dict(nodes[i].attrs),
+        )
+        for i in order
+    ]
     variables: dict[str, Variable] = {}
     for parameter in kernel.parameters:
         ref = builder.variables[parameter.name]
         option = kernel.init.get(parameter.name)
         start: Any = 0.0 if option is None else option.value
         variables[parameter.name] = Variable(
-            parameter.name, parameter.kind, parameter.dims, tuple(int(size) for size in builder.shape(ref)), parameter.span, number[ref.index],
-            parameter.default, start.copy() if isinstance(start, np.ndarray) else start)
+            parameter.name,
+            parameter.kind,
+            parameter.dims,
+            tuple(int(size) for size in builder.shape(ref)),
+            parameter.span,
+            number[ref.index],
+            parameter.default,
+            start.copy() if isinstance(start, np.ndarray) else start,
+        )
     count = nodes[builder.merges[0]].attrs["count"] if builder.merges else 1
-    return Graph(kernel.name, result, variables, tuple(number[i] for i in roots), None if until is None else number[until], kernel.epochs, count,
-                 kernel.source or "")
+    return Graph(
+        kernel.name,
+        result,
+        variables,
+        tuple(number[i] for i in roots),
+        None if until is None else number[until],
+        kernel.epochs,
+        count,
+        kernel.source or "",
+    )
 
 
 def _convergence(builder: GraphBuilder, roots: list[int], until: int | None) -> set[int]:
@@ -111,8 +148,16 @@ def _warnings(kernel: Kernel, graph: Graph) -> list[Diagnostic]:
     out = []
     for variable in graph.variables.values():
         if variable.node not in used and variable.kind != "model":
-            out.append(Diagnostic("W101", f"the {variable.kind} {variable.name} is not used", variable.span, (),
-                                  "its column is read all the same" if variable.kind != "meta" else "", "warning"))
+            out.append(
+                Diagnostic(
+                    "W101",
+                    f"the {variable.kind} {variable.name} is not used",
+                    variable.span,
+                    (),
+                    "its column is read all the same" if variable.kind != "meta" else "",
+                    "warning",
+                )
+            )
     for node in (graph.nodes[i] for i in graph.returns):
         if node.region in (Region.RUN, Region.MODEL) and node.op != "model":
             out.append(Diagnostic("W102", "the new value of a model does not depend on the table", node.span, (), "", "warning"))

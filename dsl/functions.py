@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .builder import GraphBuilder, Operand, Ref, kind_of
+from .builder import GraphBuilder, Operand, Ref
+from .constants import kind_of
 from .diagnostics import KernelError, Span, error
 from .kernel import make_uniform
 
@@ -21,7 +22,7 @@ class Signature:
     usage: str
     required: tuple[str, ...]
     optional: Mapping[str, Any]
-    positional: int                 #: how many arguments may stand without a name
+    positional: int  #: how many arguments may stand without a name
 
 
 def _unary(name: str) -> Signature:
@@ -46,13 +47,24 @@ FUNCTIONS: dict[str, Signature] = {
 _BINARY = {"+": "add", "-": "sub", "*": "mul", "/": "div", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 _LOGIC_HINT = "join conditions with * (both hold), turn one round with 1 - c; comparisons give 0 or 1"
 _OPERATOR_HINTS = {
-    "==": "compare with (a <= b) * (a >= b)", "!=": "compare with 1 - (a <= b) * (a >= b)", "&": _LOGIC_HINT, "|": _LOGIC_HINT, "^": _LOGIC_HINT,
+    "==": "compare with (a <= b) * (a >= b)",
+    "!=": "compare with 1 - (a <= b) * (a >= b)",
+    "&": _LOGIC_HINT,
+    "|": _LOGIC_HINT,
+    "^": _LOGIC_HINT,
     "~": _LOGIC_HINT,
 }
 _WHERE_HINT = "use ps.where(condition, a, b) (as text: where), which computes both sides and picks one"
 
 
-def bind_arguments(builder: GraphBuilder | None, name: str, args: Sequence[Any], keywords: Mapping[str, Any], span: Span) -> dict[str, Any]:
+def bind_arguments(
+    builder: GraphBuilder | None,
+    name: str,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    span: Span,
+    source: str | None = None,
+) -> dict[str, Any]:
     """Return the arguments by name, defaults filled in. Raises KernelError (E203)."""
     signature = FUNCTIONS[name]
     names = [*signature.required, *signature.optional]
@@ -61,22 +73,24 @@ def bind_arguments(builder: GraphBuilder | None, name: str, args: Sequence[Any],
         if name in ("max", "min"):
             sign = ">" if name == "max" else "<"
             usage += f"; for the {'larger' if name == 'max' else 'smaller'} of two values write where(a {sign} b, a, b)"
-        raise _error(builder, "E203", f"{name} takes {_arguments(signature.positional)}, not {len(args)}", span, usage)
+        raise _error(builder, "E203", f"{name} takes {_arguments(signature.positional)}, not {len(args)}", span, usage, source)
     values = dict(zip(names, args, strict=False))
     for key, value in keywords.items():
         if key not in names:
-            raise _error(builder, "E203", f"{name} has no argument {key}", span, usage)
+            raise _error(builder, "E203", f"{name} has no argument {key}", span, usage, source)
         if key in values:
-            raise _error(builder, "E203", f"{name} gets its argument {key} twice", span, usage)
+            raise _error(builder, "E203", f"{name} gets its argument {key} twice", span, usage, source)
         values[key] = value
     for key in signature.required:
         if key not in values:
-            raise _error(builder, "E203", f"{name} lacks its argument {key}", span, usage)
+            raise _error(builder, "E203", f"{name} lacks its argument {key}", span, usage, source)
     return {**signature.optional, **values}
 
 
 def call(builder: GraphBuilder, name: str, args: Sequence[Any], keywords: Mapping[str, Any], span: Span) -> Any:
-    """Call a function on values of the kernel and literals. Returns a Ref (`until`: None; `uniform`: Uniform). Raises KernelError."""
+    """Call a function on values of the kernel and literals. Returns a Ref (`until`: None; `uniform`: Uniform). Raises
+    KernelError.
+    """
     a = bind_arguments(builder, name, args, keywords, span)
     if name in ("sum", "prod", "norm", "max", "min"):
         return builder.reduce(name, a["v"], a["axis"], span)
@@ -92,7 +106,9 @@ def call(builder: GraphBuilder, name: str, args: Sequence[Any], keywords: Mappin
 
 
 def operator(builder: GraphBuilder, symbol: str, operands: Sequence[Operand], span: Span) -> Ref:
-    """Apply an operator; a `-` or `+` with one operand is the unary one. Raises KernelError (E205 for operators that kernels lack)."""
+    """Apply an operator; a `-` or `+` with one operand is the unary one. Raises KernelError (E205 for operators that kernels
+    lack).
+    """
     if len(operands) == 1 and symbol in "+-":
         ref = builder.operand(operands[0], span)
         return builder.elementwise("neg", [ref], span) if symbol == "-" else ref
@@ -112,12 +128,20 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
     for item in items:
         if item not in (":", "...", None) or isinstance(item, Ref):
             what = item if isinstance(item, str) else kind_of(item)
-            raise builder.error("E208", f"a value of the kernel cannot be indexed by {what}", span,
-                                hint="v[:, None] and v[None, :] are the only indices; pick elements with a vector of zeros and ones")
+            raise builder.error(
+                "E208",
+                f"a value of the kernel cannot be indexed by {what}",
+                span,
+                hint="v[:, None] and v[None, :] are the only indices; pick elements with a vector of zeros and ones",
+            )
     colons, dots = items.count(":"), items.count("...")
     if colons > rank or dots > 1:
-        raise builder.error("E208", f"too many indices for a value with {rank} {'dimension' if rank == 1 else 'dimensions'}", span,
-                            hint="each : stands for one dimension")
+        raise builder.error(
+            "E208",
+            f"too many indices for a value with {rank} {'dimension' if rank == 1 else 'dimensions'}",
+            span,
+            hint="each : stands for one dimension",
+        )
     # what the indices leave out stands at the dots, or at the end
     gap = rank - colons
     axis = 0
@@ -128,19 +152,32 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
     return ref
 
 
-def no_operator(builder: GraphBuilder, symbol: str, span: Span) -> KernelError:
+def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> KernelError:
     """Return the error for an operator that kernels lack."""
-    return builder.error("E205", f"kernels have no operator {symbol}", span,
-                         hint=_OPERATOR_HINTS.get(symbol, "the operators are + - * / @ ** < > <= >="))
+    return _error(
+        builder,
+        "E205",
+        f"kernels have no operator {symbol}",
+        span,
+        _OPERATOR_HINTS.get(symbol, "the operators are + - * / @ ** < > <= >="),
+    )
 
 
 def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: str | None = None) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
-    hint = _LOGIC_HINT if what in ("and", "or", "not") else "write (a < b) * (b < c)" if what == "a chained comparison" else _WHERE_HINT
+    hint = (
+        _LOGIC_HINT
+        if what in ("and", "or", "not")
+        else "write (a < b) * (b < c)"
+        if what == "a chained comparison"
+        else _WHERE_HINT
+    )
     shown = what if " " in what or what == "Python" else f"`{what}`"
     if what in ("and", "or", "not", "a chained comparison"):
         hint += "; ps.where(condition, a, b) picks one of two values"
-    return _error(builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source)
+    return _error(
+        builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source
+    )
 
 
 def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: Span) -> KernelError:
@@ -148,8 +185,12 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()) -> KernelError:
-    return builder.error("E202", f"there is no function {name}", span,
-                         hint=closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}")
+    return builder.error(
+        "E202",
+        f"there is no function {name}",
+        span,
+        hint=closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}",
+    )
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -158,7 +199,9 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]}?" if found else ""
 
 
-def _error(builder: GraphBuilder | None, code: str, message: str, span: Span, hint: str, source: str | None = None) -> KernelError:
+def _error(
+    builder: GraphBuilder | None, code: str, message: str, span: Span, hint: str, source: str | None = None
+) -> KernelError:
 
     return error(code, message, span, hint=hint, source=builder.source if builder is not None else source)
 

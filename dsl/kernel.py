@@ -1,4 +1,6 @@
-"""A kernel as written: its name, its parameters and its options, from either front end, and the way from there to a checked graph."""
+"""A kernel as written: its name, its parameters and its options, from either front end, and the way from there to a
+checked graph.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import dims as D
-from .builder import GraphBuilder, kind_of
+from .builder import GraphBuilder
+from .constants import kind_of
 from .diagnostics import Diagnostic, KernelError, Span, error
 from .finish import Return, finish
 from .graph import Graph, Uniform
@@ -19,7 +22,7 @@ from .graph import Graph, Uniform
 __all__ = ["KINDS", "MAX_EPOCHS", "Kernel", "Option", "Parameter", "resolve"]
 
 KINDS = ("input", "output", "model", "meta")
-MAX_EPOCHS = 2 ** 31 - 1
+MAX_EPOCHS = 2**31 - 1
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -62,6 +65,7 @@ class Kernel(ABC):
     def from_text(source: str, filename: str = "<kernel>") -> Kernel:
         """Return the kernel that a text in the syntax of `.psk` files describes (docs/dsl.md). Raises KernelError."""
         from .text import parse_kernel
+
         return parse_kernel(source, filename)
 
     @abstractmethod
@@ -86,8 +90,12 @@ class Kernel(ABC):
         missing = [name for name in self.dim_names if name not in given]
         if missing:
             parameter = next(p for p in self.parameters if missing[0] in p.dims)
-            raise self.error("E505", f"the size of dimension {missing[0]} is not known", parameter.span,
-                             hint=f"give it with --dim {missing[0]}=SIZE")
+            raise self.error(
+                "E505",
+                f"the size of dimension {missing[0]} is not known",
+                parameter.span,
+                hint=f"give it with --dim {missing[0]}=SIZE",
+            )
         return self._trace(given)
 
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
@@ -98,15 +106,25 @@ class Kernel(ABC):
         return self.warnings
 
     def check_dims(self, dims: Mapping[str, int]) -> None:
-        """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of range."""
+        """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
+        range.
+        """
         for name, size in dims.items():
             if name not in self.dim_names:
                 used = ", ".join(self.dim_names)
-                raise self.error("E504", f"the kernel {self.name} has no dimension {name}", self.name_span,
-                                 hint=f"its dimensions are {used}" if used else "it has no named dimensions")
+                raise self.error(
+                    "E504",
+                    f"the kernel {self.name} has no dimension {name}",
+                    self.name_span,
+                    hint=f"its dimensions are {used}" if used else "it has no named dimensions",
+                )
             if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
-                raise self.error("E504", f"dimension {name} cannot have the size {size}", self.name_span,
-                                 hint=f"a size is a whole number from 1 to {D.MAX_DIM}")
+                raise self.error(
+                    "E504",
+                    f"dimension {name} cannot have the size {size}",
+                    self.name_span,
+                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
+                )
 
     def _trace(self, sizes: dict[str, int]) -> Graph:
         builder = GraphBuilder(self.parameters, {name: int(size) for name, size in sizes.items()}, self.source)
@@ -122,25 +140,44 @@ class Kernel(ABC):
         seen: dict[str, Parameter] = {}
         for parameter in self.parameters:
             if parameter.name in seen:
-                raise self.error("E204", f"{parameter.name} is defined twice", parameter.span, (seen[parameter.name].span, "first defined here"))
+                raise self.error(
+                    "E204",
+                    f"{parameter.name} is defined twice",
+                    parameter.span,
+                    (seen[parameter.name].span, "first defined here"),
+                )
             seen[parameter.name] = parameter
             self._check_parameter(parameter)
         if not self.of_kind("model"):
-            raise self.error("E404", f"the kernel {self.name} has no model", self.name_span,
-                             hint="a kernel learns at least one model: give it a parameter like `w: Model[\"d\"]` (as text: `w: model[d]`)")
+            raise self.error(
+                "E404",
+                f"the kernel {self.name} has no model",
+                self.name_span,
+                hint='a kernel learns at least one model: give it a parameter like `w: Model["d"]` (as text: `w: model[d]`)',
+            )
 
     def _check_parameter(self, parameter: Parameter) -> None:
         if parameter.kind == "meta" and parameter.dims:
-            raise self.error("E403", f"the meta {parameter.name} has dimensions; a meta is one number", parameter.span,
-                             hint="declare it without brackets, or write an array into the kernel as a constant")
+            raise self.error(
+                "E403",
+                f"the meta {parameter.name} has dimensions; a meta is one number",
+                parameter.span,
+                hint="declare it without brackets, or write an array into the kernel as a constant",
+            )
         if len(parameter.dims) > 2:
-            raise self.error("E303", f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two", parameter.span)
+            raise self.error(
+                "E303", f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two", parameter.span
+            )
         for dim in parameter.dims:
             if isinstance(dim, str) and _NAME.match(dim):
                 continue
             if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
-                raise self.error("E306", f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
-                                 parameter.span, hint="a dimension is a name or a whole number")
+                raise self.error(
+                    "E306",
+                    f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
+                    parameter.span,
+                    hint="a dimension is a name or a whole number",
+                )
             if dim < 1:
                 raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
             if dim > D.MAX_DIM:
@@ -149,8 +186,12 @@ class Kernel(ABC):
     def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
         """Give a meta its value. Raises KernelError where the parameter takes none or the value is no number."""
         if parameter.kind != "meta":
-            raise self.error("E403", f"the {parameter.kind} {parameter.name} has a default; only a meta has one", span,
-                             hint="a model's start is given by init" if parameter.kind == "model" else "its values come from the table")
+            raise self.error(
+                "E403",
+                f"the {parameter.kind} {parameter.name} has a default; only a meta has one",
+                span,
+                hint="a model's start is given by init" if parameter.kind == "model" else "its values come from the table",
+            )
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             raise self.error("E403", f"the default of the meta {parameter.name} must be a number, not {kind_of(value)}", span)
         try:
@@ -172,7 +213,9 @@ class Kernel(ABC):
             models = ", ".join(p.name for p in self.of_kind("model"))
             what = f"{name} is not a parameter of the kernel" if model is None else f"{name} is an {model.kind}, not a model"
             what = what.replace("an m", "a m")
-            raise self.error("E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}" if models else "")
+            raise self.error(
+                "E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}" if models else ""
+            )
         if name in self.init:
             raise self.error("E204", f"the start of {name} is given twice", span, (self.init[name].span, "first given here"))
         self.init[name] = Option(checked_init(name, value, span, self.source), span)
@@ -215,9 +258,12 @@ def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, so
     if not isinstance(value, np.ndarray):
         return
     fits = len(shape) == value.ndim and all(
-        size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True))
+        size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True)
+    )
     if not fits:
-        raise error("E443", f"the start of {name} has shape {D.show(value.shape)}, the model has shape {D.show(shape)}", span, source=source)
+        raise error(
+            "E443", f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}", span, source=source
+        )
 
 
 def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None = None) -> Uniform:
@@ -235,4 +281,3 @@ def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None 
 def resolve(kernel: Kernel, dims: Mapping[str, int]) -> Graph:
     """Return the kernel's graph once the sizes of all its dimensions are known. Raises KernelError."""
     return kernel.trace(dims)
-

@@ -16,7 +16,13 @@ __all__ = ["caller_span", "decisive", "function_node", "node_span", "traceback_s
 
 _HERE = str(Path(__file__).resolve().parent)
 #: code of Python and of installed packages is not the user's
-_FOREIGN = tuple({str(Path(path).resolve()) for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_FOREIGN = tuple(
+    {
+        str(Path(path).resolve())
+        for name, path in sysconfig.get_paths().items()
+        if name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
 
 
 @lru_cache(maxsize=256)
@@ -122,7 +128,10 @@ def name_span(code: CodeType, node: ast.FunctionDef | ast.AsyncFunctionDef | Non
 
 def _contains(file: str, node: ast.expr, span: Span) -> bool:
     outer = node_span(file, node)
-    return (outer.line, outer.column) <= (span.line, span.column) and (outer.end_line, outer.end_column) >= (span.end_line, span.end_column)
+    return (outer.line, outer.column) <= (span.line, span.column) and (outer.end_line, outer.end_column) >= (
+        span.end_line,
+        span.end_column,
+    )
 
 
 def decisive(span: Span) -> str:
@@ -150,7 +159,11 @@ def _decision(node: ast.AST) -> tuple[str, ast.expr | None]:
         return "not", node
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         return "a chained comparison", node
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min", "any", "all", "bool", "sorted", "filter"):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("max", "min", "any", "all", "bool", "sorted", "filter")
+    ):
         return node.func.id, node
     if isinstance(node, ast.comprehension) and node.ifs:
         return "if", node.ifs[0]
@@ -161,6 +174,10 @@ def called_name(span: Span) -> bool:
     """Return whether the expression at the place is a name that is being called."""
     module = tree(span.file)
     for node in ast.walk(module) if module is not None else ():
-        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and node_span(span.file, node.func) == span:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, (ast.Name, ast.Attribute))
+            and node_span(span.file, node.func) == span
+        ):
             return True
     return False

@@ -1,7 +1,7 @@
 """The Python front end: the decorator `kernel`, the annotations of its parameters, and tracing.
 
-The function runs once for every graph, on `Tensor`s instead of numbers. Whatever Python itself does with numbers and arrays of its own
-happens then and ends up as constants.
+The function runs once for every graph, on `Tensor`s instead of numbers. Whatever Python itself does with numbers and arrays
+of its own happens then and ends up as constants.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from types import FunctionType
 from typing import Any, overload
 
 from . import functions, places
-from .builder import GraphBuilder, kind_of
+from .builder import GraphBuilder
+from .constants import kind_of
 from .diagnostics import KernelError, Span, error
 from .finish import Return
 from .kernel import KINDS, Kernel, Parameter
@@ -57,8 +58,12 @@ class PythonKernel(Kernel):
         self.__module__ = self.function.__module__
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise error("E214", f"the kernel {self.name} cannot be called like a function", caller_span(),
-                    hint="compile it with ps.compile; put what two kernels share into a plain function")
+        raise error(
+            "E214",
+            f"the kernel {self.name} cannot be called like a function",
+            caller_span(),
+            hint="compile it with ps.compile; put what two kernels share into a plain function",
+        )
 
     def body(self, builder: GraphBuilder) -> list[Return]:
         values = {name: Tensor(builder, ref) for name, ref in builder.variables.items()}
@@ -67,7 +72,7 @@ class PythonKernel(Kernel):
             result = self.function(**values)
         except KernelError as problem:
             if problem.source is not None and problem.diagnostic.span.file != self.file:
-                problem.source = None       # the place is in a helper's file
+                problem.source = None  # the place is in a helper's file
             raise
         except Exception as problem:
             raise self._python_error(builder, problem) from problem
@@ -80,35 +85,51 @@ class PythonKernel(Kernel):
         span = places.traceback_span(problem.__traceback__, self.name_span)
         builder.source = None if span.file != self.file else builder.source
         if isinstance(problem, NameError):
-            name = problem.name or (str(problem).split("'") + [""])[1]
+            name = problem.name or [*str(problem).split("'"), ""][1]
             if places.called_name(span):
                 return functions.unknown_function(builder, name, span)
             return functions.unknown_name(builder, name, builder.variables, span)
         if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
             return functions.unknown_function(builder, str(problem.name), span)
         if isinstance(problem, RecursionError):
-            return builder.error("E107", "the kernel's Python code calls itself too deeply", span, hint="recursion must end while the kernel is traced")
+            return builder.error(
+                "E107",
+                "the kernel's Python code calls itself too deeply",
+                span,
+                hint="recursion must end while the kernel is traced",
+            )
         return builder.error("E109", f"the kernel's Python code raised {type(problem).__name__}: {problem}".rstrip(": "), span)
 
     def _returns(self, builder: GraphBuilder, result: Any) -> list[Return]:
         models = self.of_kind("model")
         if result is None:
             return []
-        values = list(result) if isinstance(result, (tuple, list)) and (len(models) != 1 or any(isinstance(v, Tensor) for v in result)) else [result]
+        values = (
+            list(result)
+            if isinstance(result, (tuple, list)) and (len(models) != 1 or any(isinstance(v, Tensor) for v in result))
+            else [result]
+        )
         spans = self._return_spans(len(values))
         if len(values) != len(models):
             whole = spans[0] if spans else self.name_span
             if spans and len(spans) > 1:
                 whole = Span(whole.file, whole.line, whole.column, spans[-1].end_line, spans[-1].end_column)
-            raise builder.error("E407", f"the kernel returns {_count(len(values), 'value')} for {_count(len(models), 'model')}", whole,
-                                hint=f"return the new value of {', '.join(m.name for m in models)}, in this order")
+            raise builder.error(
+                "E407",
+                f"the kernel returns {_count(len(values), 'value')} for {_count(len(models), 'model')}",
+                whole,
+                hint=f"return the new value of {', '.join(m.name for m in models)}, in this order",
+            )
         out = []
         for position, (model, value) in enumerate(zip(models, values, strict=True)):
             if isinstance(value, Tensor):
                 if value._builder is not builder:
-                    raise builder.error("E214", "this value belongs to another kernel, or to an earlier trace of this one",
-                                        spans[position] if spans else self.name_span,
-                                        hint="values live only inside the kernel's function: do not keep them in globals")
+                    raise builder.error(
+                        "E214",
+                        "this value belongs to another kernel, or to an earlier trace of this one",
+                        spans[position] if spans else self.name_span,
+                        hint="values live only inside the kernel's function: do not keep them in globals",
+                    )
                 ref = value._ref
                 out.append(Return(model.name, ref, spans[position] if spans else builder.nodes[ref.index].span))
             else:
@@ -124,7 +145,13 @@ class PythonKernel(Kernel):
         if len(found) != 1 or found[0].value is None:
             return []
         value = found[0].value
-        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count else [value] if count == 1 else [value] * count
+        parts = (
+            value.elts
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count
+            else [value]
+            if count == 1
+            else [value] * count
+        )
         return [node_span(self.file, part) for part in parts]
 
 
@@ -166,7 +193,9 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     """
     for name in options:
         if name not in ("epochs", "init"):
-            raise error("E203", f"kernel has no argument {name}", caller_span(), hint="usage: @ps.kernel(epochs=10, init={\"w\": 0.1})")
+            raise error(
+                "E203", f"kernel has no argument {name}", caller_span(), hint='usage: @ps.kernel(epochs=10, init={"w": 0.1})'
+            )
     if function is not None:
         return _make(function, options)
     return lambda decorated: _make(decorated, options)
@@ -175,7 +204,13 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
     what = None
     if not isinstance(function, FunctionType):
-        what = f"the class {function.__name__}" if inspect.isclass(function) else "a kernel" if isinstance(function, Kernel) else kind_of(function)
+        what = (
+            f"the class {function.__name__}"
+            if inspect.isclass(function)
+            else "a kernel"
+            if isinstance(function, Kernel)
+            else kind_of(function)
+        )
     elif function.__name__ == "<lambda>":
         what = "a lambda"
     elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -183,14 +218,26 @@ def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
     elif inspect.isgeneratorfunction(function):
         what = "a function with yield"
     if what is not None or not isinstance(function, FunctionType):
-        raise error("E405", f"a kernel is made from a function, not from {what}", caller_span(),
-                    hint="write `@ps.kernel` above a plain `def` that returns the models' new values")
+        raise error(
+            "E405",
+            f"a kernel is made from a function, not from {what}",
+            caller_span(),
+            hint="write `@ps.kernel` above a plain `def` that returns the models' new values",
+        )
     code = function.__code__
     node = places.function_node(code)
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
     made = PythonKernel(function.__name__, file, source, [], places.name_span(code, node), function=function)
-    arguments = {a.arg: a for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg] if a} if node else {}
+    arguments = (
+        {
+            a.arg: a
+            for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            if a
+        }
+        if node
+        else {}
+    )
     for name, parameter in inspect.signature(function).parameters.items():
         span = node_span(file, arguments[name]) if name in arguments else made.name_span
         made.parameters.append(_parameter(made, function, parameter, span))
@@ -205,9 +252,19 @@ def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
 def _parameter(made: PythonKernel, function: FunctionType, parameter: inspect.Parameter, span: Span) -> Parameter:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
-        raise made.error("E402", f"a kernel cannot take {stars}{parameter.name}: its parameters are fixed", span, hint="name each input, output, model and meta")
+        raise made.error(
+            "E402",
+            f"a kernel cannot take {stars}{parameter.name}: its parameters are fixed",
+            span,
+            hint="name each input, output, model and meta",
+        )
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise made.error("E402", f"the parameter {parameter.name} stands before a /; a kernel's parameters go by name", span, hint="leave out the /")
+        raise made.error(
+            "E402",
+            f"the parameter {parameter.name} stands before a /; a kernel's parameters go by name",
+            span,
+            hint="leave out the /",
+        )
     annotation = parameter.annotation
     if isinstance(annotation, str):
         annotation = _evaluated(made, function, parameter.name, annotation, span)
@@ -218,11 +275,18 @@ def _parameter(made: PythonKernel, function: FunctionType, parameter: inspect.Pa
     return Parameter(parameter.name, annotation.kind, annotation.dims, span)
 
 
-def untyped(made: Kernel, name: str, found: str | None, span: Span) -> KernelError:
+def untyped(made: Kernel | None, name: str, found: str | None, span: Span) -> KernelError:
     """Return the error (E401) for a parameter without a kind, or with an unknown one."""
     message = f"the parameter {name} has no kind" if found is None else f"{found} is not a kind of parameter"
     kinds = ", ".join(kind.capitalize() for kind in KINDS)
-    return made.error("E401", message, span, hint=f"the kinds are {kinds} (as text in lower case), as in `{name}: ps.Input[\"d\"]` or `{name}: input[d]`")
+    source = made.source if made is not None else None
+    return error(
+        "E401",
+        message,
+        span,
+        source=source,
+        hint=f'the kinds are {kinds} (as text in lower case), as in `{name}: ps.Input["d"]` or `{name}: input[d]`',
+    )
 
 
 def _evaluated(made: PythonKernel, function: FunctionType, name: str, text: str, span: Span) -> Any:
@@ -249,10 +313,17 @@ def _options(made: PythonKernel, node: ast.FunctionDef | ast.AsyncFunctionDef | 
     if init is None:
         return
     if not isinstance(init, Mapping):
-        raise made.error("E442", f"init must be a dictionary from models to starts, not {kind_of(init)}", place("init"), hint='as in init={"w": 0.1}')
+        raise made.error(
+            "E442",
+            f"init must be a dictionary from models to starts, not {kind_of(init)}",
+            place("init"),
+            hint='as in init={"w": 0.1}',
+        )
     literal = values.get("init")
     parts: dict[Any, ast.expr] = {}
     if isinstance(literal, ast.Dict):
-        parts = {key.value: value for key, value in zip(literal.keys, literal.values, strict=True) if isinstance(key, ast.Constant)}
+        parts = {
+            key.value: value for key, value in zip(literal.keys, literal.values, strict=True) if isinstance(key, ast.Constant)
+        }
     for name, value in init.items():
         made.set_init(str(name), value, node_span(made.file, parts[name]) if name in parts else place("init"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,23 +12,34 @@ from . import functions
 from .builder import GraphBuilder, Ref
 from .diagnostics import KernelError, Span, error
 from .dims import show
-from .graph import Uniform
 from .kernel import make_uniform
 from .places import caller_span, decisive
 
-__all__ = ["Tensor", "abs", "exp", "gaussian", "log", "max", "merge", "min", "norm", "outer", "prod", "sigmoid", "sqrt", "sum", "tanh",
-           "uniform", "until", "where"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
+__all__ = ["Tensor", "call", "current"]
 
 #: the builder of the kernel that is being traced
 current: ContextVar[GraphBuilder | None] = ContextVar("current", default=None)
 
 #: NumPy's operators, which it calls when an array or a NumPy number stands on the left
-_UFUNCS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/", np.less: "<", np.greater: ">", np.less_equal: "<=",
-           np.greater_equal: ">=", np.matmul: "@", np.power: "**", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//",
-           np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^"}
+_UFUNCS = {
+    np.add: "+",
+    np.subtract: "-",
+    np.multiply: "*",
+    np.true_divide: "/",
+    np.less: "<",
+    np.greater: ">",
+    np.less_equal: "<=",
+    np.greater_equal: ">=",
+    np.matmul: "@",
+    np.power: "**",
+    np.equal: "==",
+    np.not_equal: "!=",
+    np.remainder: "%",
+    np.floor_divide: "//",
+    np.bitwise_and: "&",
+    np.bitwise_or: "|",
+    np.bitwise_xor: "^",
+}
 _RENAMED = {"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "@", "maximum": "where", "minimum": "where"}
 
 
@@ -49,7 +59,7 @@ class Tensor:
         self._ref = ref
 
     def __repr__(self) -> str:
-        return f"<value of a kernel, shape {show(self._builder.shape(self._ref))}>"
+        return f"<value of a kernel: {show(self._builder.shape(self._ref))}>"
 
     # -- operators
 
@@ -108,7 +118,7 @@ class Tensor:
         return self
 
     def __abs__(self) -> Tensor:
-        return _call("abs", (self,), {})
+        return call("abs", (self,), {})
 
     def __getitem__(self, item: Any) -> Tensor:
         span = caller_span()
@@ -127,9 +137,15 @@ class Tensor:
         leaf = self._builder.leaf(self._ref)
         if leaf is not None:
             kind, name = leaf
-            hint = f"return the new value, as in `return {name} {symbol} ...`" if kind == "model" else "give the result a name of its own"
+            hint = (
+                f"return the new value, as in `return {name} {symbol} ...`"
+                if kind == "model"
+                else "give the result a name of its own"
+            )
             raise self._builder.error("E212", f"the {kind} {name} cannot be changed in place", span, hint=hint)
-        return Tensor(self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span))
+        return Tensor(
+            self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span)
+        )
 
     def __iadd__(self, other: Any) -> Tensor:
         return self._in_place("+", other)
@@ -144,27 +160,40 @@ class Tensor:
         return self._in_place("/", other)
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
-        raise self._builder.error("E212", "elements of a value cannot be assigned", caller_span(),
-                                  hint="compute a whole new value, for example with ps.where and a vector of zeros and ones")
+        raise self._builder.error(
+            "E212",
+            "elements of a value cannot be assigned",
+            caller_span(),
+            hint="compute a whole new value, for example with ps.where and a vector of zeros and ones",
+        )
 
     def __bool__(self) -> bool:
         span = caller_span()
         raise functions.control_flow(self._builder, decisive(span), span)
 
     def __iter__(self) -> NoReturn:
-        raise self._builder.error("E207", "a value of the kernel cannot be iterated over", caller_span(),
-                                  hint="operations work on whole vectors; ps.sum, prod, norm, max and min take the place of loops")
+        raise self._builder.error(
+            "E207",
+            "a value of the kernel cannot be iterated over",
+            caller_span(),
+            hint="operations work on whole vectors; ps.sum, prod, norm, max and min take the place of loops",
+        )
 
     def __len__(self) -> int:
-        raise self._builder.error("E207", "a value of the kernel has no length in Python", caller_span(),
-                                  hint="operations work on whole vectors")
+        raise self._builder.error(
+            "E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors"
+        )
 
     def __contains__(self, item: Any) -> bool:
         raise functions.control_flow(self._builder, "in", caller_span())
 
     def _to_number(self, what: str) -> KernelError:
-        return self._builder.error("E209", f"{what} needs a number now, but the value is known only when the hardware runs", caller_span(),
-                                   hint="use the operators and the functions of penstock, such as ps.exp instead of math.exp")
+        return self._builder.error(
+            "E209",
+            f"{what} needs a number now, but the value is known only when the hardware runs",
+            caller_span(),
+            hint="use the operators and the functions of penstock, such as ps.exp instead of math.exp",
+        )
 
     def __float__(self) -> float:
         raise self._to_number("Python's float")
@@ -210,11 +239,28 @@ class Tensor:
 def _unsupported(symbol: str) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> NoReturn:
         raise functions.no_operator(self._builder, symbol, caller_span())
+
     return method
 
 
-for _name, _symbol in (("eq", "=="), ("ne", "!="), ("mod", "%"), ("rmod", "%"), ("floordiv", "//"), ("rfloordiv", "//"), ("and", "&"), ("rand", "&"),
-                       ("or", "|"), ("ror", "|"), ("xor", "^"), ("rxor", "^"), ("lshift", "<<"), ("rlshift", "<<"), ("rshift", ">>"), ("rrshift", ">>")):
+for _name, _symbol in (
+    ("eq", "=="),
+    ("ne", "!="),
+    ("mod", "%"),
+    ("rmod", "%"),
+    ("floordiv", "//"),
+    ("rfloordiv", "//"),
+    ("and", "&"),
+    ("rand", "&"),
+    ("or", "|"),
+    ("ror", "|"),
+    ("xor", "^"),
+    ("rxor", "^"),
+    ("lshift", "<<"),
+    ("rlshift", "<<"),
+    ("rshift", ">>"),
+    ("rrshift", ">>"),
+):
     setattr(Tensor, f"__{_name}__", _unsupported(_symbol))
 
 
@@ -235,7 +281,13 @@ def _index_item(item: Any) -> Any:
 
 def _numpys(builder: GraphBuilder, name: str) -> KernelError:
     ours = _RENAMED.get(name, name)
-    hint = "use the operator @" if ours == "@" else f"use ps.{ours}" if ours in functions.FUNCTIONS else f"the functions are {', '.join(functions.FUNCTIONS)}"
+    hint = (
+        "use the operator @"
+        if ours == "@"
+        else f"use ps.{ours}"
+        if ours in functions.FUNCTIONS
+        else f"the functions are {', '.join(functions.FUNCTIONS)}"
+    )
     return builder.error("E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint)
 
 
@@ -244,11 +296,20 @@ def _builder(span: Span, *values: Any) -> GraphBuilder:
     builder = current.get()
     for value in values:
         if isinstance(value, Tensor) and value._builder is not builder:
-            raise error("E214", "this value belongs to another kernel, or to an earlier trace of this one", span,
-                        source=None, hint="values live only inside the kernel's function: do not keep them in globals")
+            raise error(
+                "E214",
+                "this value belongs to another kernel, or to an earlier trace of this one",
+                span,
+                source=None,
+                hint="values live only inside the kernel's function: do not keep them in globals",
+            )
     if builder is None:
-        raise error("E214", "operations of kernels work only inside a kernel's function", span,
-                    hint="call it in a function with the decorator @ps.kernel")
+        raise error(
+            "E214",
+            "operations of kernels work only inside a kernel's function",
+            span,
+            hint="call it in a function with the decorator @ps.kernel",
+        )
     return builder
 
 
@@ -266,107 +327,18 @@ def _operator(symbol: str, *operands: Any) -> Tensor:
     return Tensor(builder, functions.operator(builder, symbol, [_plain(builder, value, span) for value in operands], span))
 
 
-def _call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call a function of kernels by name, on `Tensor`s and Python values. Raises KernelError."""
     span = caller_span()
     if name == "uniform":
         a = functions.bind_arguments(current.get(), name, args, keywords, span)
         return make_uniform(a["low"], a["high"], a["seed"], span)
     builder = _builder(span, *args, *keywords.values())
-    result = functions.call(builder, name, [_plain(builder, value, span) for value in args],
-                            {key: _plain(builder, value, span) for key, value in keywords.items()}, span)
+    result = functions.call(
+        builder,
+        name,
+        [_plain(builder, value, span) for value in args],
+        {key: _plain(builder, value, span) for key, value in keywords.items()},
+        span,
+    )
     return Tensor(builder, result) if isinstance(result, Ref) else result
-
-
-def _function(typed: Callable[P, R]) -> Callable[P, R]:
-    """Make a function of kernels out of its signature: arguments are checked by the table that the text front end uses as well."""
-    name = typed.__name__
-
-    @functools.wraps(typed)
-    def wrapper(*args: P.args, **keywords: P.kwargs) -> R:
-        return cast(R, _call(name, args, dict(keywords)))
-    return wrapper
-
-
-@_function
-def sigmoid(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """1 / (1 + exp(-v)), elementwise."""
-
-
-@_function
-def gaussian(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """exp(-v * v), elementwise."""
-
-
-@_function
-def sqrt(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """The square root, elementwise."""
-
-
-@_function
-def exp(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """The exponential, elementwise."""
-
-
-@_function
-def log(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """The natural logarithm, elementwise."""
-
-
-@_function
-def tanh(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """The hyperbolic tangent, elementwise."""
-
-
-@_function
-def abs(v: Any) -> Tensor:  # type: ignore[empty-body]
-    """The magnitude, elementwise."""
-
-
-@_function
-def sum(v: Any, *, axis: int | None = None) -> Tensor:  # type: ignore[empty-body]
-    """The sum of all elements, or along one axis."""
-
-
-@_function
-def prod(v: Any, *, axis: int | None = None) -> Tensor:  # type: ignore[empty-body]
-    """The product of all elements, or along one axis."""
-
-
-@_function
-def norm(v: Any, *, axis: int | None = None) -> Tensor:  # type: ignore[empty-body]
-    """The square root of the sum of squares of all elements, or along one axis."""
-
-
-@_function
-def max(v: Any, *, axis: int | None = None) -> Tensor:  # type: ignore[empty-body]
-    """The largest element, or the largest along one axis."""
-
-
-@_function
-def min(v: Any, *, axis: int | None = None) -> Tensor:  # type: ignore[empty-body]
-    """The smallest element, or the smallest along one axis."""
-
-
-@_function
-def where(condition: Any, a: Any, b: Any) -> Tensor:  # type: ignore[empty-body]
-    """`a` where the condition is not zero, else `b`, elementwise; both are computed."""
-
-
-@_function
-def outer(a: Any, b: Any) -> Tensor:  # type: ignore[empty-body]
-    """The matrix of all products of two vectors' elements."""
-
-
-@_function
-def merge(v: Any, n: int | None = None, op: str = "+") -> Tensor:  # type: ignore[empty-body]
-    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min"."""
-
-
-@_function
-def until(condition: Any) -> None:
-    """Stop the training when the condition holds after an epoch's last batch."""
-
-
-@_function
-def uniform(low: float, high: float, seed: int = 1) -> Uniform:  # type: ignore[empty-body]
-    """A model's random start between `low` and `high`; the same numbers for the same seed and shape."""

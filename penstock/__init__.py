@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.dsl.kernel import Kernel
-from penstock.dsl.python import Input, Meta, Model, Output, kernel
-from penstock.dsl.tensor import (
+from penstock.dsl.library import (
     abs,
     exp,
     gaussian,
@@ -23,6 +22,30 @@ from penstock.dsl.tensor import (
     until,
     where,
 )
+from penstock.dsl.python import Input, Meta, Model, Output, kernel
 
-__all__ = ["Input", "Kernel", "Meta", "Model", "Output", "abs", "exp", "gaussian", "kernel", "log", "max", "merge", "min", "norm", "outer", "prod",
-           "sigmoid", "sqrt", "sum", "tanh", "uniform", "until", "where"]
+__all__ = [
+    "Input",
+    "Kernel",
+    "Meta",
+    "Model",
+    "Output",
+    "abs",
+    "exp",
+    "gaussian",
+    "kernel",
+    "log",
+    "max",
+    "merge",
+    "min",
+    "norm",
+    "outer",
+    "prod",
+    "sigmoid",
+    "sqrt",
+    "sum",
+    "tanh",
+    "uniform",
+    "until",
+    "where",
+]

@@ -1,0 +1,84 @@
+"""Python values that become constants of a kernel, and how messages call those that cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dims as D
+from .diagnostics import KernelError, Span, error
+from .graph import Uniform
+
+__all__ = ["constant_array", "kind_of"]
+
+_HINT = "numbers, and NumPy arrays or lists of numbers, can be mixed with a kernel's values"
+
+
+def constant_array(value: Any, span: Span, source: str | None = None) -> np.ndarray:
+    """Return a number or an array of numbers up to rank 2 as float64. Raises KernelError for everything else."""
+
+    def wrong(code: str, message: str, hint: str = _HINT) -> KernelError:
+        return error(code, message, span, hint=hint, source=source)
+
+    array = _array(value, wrong)
+    if array.ndim > 2:
+        raise wrong("E303", f"a constant of rank {array.ndim}; values have at most two dimensions", "")
+    for size in array.shape:
+        if size > D.MAX_DIM:
+            raise wrong("E307", f"a dimension of {size}; the largest is {D.MAX_DIM}", "")
+    if not np.isfinite(array).all():
+        bad = array[~np.isfinite(array)].flat[0]
+        raise wrong(
+            "E213",
+            f"a constant is not a finite number: {bad}",
+            "the number formats of the hardware do not all have infinities or NaN; use a large number",
+        )
+    return array
+
+
+def _array(value: Any, wrong: Any) -> np.ndarray:
+    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+        try:
+            return np.asarray(float(value))
+        except OverflowError:
+            raise wrong("E213", "a constant is too large for a floating-point number", "") from None
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        raise wrong("E211", f"{kind_of(value)} is not a value of a kernel")
+    if not isinstance(value, np.ndarray) and _holds_values(value):
+        raise wrong(
+            "E211",
+            "a list of the kernel's values is not a value of a kernel",
+            "values cannot be packed into vectors; compute on whole vectors instead",
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise wrong("E211", "a list whose rows have different lengths is not a value of a kernel") from None
+    if array.dtype.kind not in "buif":
+        raise wrong("E211", f"an array of {array.dtype} is not a value of a kernel")
+    if array.size == 0:
+        raise wrong("E306", "an array without elements is not a value of a kernel")
+    return array.astype(np.float64)
+
+
+def _holds_values(items: Any) -> bool:
+    """Whether a list or tuple, or a list in it, holds a value of the kernel."""
+    rows = [row for row in items if isinstance(row, (list, tuple))]
+    return any(getattr(item, "is_kernel_value", False) for row in (items, *rows) for item in row)
+
+
+def kind_of(value: Any) -> str:
+    """Return how a message calls a Python value that does not belong where it stands."""
+    if value is None:
+        return "None"
+    if getattr(value, "is_kernel_value", False):
+        return getattr(value, "spoken", "a value of the kernel")
+    if isinstance(value, Uniform):
+        return "uniform(...)"
+    if isinstance(value, str):
+        return f"the text {value!r}" if len(value) <= 40 else "a text"
+    if isinstance(value, (bool, int, float, complex)):
+        return f"{value!r}"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
