@@ -71,8 +71,11 @@ def _relation(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def _other_page_size(pages: npt.NDArray[np.uint8]) -> int | None:
-    """Return the page size that all pages agree on where it is not the schema's. Pages that disagree are for the hardware to
-    report.""" first = int(pages[0, :PAGE_HEADER_SIZE].view(PAGE_HEADER)["pd_pagesize_version"][0])
+    """Return the page size that all pages agree on where it is not the schema's.
+
+    Pages that disagree among themselves are for the hardware to report.
+    """
+    first = int(pages[0, :PAGE_HEADER_SIZE].view(PAGE_HEADER)["pd_pagesize_version"][0])
     size = first & 0xFF00
     if size == pages.shape[1] or first & 0xFF != LAYOUT_VERSION or size not in PAGE_SIZES or pages.size % size:
         return None
@@ -120,7 +123,7 @@ def open_csv(path: Path) -> Table:
 
     Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text.
     """
-    from pyarrow import ArrowInvalid                            # a second that only these files cost
+    from pyarrow import ArrowInvalid  # a second that only these files cost
     from pyarrow import csv as arrow
     with _existing(path).open(newline="", encoding="utf-8", errors="replace") as file:
         first = next(csv.reader(file), [])

@@ -9,8 +9,8 @@ The JSON form (`heap:FILE,SCHEMA.json`)::
                  {"name": "old", "type": "int8", "dropped": true},
                  {"name": "flag", "type": "bool", "missing": true}]}
 
-`missing` is the value of tuples that were written before the column was added (pg_attribute.attmissingval, PostgreSQL ≥ 11); without
-it such tuples hold NULL there. Source of lengths and alignments: PostgreSQL 15, `catalog/pg_type.dat`.
+`missing` is the value of tuples that were written before the column was added (pg_attribute.attmissingval, PostgreSQL ≥ 11);
+without it such tuples hold NULL there. Source of lengths and alignments: PostgreSQL 15, `catalog/pg_type.dat`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Schema:
             columns = []
             for entry in data["columns"]:
                 if entry.get("type") not in TYPES:
-                    raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; known are {', '.join(TYPES)}")
+                    raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; "
+                                     f"known are {', '.join(TYPES)}")
                 columns.append(Column(**entry))
             schema = cls(str(data.get("table", "table")), tuple(columns), int(data.get("page_size", 8192)))
         except (KeyError, TypeError, AttributeError) as error:

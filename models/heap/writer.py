@@ -236,22 +236,29 @@ def _write_fixed(header: _Header, plan: _Plan, count: int, state: str, first_blo
     room = size - p.PAGE_HEADER_SIZE - header.reserve(plan.length)
     each = max(room // (stride + p.LP_SIZE), 1)
     blocks = -(-count // each)
-    records = np.zeros((blocks * each, stride), np.uint8)
-    used = records[:count]
+    pages = np.zeros((blocks, size), np.uint8)
+    # tuple i of a page ends i * stride bytes before the page does; a view, so that each value is written once
+    places = pages[:, size - each * stride:].reshape(blocks, each, stride)[:, ::-1]
+    whole, rest = divmod(count, each)
+
+    def put(at: int, data: Bytes) -> None:
+        width = data.shape[1]
+        places[:whole, :, at:at + width] = data[:whole * each].reshape(whole, each, width)
+        if rest:
+            places[whole, :rest, at:at + width] = data[whole * each:]
+
     row = np.arange(count)
     tuples = header.tuples(count, plan.infomask, plan.natts, plan.hoff, VISIBILITY[state])
     block = first_block + row // each
     tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = block >> 16, block & 0xFFFF, row % each + 1
-    used[:, :p.TUPLE_HEADER_SIZE] = tuples.view(np.uint8).reshape(count, -1)
+    put(0, tuples.view(np.uint8).reshape(count, -1))
     for at, constant in plan.constants:
-        used[:, at:at + len(constant)] = np.frombuffer(constant, np.uint8)
+        places[:, :, at:at + len(constant)] = np.frombuffer(constant, np.uint8)
+    if rest:
+        places[whole, rest:] = 0                                # the last page may hold fewer
     for at, values in plan.values:
-        data = np.ascontiguousarray(values).reshape(count, -1)
-        if data.size:
-            data = data.view(np.uint8)
-            used[:, at:at + data.shape[1]] = data
-    pages = np.zeros((blocks, size), np.uint8)
-    pages[:, size - each * stride:] = records.reshape(blocks, each, stride)[:, ::-1].reshape(blocks, each * stride)
+        if values.size:
+            put(at, np.ascontiguousarray(values).reshape(count, -1).view(np.uint8))
     held = np.minimum(count - np.arange(blocks) * each, each)
     line = np.arange(each)
     words = size - (line + 1) * stride | p.LP_NORMAL << 15 | plan.length << 17

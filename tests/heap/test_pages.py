@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.page import LP_DEAD, LP_REDIRECT, LP_UNUSED, split_line_pointer
 from penstock.models.heap.reader import read_heap
@@ -30,7 +29,7 @@ def test_rows(name: str) -> None:
         assert len(read_heap(schema, pages)["x"]) == len(answer["value_id"])
         return
     if answer["expect"] != "rows":
-        with pytest.raises(ValueError, match="does not decide|compressed|out of line|dimension"):
+        with pytest.raises(ValueError, match=r"does not decide|compressed|out of line|dimension"):
             read_heap(schema, pages)
         return
     columns = read_heap(schema, pages)

@@ -1,0 +1,34 @@
+"""Fixtures that tests of several rooms share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URI of a PostgreSQL server that tests may do with as they like.
+
+    It is the one that PENSTOCK_PG names (scripts/test starts one for the whole run), else one of our own for this session.
+    Without server programs the tests that need it fail: `apt-get install postgresql`.
+    """
+    if given := os.environ.get("PENSTOCK_PG"):
+        yield given
+        return
+    script = Path(__file__).resolve().parents[1] / "scripts" / "with-postgres"
+    # the server goes when `cat` sees the end of its input
+    with subprocess.Popen([script, "sh", "-c", 'echo "$PENSTOCK_PG"; exec cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin and process.stdout and process.stderr
+        uri = process.stdout.readline().strip()
+        if not uri:
+            pytest.fail(f"no PostgreSQL server for the tests: {process.stderr.read().strip()}", pytrace=False)
+        yield uri
+        process.stdin.close()
+        process.stdout.read()
+        process.stderr.read()

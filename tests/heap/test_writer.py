@@ -1,0 +1,180 @@
+"""The page writer: rows come back as they went in, whatever state the pages are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock.models.heap import page as p
+from penstock.models.heap import writer as module
+from penstock.models.heap.checksum import checksum
+from penstock.models.heap.reader import read_heap
+from penstock.models.heap.schema import TYPES, Column, Schema
+from penstock.models.heap.values import DTYPES, Raw, array_body, varlena
+from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
+
+
+def _values(column: Column, rows: int, rng: np.random.Generator, length: int) -> Any:
+    if column.type == "text":
+        return ["é" * int(n) for n in rng.integers(0, 90, rows)]
+    dtype = DTYPES[column.storage.element or column.type]
+    shape = (rows, length) if column.is_array else (rows,)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind == "i":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[Schema, dict[str, Any], np.random.Generator]:
+    kinds = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=9))
+    dropped = draw(st.sets(st.integers(0, 8), max_size=2)) if len(kinds) > 2 else set()
+    columns = tuple(Column(f"c{i}", kind, dropped=i in dropped) for i, kind in enumerate(kinds))
+    schema = Schema("t", columns, draw(st.sampled_from([4096, 8192, 32768])))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rows, length = draw(st.integers(1, 60)), draw(st.integers(0, 30))
+    return schema, {c.name: _values(c, rows, rng, length) for c in columns if not c.dropped}, rng
+
+
+def _same(got: Any, given: Any, null: np.ndarray) -> None:
+    assert len(got) == len(given)
+    if isinstance(got, list):
+        for value, expected, missing in zip(got, given, null, strict=True):
+            assert value is None if missing else np.array_equal(value, expected)
+        return
+    kept = ~null
+    assert np.array_equal(np.ma.getmaskarray(got).reshape(len(null), -1).any(axis=1), null)
+    assert np.array_equal(np.ma.getdata(got)[kept], np.asarray(given)[kept])
+
+
+@given(tables(), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.3]), st.booleans())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_round_trip(table: Any, short: bool, strewn: bool, missing: float, shuffled: bool) -> None:
+    schema, columns, rng = table
+    rows = len(next(iter(columns.values()), []))
+    nulls = {name: rng.random(rows) < missing for name in columns} if missing else None
+    slots = random_slots(rows, 3) if strewn else None
+    pages = write_heap(schema, columns, nulls=nulls, short=short, slots=slots, shuffle=9 if shuffled else None)
+    got = read_heap(schema, pages)
+    assert list(got) == list(columns)
+    for name, values in columns.items():
+        _same(got[name], values, nulls[name] if nulls else np.zeros(rows, bool))
+
+
+@given(tables(), st.booleans(), st.sampled_from([100, 70]))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_fast_path_equals_plain_path(table: Any, short: bool, fillfactor: int) -> None:
+    schema, columns, _ = table
+    options: dict[str, Any] = {"short": short, "fillfactor": fillfactor, "first_block": 65530, "visibility": "committed"}
+    fast = write_heap(schema, columns, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_fixed_plan", lambda *_: None)
+        assert np.array_equal(fast, write_heap(schema, columns, **options))
+
+
+SCHEMA = Schema("t", (Column("id", "int4"), Column("y", "float8"), Column("x", "float4[]", length=3)))
+COLUMNS = {"id": np.arange(300), "y": np.arange(300) / 7, "x": np.arange(900).reshape(300, 3)}
+
+
+def test_each_state_is_judged_by_the_page() -> None:
+    states = ["frozen", "committed", "newer", "locked", "shared", "aborted", "deleted", "updated"]
+    chosen = [states[i % len(states)] for i in range(300)]
+    got = read_heap(SCHEMA, write_heap(SCHEMA, COLUMNS, visibility=chosen))
+    gone = {"aborted", "deleted", "updated"}
+    assert got["id"].tolist() == [i for i, state in enumerate(chosen) if state not in gone]
+    for state in ("unhinted", "deleting", "multi", "moved"):
+        with pytest.raises(ValueError, match=r"block 0, line pointer 1: the page does not decide"):
+            read_heap(SCHEMA, write_heap(SCHEMA, COLUMNS, visibility=state))
+        assert len(read_heap(SCHEMA, write_heap(SCHEMA, COLUMNS, visibility=state, all_visible=True))["id"]) == 300
+
+
+def test_missing_attributes_take_the_default() -> None:
+    schema = Schema("t", (Column("a", "int2"), Column("b", "float4", missing=2.5), Column("c", "int8"),
+                          Column("x", "float4[]", missing=[1, 2])))
+    columns = {"a": [1, 2, 3, 4], "b": [9, 9, 9, 9], "c": [7, 7, 7, 7], "x": [[5, 6]] * 4}
+    got = read_heap(schema, write_heap(schema, columns, natts=[1, 2, 3, 4]))
+    assert got["b"].tolist() == [2.5, 9, 9, 9]
+    assert got["c"].tolist() == [None, None, 7, 7]
+    assert got["x"].tolist() == [[1, 2], [1, 2], [1, 2], [5, 6]]
+
+
+def test_line_pointers() -> None:
+    slots = ["unused", "row", "dead", "redirect", "row", "dead_stored", "redirect", "row"]
+    page = write_heap(SCHEMA, COLUMNS, slots=slots)[0]
+    words = [p.split_line_pointer(int(word)) for word in page[24:24 + 32].view("<u4")]
+    assert [flags for _, flags, _ in words] == [0, 1, 3, 2, 1, 3, 2, 1]
+    assert words[3] == (5, p.LP_REDIRECT, 0) and words[6] == (8, p.LP_REDIRECT, 0)
+    assert words[2] == (0, p.LP_DEAD, 0) and words[5][2] == words[4][2]
+    flags = page[:24].view(p.PAGE_HEADER)["pd_flags"][0]
+    assert flags == p.PD_HAS_FREE_LINES                         # a dead line pointer: not all visible
+    target = page[words[4][0]:][:23].view(p.TUPLE_HEADER)[0]
+    assert target["t_infomask2"] & p.HEAP_ONLY_TUPLE and target["t_ctid_line"] == 5
+    kinds = random_slots(2000, 4, dead=0.2, unused=0.1, redirect=0.1)
+    assert kinds.count("row") == 2000 and set(kinds) == {"row", "dead", "unused", "redirect"}
+
+
+@pytest.mark.parametrize("size", p.PAGE_SIZES)
+def test_a_row_may_fill_a_page(size: int) -> None:
+    schema = Schema("t", (Column("x", "float4[]"),), size)
+    most = (p.max_tuple_size(size) - 24 - 24) // 4
+    pages = write_heap(schema, {"x": np.ones((2, most))})
+    assert pages.shape == (2, size) and read_heap(schema, pages)["x"].shape == (2, most)
+    assert p.max_line_pointers(size) == (size - 24) // 28
+    message = f"a row of {24 + 24 + 4 * most + 4} bytes does not fit a page of {size}: the most is {size - 32}"
+    with pytest.raises(ValueError, match=message):
+        write_heap(schema, {"x": np.ones((2, most + 1))})
+    with pytest.raises(ValueError, match="does not fit a page"):
+        write_heap(schema, {"x": [np.ones(most + 1), None]})
+
+
+def test_raw_values() -> None:
+    schema = Schema("t", (Column("b", "bool"), Column("x", "float4[]"), Column("i", "int4")))
+    external = Raw(bytes([1, 18]) + bytes(range(16)))
+    matrix = varlena(array_body([[1, 2], [3, 4]], "float4"), short=False)
+    holed = varlena(array_body([1, None, 3], "float4"), short=False)
+    pages = write_heap(schema, {"b": [True] * 3, "x": [external, matrix, holed], "i": [1, 2, 3]})
+    lengths = [int(word) >> 17 for word in pages[0, 24:36].view("<u4")]
+    assert lengths == [24 + 20 + 4, 24 + 4 + 32 + 16 + 4, 24 + 4 + 32 + 8 + 4]
+    masks = [int(pages[0, (int(word) & 0x7FFF) + 20:][:2].view("<u2")[0]) for word in pages[0, 24:36].view("<u4")]
+    assert [mask & p.HEAP_HASEXTERNAL for mask in masks] == [p.HEAP_HASEXTERNAL, 0, 0]
+    for row, reason in enumerate(("out of line", "2 dimensions", "NULL elements")):
+        slots = ["row" if i == row else "dead" for i in range(3)]
+        one = write_heap(schema, {"b": [True], "x": [[external, matrix, holed][row]], "i": [1]}, slots=slots)
+        with pytest.raises(ValueError, match=reason):
+            read_heap(schema, one)
+
+
+def test_checksums_are_filled_in() -> None:
+    pages = write_heap(SCHEMA, COLUMNS, checksums=True, first_block=5)
+    assert np.array_equal(pages[:, 8:10].copy().view("<u2")[:, 0], checksum(pages, 5))
+    assert np.array_equal(checksum(np.zeros((2, 8192), np.uint8)), [0, 0])      # new pages carry none
+
+
+@pytest.mark.parametrize(("columns", "options", "message"), [
+    ({"id": [1], "z": [1]}, {}, "the schema has no column 'z'"),
+    ({"id": [1], "y": [1, 2]}, {}, "columns of different lengths: id has 1, y has 2"),
+    ({"id": [1 << 31]}, {}, "column 'id' is int4; its values reach from 2147483648 to 2147483648"),
+    ({"id": [0.5]}, {}, "column 'id' is int4; its values are not whole numbers"),
+    ({"id": ["a"]}, {}, "column 'id' is int4; its values are not numbers"),
+    ({"id": [[1, 2]]}, {}, "column 'id' is int4; its values are arrays"),
+    ({"x": np.ones((2, 2, 2))}, {}, "column 'x' is float4[]; its values have 2 dimensions"),
+    ({"id": [1]}, {"visibility": "gone"}, "unknown visibility 'gone'; known are " + ", ".join(VISIBILITY)),
+    ({"id": [1]}, {"visibility": ["frozen"] * 2}, "visibility and natts must have one entry for each of the 1 rows"),
+    ({"id": [1]}, {"slots": ["lost"]}, "unknown kind of line pointer 'lost'; known are row, dead, unused, redirect, dead_stored"),
+    ({"id": [1]}, {"slots": ["row"] * 3}, "slots name 2 rows more than there are"),
+    ({"id": [1]}, {"nulls": {"id": [True, False]}}, "nulls of column 'id': (2,) entries for 1 rows"),
+])
+def test_errors(columns: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        write_heap(SCHEMA, columns, **options)
+    assert str(caught.value) == message
+
+
+def test_no_rows() -> None:
+    assert write_heap(SCHEMA, {"id": [], "y": [], "x": []}).shape == (0, 8192)
+    assert read_heap(SCHEMA, np.zeros((2, 8192), np.uint8))["id"].shape == (0,)     # new pages hold none
