@@ -173,7 +173,7 @@ def convert_latency(pgtypes: Collection[str], format: Format) -> int:
     integer, real = _widths(pgtypes)
     if format.is_float:
         return 4 if integer else 2
-    return 4 if real else 1
+    return 3 if real else 1
 
 
 def convert_cost(pgtypes: Collection[str], format: Format) -> Cost:
