@@ -18,6 +18,10 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
+def _where(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(np.where(condition != 0, a, b))
+
+
 _ELEMENTWISE: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -29,7 +33,7 @@ _ELEMENTWISE: dict[str, Callable[..., np.ndarray]] = {
     "gt": lambda a, b: np.greater(a, b).astype(np.float64),
     "le": lambda a, b: np.less_equal(a, b).astype(np.float64),
     "ge": lambda a, b: np.greater_equal(a, b).astype(np.float64),
-    "where": lambda c, a, b: np.where(c != 0, a, b),
+    "where": _where,
     "sigmoid": _sigmoid,
     "gaussian": lambda x: np.exp(-x * x),
     "sqrt": np.sqrt,

@@ -141,8 +141,7 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         return error("E101", f"Python cannot read this: {problem.msg}", _syntax_span(problem, problem.filename or file))
     if isinstance(problem, ModuleNotFoundError):
         return error("E106", f"running {file} failed: there is no module {problem.name}", span, source=text)
-    missing = isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock"
-    if missing:
+    if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
         hint = functions.closest(str(problem.name), ("kernel", "Input", "Output", "Model", "Meta", *functions.FUNCTIONS))
         return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, RecursionError):

@@ -83,7 +83,7 @@ class _Reader:
     def place(self) -> Span:
         """Where the parser stopped; at the end of a line or of the text, the last character before."""
         if self.token is not None and self.type == "_NL":
-            return self._end_of_line(self.token.line)
+            return self._end_of_line(self.token.line or 1)
         if self.type == "$END" or isinstance(self.problem, UnexpectedEOF):
             last = next((i for i in range(len(self.lines), 0, -1) if self._code(i)), 1)
             return self._end_of_line(last)
@@ -156,7 +156,7 @@ class _Reader:
                 return "E101", f"{closing} cannot close {opened[-1]}", place, [(self.span(opened[-1]), "opened here")], ""
             if not opened and "LPAR" not in self.expected | {"NAME"}:
                 return "E101", f"there is no open bracket that this {closing} could close", place, [], ""
-        elif opened and (self.type in ("$END", "") or place.line > opened[-1].line):
+        elif opened and (self.type in ("$END", "") or place.line > (opened[-1].line or 0)):
             return "E101", f"this {opened[-1]} is never closed", self.span(opened[-1]), [], ""
         return None
 
@@ -172,8 +172,8 @@ class _Reader:
             return made.code, made.message, made.span, [], made.hint
         if self.expected == {"NAME", "RPAR"} or (self.expected == {"NAME"} and self.type in ("PRODUCT", "POWER")):
             if self.type in ("PRODUCT", "POWER") and self.token is not None and self.token in ("*", "**"):
-                name = re.match(r"\s*(\w*)", self.lines[place.line - 1][place.end_column - 1 :])
-                shown = f"{self.token}{name[1] if name else ''}"
+                found = re.match(r"\s*(\w*)", self.lines[place.line - 1][place.end_column - 1 :])
+                shown = f"{self.token}{found[1] if found else ''}"
                 span = Span(self.file, place.line, place.column, place.line, place.column + len(shown))
                 return (
                     "E402",

@@ -114,6 +114,9 @@ class Tensor:
     def __neg__(self) -> Tensor:
         return _operator("-", self)
 
+    def __invert__(self) -> NoReturn:
+        raise functions.no_operator(self._builder, "~", caller_span())
+
     def __pos__(self) -> Tensor:
         return self
 
@@ -262,13 +265,6 @@ for _name, _symbol in (
     ("rrshift", ">>"),
 ):
     setattr(Tensor, f"__{_name}__", _unsupported(_symbol))
-
-
-def _invert(self: Tensor) -> NoReturn:
-    raise functions.no_operator(self._builder, "~", caller_span())
-
-
-Tensor.__invert__ = _invert  # type: ignore[attr-defined]
 
 
 def _index_item(item: Any) -> Any:

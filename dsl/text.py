@@ -108,7 +108,7 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> TextKernel:
 class TextKernel(Kernel):
     """A kernel whose body is text."""
 
-    statements: list[Tree[Token]] = field(default_factory=list, repr=False)
+    statements: list[Any] = field(default_factory=list, repr=False)
 
     def body(self, builder: GraphBuilder) -> list[Return]:
         return _Body(self, builder).run()
