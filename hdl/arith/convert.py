@@ -1,0 +1,171 @@
+"""`pg_converter`: stored PostgreSQL values to codes, bit for bit as `models.numerics.convert.from_pg`."""
+
+from collections.abc import Collection
+from types import SimpleNamespace
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from penstock.models.numerics.convert import PG_BITS, in_order
+from penstock.models.numerics.formats import Fixed, Float, Format
+from penstock.models.numerics.latency import convert_latency
+
+from .fixeds import extreme, saturate
+from .pipeline import Pipeline, align, leading_zeros, round_pack
+
+__all__ = ["PgConverter", "pg_converter"]
+
+_FIELDS = {"float4": (8, 23), "float8": (11, 52)}
+#: Biased exponents of any source in any target.
+_EXPONENT = signed(13)
+
+
+def pg_converter(pgtypes: Collection[str], format: Format) -> wiring.Component:
+    """A converter from any of these types; see `PgConverter`."""
+    return PgConverter(pgtypes, format)
+
+
+class PgConverter(wiring.Component):
+    """Converts one stored value in each cycle (II = 1), `models.numerics.convert_latency(pgtypes, format)` cycles later.
+
+    Parameters
+    ----------
+    pgtypes
+        One or more of `bool int2 int4 int8 float4 float8`.
+    format
+        Of the result.
+
+    Members
+    -------
+    i : In(unsigned(64))
+        The value's little-endian pattern; bits above the type's width are not looked at.
+    type : In(unsigned(bits))
+        Index into `models.numerics.convert.in_order(pgtypes)`; absent if there is only one type.
+    o : Out(unsigned(format.width))
+        Its code.
+
+    Raises
+    ------
+    ValueError
+        No type, or one that does not convert.
+    """
+
+    def __init__(self, pgtypes: Collection[str], format: Format, *, src_loc_at: int = 0):
+        self.pgtypes, self.format = in_order(pgtypes), format
+        if not self.pgtypes:
+            raise ValueError("a converter needs at least one type")
+        self.latency = convert_latency(self.pgtypes, format)
+        choice = {"type": In(unsigned(bits_for(len(self.pgtypes) - 1)))} if len(self.pgtypes) > 1 else {}
+        super().__init__({"i": In(unsigned(64)), **choice, "o": Out(unsigned(format.width))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pipe = Pipeline(m)
+        if isinstance(self.format, Float):
+            result = self._to_float(pipe, self.format)
+        else:
+            assert isinstance(self.format, Fixed)
+            result = self._to_fixed(pipe, self.format)
+        m.d.comb += self.o.eq(result)
+        if pipe.depth != self.latency:
+            raise RuntimeError(f"the converter has {pipe.depth} stages, its latency says {self.latency}")
+        return m
+
+    def _is(self, name: str) -> Value:
+        if name not in self.pgtypes:
+            return Const(0, 1)
+        return self.type == self.pgtypes.index(name) if len(self.pgtypes) > 1 else Const(1, 1)
+
+    @property
+    def _integers(self) -> list[str]:
+        return [name for name in self.pgtypes if name.startswith("int")]
+
+    @property
+    def _floats(self) -> list[str]:
+        return [name for name in self.pgtypes if name in _FIELDS]
+
+    def _integer(self) -> Value:
+        """The integer input, extended to the widest integer type."""
+        width = PG_BITS[self._integers[-1]]
+        value: Value = self.i[:width]
+        for name in self._integers[:-1]:
+            bits = PG_BITS[name]
+            value = Mux(self._is(name), Cat(self.i[:bits], self.i[bits - 1].replicate(width - bits)), value)
+        return value[:width].as_signed()
+
+    def _float(self, bias: int) -> SimpleNamespace:
+        """The float input: sign, exponent with this bias, fraction (the widest type's bits), classes."""
+        width = max((_FIELDS[name][1] for name in self._floats), default=1)
+        fields: list[dict[str, Value]] = []
+        for name in self._floats:
+            e, f = _FIELDS[name]
+            exponent, fraction = self.i[f:f + e], self.i[:f]
+            top = exponent.all()
+            fields.append({"sign": self.i[e + f], "exponent": (exponent - ((1 << (e - 1)) - 1 - bias)).as_signed(),
+                           "fraction": Cat(Const(0, width - f), fraction), "zero": exponent == 0,
+                           "inf": top & ~fraction.any(), "nan": top & fraction.any()})
+        if len(fields) == 2:
+            return SimpleNamespace(**{name: Mux(self._is("float8"), fields[1][name], fields[0][name]) for name in fields[0]})
+        return SimpleNamespace(**fields[0])
+
+    def _to_float(self, pipe: Pipeline, format: Float) -> Value:
+        f = format.fraction_bits
+        parts: dict[str, Value] = {"sign": Const(0, 1), "exponent": Const(format.bias, _EXPONENT), "significand": Const(1 << f, f + 1),
+                                   "guard": Const(0, 1), "sticky": Const(0, 1), "zero": ~self.i[:8].any(), "inf": Const(0, 1),
+                                   "nan": Const(0, 1)}
+        if self._floats:
+            x = self._float(format.bias)
+            fraction = Cat(Const(0, max(f + 2 - len(x.fraction), 0)), x.fraction)
+            real = {"sign": x.sign, "exponent": pipe.wire(x.exponent, _EXPONENT, name="exponent"),
+                    "significand": Cat(fraction[-f:], Const(1, 1)), "guard": fraction[-f - 1], "sticky": fraction[:-f - 1].any(),
+                    "zero": x.zero, "inf": x.inf, "nan": x.nan}
+            is_bool = self._is("bool")
+            parts = {name: Mux(is_bool, parts[name], real[name]) for name in parts} if "bool" in self.pgtypes else real
+        parts = {name: pipe.wire(value, _EXPONENT if name == "exponent" else None, name=name) for name, value in parts.items()}
+        if not self._integers:
+            s = pipe.rank(**parts)
+        else:
+            integer = self._integer()
+            negative = integer[-1]
+            is_integer = Const(0, 1)
+            for name in self._integers:
+                is_integer = is_integer | self._is(name)
+            magnitude = ((integer ^ negative.replicate(len(integer))) + negative)[:len(integer)]
+            s = pipe.rank(**parts, magnitude=magnitude, negative=negative, integer=is_integer)
+            zeros, some = leading_zeros(s.magnitude)
+            s = pipe.rank(**vars(s), zeros=zeros, some=some)
+            normal = Cat(Const(0, f + 3), s.magnitude << s.zeros)[:f + 3 + len(s.magnitude)]
+            count = {
+                "sign": s.negative, "exponent": pipe.wire(format.bias + len(s.magnitude) - 1 - s.zeros, _EXPONENT, name="integer_exponent"),
+                "significand": normal[-f - 1:], "guard": normal[-f - 2], "sticky": normal[:-f - 2].any(), "zero": ~s.some,
+                "inf": Const(0, 1), "nan": Const(0, 1),
+            }
+            s = pipe.rank(**{name: pipe.wire(Mux(s.integer, count[name], getattr(s, name)), _EXPONENT if name == "exponent" else None)
+                             for name in count})
+        return pipe.rank(o=round_pack(format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan)).o
+
+    def _to_fixed(self, pipe: Pipeline, format: Fixed) -> Value:
+        w, f = format.width, format.fraction_bits
+        whole: Value = Mux(self.i[:8].any(), Const(format.one, unsigned(w)), 0)[:w]
+        if self._integers:
+            integer = saturate(format, Cat(Const(0, f), self._integer()))
+            whole = Mux(self._is("bool"), whole, integer)[:w]
+        if not self._floats:
+            return pipe.rank(o=whole).o
+        x = self._float(0)
+        # frame: w − 1 bits of the magnitude, a rounding bit and the or of the rest, for the greatest exponent in range; then shift right
+        significand = Cat(Const(0, max(w + 1 - len(x.fraction), 0)), x.fraction, Const(1, 1))
+        frame = Cat(significand[:-w].any(), significand[-w:])
+        distance = pipe.wire(w - 2 - f - x.exponent, _EXPONENT, name="distance")
+        is_real = Const(0, 1)
+        for name in self._floats:
+            is_real = is_real | self._is(name)
+        s = pipe.rank(frame=Mux(x.zero, 0, frame)[:w + 1], distance=distance[:-1], out=distance[-1] & ~x.zero, sign=x.sign,
+                      nan=x.nan, real=is_real, whole=whole)
+        s = pipe.rank(aligned=align(s.frame, s.distance), **{name: getattr(s, name) for name in ("out", "sign", "nan", "real", "whole")})
+        up = s.aligned[2] & (s.aligned[:2].any() | s.aligned[3])
+        value = ((Cat(s.aligned[3:], Const(0, 2)) ^ s.sign.replicate(w + 1)) + (s.sign ^ up))[:w + 1]
+        result = Mux(s.out, extreme(format, s.sign), saturate(format, value))
+        return pipe.rank(o=Mux(s.real, Mux(s.nan, 0, result), s.whole)[:w]).o
