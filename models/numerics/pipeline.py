@@ -27,6 +27,8 @@ __all__ = ["Pipeline", "Table", "Wire", "bits_of"]
 SIGNED_PORT, UNSIGNED_PORT = 18, 17
 #: Elements that `run` works on at a time, so that intermediate results stay in the cache.
 _CHUNK = 1 << 14
+#: Elements up to which plain integers, one by one, are faster than arrays.
+_FEW = 32
 
 
 def bits_of(lo: int, hi: int) -> int:
@@ -145,7 +147,7 @@ class Pipeline:
         self.stage = 0
         self.input = Wire(self, "input", (), 0, (1 << width) - 1, 0)
         self._output: Wire | None = None
-        self._program: list[tuple[int, Callable[..., Any], list[int], tuple[Any, ...], list[int]]] | None = None
+        self._functions: dict[bool, Callable[[Any], Any]] = {}
 
     @property
     def output(self) -> Wire:
@@ -212,7 +214,8 @@ class Pipeline:
                 parts.append(z << weight if weight >= 0 else z >> -weight)
         return parts
 
-    def _compile(self) -> list[tuple[int, Callable[..., Any], list[int], tuple[Any, ...], list[int]]]:
+    def _order(self) -> tuple[list[Wire], dict[int, list[int]]]:
+        """The wires that the output needs, in order, and which are used for the last time by which."""
         needed: set[int] = set()
         todo = [self.output]
         while todo:
@@ -220,59 +223,70 @@ class Pipeline:
             if wire.number not in needed:
                 needed.add(wire.number)
                 todo += [a for a in wire.args if isinstance(a, Wire)]
-        last_use = {a.number: w.number for w in self.wires if w.number in needed for a in w.args if isinstance(a, Wire)}
-        program = []
-        for wire in self.wires:
-            if wire.number in needed and wire.kind != "input":
-                operands = [a.number for a in wire.args if isinstance(a, Wire)]
-                extra: tuple[Any, ...] = tuple(a for a in wire.args if not isinstance(a, Wire))
-                if wire.kind == "read":
-                    extra = (np.array(self.tables[extra[0]].columns[extra[1]], dtype=np.int64),)
-                dead = [n for n in set(operands) if last_use[n] == wire.number]
-                program.append((wire.number, _OPERATIONS[wire.kind], operands, extra, dead))
-        return program
+        wires = [w for w in self.wires if w.number in needed]
+        last = {a.number: w.number for w in wires for a in w.args if isinstance(a, Wire)}
+        dead: dict[int, list[int]] = {}
+        for number, user in last.items():
+            dead.setdefault(user, []).append(number)
+        return wires, dead
+
+    def _function(self, scalar: bool) -> Callable[[Any], Any]:
+        """The pipeline as one Python function, of an integer (`scalar`) or of an array."""
+        wires, dead = self._order()
+        lines = ["def function(v0):"]
+        columns: dict[str, Any] = {}
+        for wire in wires:
+            names = [f"v{a.number}" if isinstance(a, Wire) else str(a) for a in wire.args]
+            if wire.kind == "read":
+                _, table, column = wire.args
+                names[1:] = [f"t{table}_{column}"]
+                contents = self.tables[table].columns[column]
+                columns[names[1]] = contents if scalar else np.array(contents, dtype=np.int64)
+            if wire.kind != "input":
+                template = "({1} if {0} else {2})" if scalar and wire.kind == "where" else _TEMPLATES[wire.kind]
+                lines.append(f"    v{wire.number} = {template.format(*names)}")
+            if wire.number in dead and not scalar:             # the memory of a chunk's arrays is used again while in the cache
+                lines.append(f"    del {', '.join(f'v{n}' for n in dead[wire.number])}")
+        lines.append(f"    return v{self.output.number}")
+        scope: dict[str, Any] = {"where": np.where, **columns}
+        exec("\n".join(lines), scope)                          # our own text: names of wires and integers
+        return scope["function"]
+
+    def _checked(self, codes: NDArray[np.int64]) -> Any:
+        """One operation after the other, each result held against its wire's bounds."""
+        values: dict[str, Any] = {"v0": codes, "where": np.where}
+        for wire in self._order()[0]:
+            if wire.kind == "read":
+                address, table, column = wire.args
+                value = np.array(self.tables[table].columns[column], dtype=np.int64)[values[f"v{address.number}"]]
+            elif wire.kind == "input":
+                continue
+            else:
+                names = [f"v{a.number}" if isinstance(a, Wire) else str(a) for a in wire.args]
+                value = eval(_TEMPLATES[wire.kind].format(*names), values)
+            inside = np.min(value) >= wire.lo and np.max(value) <= wire.hi
+            assert inside, f"wire {wire.number} ({wire.kind}) leaves {wire.lo} … {wire.hi}"
+            values[f"v{wire.number}"] = value
+        return values[f"v{self.output.number}"]
 
     def run(self, codes: NDArray[np.int64], check: bool = False) -> NDArray[np.int64]:
         """Apply the pipeline to every code. With `check`, raise AssertionError if a wire leaves its bounds."""
-        if self._program is None:
-            self._program = self._compile()
         flat = np.ascontiguousarray(codes, dtype=np.int64).reshape(-1)
+        few = flat.size <= _FEW and not check
+        if few not in self._functions:
+            self._functions[few] = self._function(few)
+        function = self._checked if check else self._functions[few]
+        if few:
+            return np.array([function(code) for code in flat.tolist()], dtype=np.int64).reshape(np.shape(codes))
         result = np.empty_like(flat)
         for start in range(0, flat.size, _CHUNK):
-            values: dict[int, Any] = {self.input.number: flat[start:start + _CHUNK]}
-            for number, function, operands, extra, dead in self._program:
-                value = function(*[values[n] for n in operands], *extra)
-                if check:
-                    wire = self.wires[number]
-                    inside = np.min(value) >= wire.lo and np.max(value) <= wire.hi
-                    assert inside, f"wire {number} ({wire.kind}) leaves {wire.lo} … {wire.hi}"
-                values[number] = value
-                for n in dead:
-                    del values[n]
-            result[start:start + _CHUNK] = values[self.output.number]
+            result[start:start + _CHUNK] = function(flat[start:start + _CHUNK])
         return result.reshape(np.shape(codes))
 
 
-def _integer(flags: Any) -> Any:
-    return flags.astype(np.int64)
-
-
-_OPERATIONS: dict[str, Callable[..., Any]] = {
-    "const": lambda value: value,
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "shl": lambda a, n: a << n,
-    "shr": lambda a, n: a >> n,
-    "vshr": lambda a, n: a >> n,
-    "low": lambda a, n: a & ((1 << n) - 1),
-    "signed": lambda a, n: (a ^ (1 << (n - 1))) - (1 << (n - 1)),
-    "within": lambda a: a,
-    "eq": lambda a, b: _integer(a == b),
-    "lt": lambda a, b: _integer(a < b),
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "not": lambda a: a ^ 1,
-    "where": lambda c, a, b: np.where(c, a, b),
-    "read": lambda address, column: column[address],
+_TEMPLATES = {
+    "const": "{0}", "within": "{0}", "read": "{1}[{0}]", "where": "where({0}, {1}, {2})",
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}", "vshr": "{0} >> {1}",
+    "low": "{0} & ((1 << {1}) - 1)", "signed": "({0} ^ (1 << ({1} - 1))) - (1 << ({1} - 1))",
+    "eq": "{0} == {1}", "lt": "{0} < {1}", "and": "{0} & {1}", "or": "{0} | {1}", "not": "{0} ^ 1",
 }
