@@ -92,14 +92,14 @@ class _Binder:
             if name not in known:
                 hint = functions.closest(name, known) or f"columns can be bound to {', '.join(known)}"
                 raise self.error(
-                    "E606", f"the kernel {self.kernel.name} has no input or output {name}", self.kernel.name_span, hint=hint
+                    "E616", f"the kernel {self.kernel.name} has no input or output {name}", self.kernel.name_span, hint=hint
                 )
             take = _Take([], chosen=True)
             self.takes[name] = take
             for column in columns:
                 take.columns.append(self.take(known[name], self.find(known[name], column)))
             if not take.columns:
-                raise self.error("E601", f"no column is given for {name}", known[name].span, hint=self.listing())
+                raise self.error("E611", f"no column is given for {name}", known[name].span, hint=self.listing())
 
     def find(self, parameter: Parameter, column: str) -> int:
         try:
@@ -107,14 +107,14 @@ class _Binder:
         except KeyError:
             close = functions.closest(column, (c.name for c in self.schema.columns if not c.dropped))
             raise self.error(
-                "E601", f"the table {self.schema.table} has no column {column}", parameter.span, hint=close or self.listing()
+                "E611", f"the table {self.schema.table} has no column {column}", parameter.span, hint=close or self.listing()
             ) from None
 
     def take(self, parameter: Parameter, index: int) -> int:
         column = self.schema.columns[index]
         if not column.is_numeric:
             raise self.error(
-                "E603",
+                "E613",
                 f"{parameter.name} cannot take the column {column.name}: its type {column.type} is not numeric",
                 parameter.span,
                 hint=self.listing(),
@@ -123,7 +123,7 @@ class _Binder:
             other = self.owner[index]
             notes = [(other.span, f"{other.name} takes it too")] if other is not parameter else []
             raise self.error(
-                "E602",
+                "E612",
                 f"the column {column.name} is used twice",
                 parameter.span,
                 *notes,
@@ -155,7 +155,7 @@ class _Binder:
                 continue
             what = "an array column" if parameter.dims else "a numeric column"
             raise self.error(
-                "E607",
+                "E617",
                 f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what[2:].strip()} "
                 f"called {parameter.name}",
                 parameter.span,
@@ -236,7 +236,7 @@ class _Binder:
             message = f"{parameter.name} is {shape}, which does not divide the {_elements(have)} of its columns: {shown}"
         else:
             message = f"{parameter.name} is {shape} and takes {_elements(want)}, but its columns have {have}: {shown}"
-        code = "E605" if notes else "E604"
+        code = "E615" if notes else "E614"
         hint = "" if columns.chosen else f"choose its columns with --bind {parameter.name}=COLUMN,COLUMN"
         return self.error(code, message, parameter.span, *notes, hint=hint)
 
@@ -248,7 +248,7 @@ class _Binder:
             column = self.schema.columns[index]
             if self.length(column) is None:
                 return self.error(
-                    "E608",
+                    "E618",
                     f"the length of the array column {column.name} is not known",
                     parameter.span,
                     hint='write it into the schema ("length"), or give the sizes of the kernel\'s dimensions with --dim',
