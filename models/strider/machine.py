@@ -257,6 +257,7 @@ class Machine:
 
     def _cln(self, i: Instruction, values: NDArray[np.int64]) -> None:
         size = TYPES[FIXED_TYPES[i.type]].length
+        self.now = max(self.now, self.ready[Base.P])
         end = self._base(i, size) + i.count * size
         self._fit(end, self.now)
         self.places[Base.P], self.ready[Base.P] = end, 0
@@ -279,6 +280,7 @@ class Machine:
             return
         name = FIXED_TYPES[i.type]
         size = TYPES[name].length
+        self.now = max(self.now, self.ready[Base.A])
         at = self._base(i)
         small = short_possible(name, i.count)
         self._fit(at + 1, self.now)
@@ -358,7 +360,7 @@ class Machine:
                 raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
         self.places[Base.P], self.ready[Base.P] = at + length, 0
-        self.now += LATENCY
+        self.now += LATENCY + (at % alignment != 0)
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.group = i.attr // BITMAP_GROUP

@@ -1,0 +1,169 @@
+"""`AccessPort`: from the bus words of pages to the beats of tuples."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.strider.isa import WORDS
+from .tuples import TupleBuffer
+from .walker import Walker, program_layout
+
+__all__ = ["AccessPort", "beat_layout", "error_layout"]
+
+
+def beat_layout(config):
+    """A beat of a tuple (`last`: its final one), or the token `end` after an epoch's last page."""
+    return data.StructLayout({"lanes": data.ArrayLayout(unsigned(config.format.width), config.lanes), "last": 1, "end": 1})
+
+
+def error_layout():
+    """An error report: what, in which block, at which line pointer (0: the page as a whole)."""
+    return data.StructLayout({"valid": 1, "code": 8, "block": 32, "line": 13})
+
+
+class AccessPort(wiring.Component):
+    """Page buffers, walkers, tuple buffers and the collector that puts the tuples in row order.
+
+    Walker w takes pages w, w + walkers, …. The collector reads one beat a cycle; it spends one cycle without a beat on the end of each
+    page, except that the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
+
+    Parameters
+    ----------
+    config : PortConfig
+
+    Members
+    -------
+    i : In(stream.Signature(8 * bus_bytes, always_ready=True))
+        The pages' bus words in order. Give no page without a credit: `config.credits` after reset, one more for each pulse on `free`.
+    free : Out(1)
+        A page buffer is free again, in page order.
+    i_program : In(stream.Signature(32, always_ready=True))
+        The program image, from its first word after a reset or `flush` on; before the first page.
+    pages : In(32)
+        Pages an epoch, at least 1.
+    first_block, block_stride : In(32)
+        Page k of an epoch is block first_block + k * block_stride in error reports.
+    flush : In(1)
+        Forgets all but the program. The cycle after it is as after reset.
+    o : Out(stream.Signature(beat_layout(config)))
+        `o.valid` does not depend on `o.ready`.
+    error : Out(error_layout())
+        The first error in row order, after all tuples before it; stays until `flush`. Nothing is output after it.
+    tuples, skipped, stalls : Out(32)
+        Tuples delivered; tuples left out (invisible, or NULL under the policy "skip"; pages ahead of `o` included); cycles in which `o`
+        waited for `o.ready`.
+    """
+
+    def __init__(self, config, *, src_loc_at=0):
+        self.config = config
+        super().__init__({
+            "i": In(stream.Signature(unsigned(8 * config.bus_bytes), always_ready=True)), "free": Out(1),
+            "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
+            "pages": In(32), "first_block": In(32), "block_stride": In(32), "flush": In(1),
+            "o": Out(stream.Signature(beat_layout(config))), "error": Out(error_layout()),
+            "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = ResetInserter(self.flush)(_Core(self.config))
+        for name in ("pages", "first_block", "block_stride"):
+            m.d.comb += getattr(core, name).eq(getattr(self, name))
+        m.d.comb += [
+            core.word.eq(self.i.payload), core.write.eq(self.i.valid), self.free.eq(core.free), self.o.payload.eq(core.o.payload),
+            self.o.valid.eq(core.o.valid), core.o.ready.eq(self.o.ready), self.error.eq(core.error), self.tuples.eq(core.tuples),
+            self.skipped.eq(core.skipped), self.stalls.eq(core.stalls)]
+
+        # the program outlives a flush: only the place of the next word returns to the start
+        length = Signal(range(self.config.program_depth + 1))
+        index = Signal(range(self.config.program_depth))
+        part = Signal(range(WORDS))
+        held = Signal(32 * (WORDS - 1))
+        m.d.comb += [core.program.index.eq(index), core.program.data.eq(Cat(held, self.i_program.payload)),
+                     core.program.write.eq(self.i_program.valid & (part == WORDS - 1)), core.program_length.eq(length)]
+        with m.If(self.i_program.valid):
+            m.d.sync += [held.eq(Cat(held[32:], self.i_program.payload)), part.eq(Mux(part == WORDS - 1, 0, part + 1))]
+        with m.If(core.program.write):
+            m.d.sync += [index.eq(index + 1), length.eq(index + 1)]
+        with m.If(self.flush):
+            m.d.sync += [index.eq(0), part.eq(0)]
+        return m
+
+
+class _Core(wiring.Component):
+    """All of the port that a flush resets."""
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "word": In(8 * config.bus_bytes), "write": In(1), "free": Out(1), "program": In(program_layout(config)),
+            "program_length": In(range(config.program_depth + 1)), "pages": In(32), "first_block": In(32), "block_stride": In(32),
+            "o": Out(stream.Signature(beat_layout(config))), "error": Out(error_layout()),
+            "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)})
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        count = config.walkers
+        walkers = [Walker(config) for _ in range(count)]
+        buffers = [TupleBuffer(config) for _ in range(count)]
+        target = Signal(range(count))                       # whose page is being written
+        for w, (walker, buffer) in enumerate(zip(walkers, buffers, strict=True)):
+            m.submodules[f"walker{w}"] = walker
+            m.submodules[f"buffer{w}"] = buffer
+            m.d.comb += [
+                walker.word.eq(self.word), walker.write.eq(self.write & (target == w)), walker.program.eq(self.program),
+                walker.program_length.eq(self.program_length), walker.room.eq(buffer.room), walker.slot.eq(buffer.slot),
+                walker.base.eq(buffer.base), buffer.taken.eq(walker.taken), buffer.tag.eq(walker.tag), buffer.window.eq(walker.window)]
+        word = Signal(range(config.words_per_page))
+        with m.If(self.write):
+            m.d.sync += word.eq(word + 1)
+            with m.If(word == config.words_per_page - 1):
+                m.d.sync += target.eq(self._after(target))
+
+        # page buffers are freed in page order
+        freed = [Signal(range(config.buffers + 1), name=f"freed{w}") for w in range(count)]
+        turn = Signal(range(count))
+        m.d.comb += self.free.eq(Array(freed)[turn] != 0)
+        with m.If(self.free):
+            m.d.sync += turn.eq(self._after(turn))
+        for w in range(count):
+            m.d.sync += freed[w].eq(freed[w] + walkers[w].freed - (self.free & (turn == w)))
+        m.d.sync += self.skipped.eq(self.skipped + sum(buffer.skipped for buffer in buffers))
+        self._collect(m, buffers)
+        return m
+
+    def _after(self, index):
+        return Mux(index == self.config.walkers - 1, 0, index + 1)
+
+    def _collect(self, m, buffers):
+        config = self.config
+        turn, shown = Signal(range(config.walkers)), Signal(range(config.walkers))
+        beat = Signal(range(config.beats))
+        valid = Signal()
+        page, block = Signal(32), Signal(32)
+        chosen = {name: Signal.like(getattr(buffers[0], name), name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
+        for name, signal in chosen.items():
+            m.d.comb += signal.eq(Array([getattr(buffer, name) for buffer in buffers])[turn])
+        final, go, read, take = Signal(), Signal(), Signal(), Signal()
+        ended = Signal()
+        m.d.comb += [final.eq(beat == config.beats - 1), go.eq((~valid | self.o.ready) & ~self.error.valid)]
+        for w, buffer in enumerate(buffers):
+            m.d.comb += [buffer.beat.eq(beat), buffer.read.eq(read & (turn == w)), buffer.take.eq(take & (turn == w))]
+        m.d.comb += [self.o.valid.eq(valid), self.o.p.end.eq(ended),
+                     self.o.p.lanes.eq(Array([buffer.lanes.as_value() for buffer in buffers])[shown])]
+        with m.If(go):
+            m.d.sync += [valid.eq(0), ended.eq(0), shown.eq(turn)]
+            with m.If(chosen["ready"]):
+                with m.If(chosen["error"]):
+                    m.d.sync += [self.error.valid.eq(1), self.error.code.eq(chosen["code"]), self.error.line.eq(chosen["line"]),
+                                 self.error.block.eq(self.first_block + block)]
+                with m.Elif(chosen["end"]):
+                    m.d.comb += take.eq(1)
+                    m.d.sync += [turn.eq(self._after(turn)), page.eq(page + 1), block.eq(block + self.block_stride)]
+                    with m.If(page + 1 == self.pages):
+                        m.d.sync += [valid.eq(1), ended.eq(1), page.eq(0), block.eq(0), self.o.p.last.eq(0)]
+                with m.Else():
+                    m.d.comb += [read.eq(1), take.eq(final)]
+                    m.d.sync += [valid.eq(1), self.o.p.last.eq(final), beat.eq(Mux(final, 0, beat + 1))]
+        m.d.sync += self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last))
+        m.d.sync += self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready))

@@ -1,0 +1,68 @@
+"""The page sequencer: one read command a page, as credits allow."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..memory.reader import command_shape
+
+__all__ = ["PageSequencer"]
+
+
+class PageSequencer(wiring.Component):
+    """Asks for a port's pages in order, epoch after epoch, never more than there are page buffers for.
+
+    After `start` in cycle 0 the first command is offered in cycle 1; one a cycle follows while credits last. A pulse on `free` in
+    cycle t allows a command from cycle t + 1 on.
+
+    Parameters
+    ----------
+    bus_bytes, page_size
+        Bytes of a bus word and of a page.
+    credits
+        Page buffers of the port, all free at `start`.
+    address_width, beats_width
+        Bits of the commands' fields.
+
+    Members
+    -------
+    start : In(1)
+        Begins a run; the other inputs hold from then on. At a time when no run is going on.
+    stop : In(1)
+        Ends the run: a command that is offered stays until it is taken, no other follows.
+    base : In(address_width), stride : In(32), pages : In(32), epochs : In(32)
+        Page k lies at base + k * stride (bytes, multiples of `bus_bytes`). Nothing is read if `pages` or `epochs` is 0.
+    free : In(1)
+        A page buffer is free again.
+    busy : Out(1)
+        Commands are still to come.
+    o : Out(stream.Signature(command_shape(address_width, beats_width)))
+    """
+
+    def __init__(self, *, bus_bytes, page_size, credits, address_width=40, beats_width=24, src_loc_at=0):
+        self.beats = page_size // bus_bytes
+        self.credits = credits
+        super().__init__({
+            "start": In(1), "stop": In(1), "base": In(address_width), "stride": In(32), "pages": In(32), "epochs": In(32), "free": In(1),
+            "busy": Out(1), "o": Out(stream.Signature(command_shape(address_width, beats_width)))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        credits = Signal(range(self.credits + 1))
+        page, epoch = Signal(32), Signal(32)
+        address = Signal.like(self.base)
+        offered = Signal()                          # the command was offered in the cycle before and not taken
+        moved = Signal()
+        m.d.comb += [self.o.valid.eq(self.busy & (credits != 0) & (offered | ~self.stop)), self.o.p.address.eq(address),
+                     self.o.p.beats.eq(self.beats), moved.eq(self.o.valid & self.o.ready)]
+        m.d.sync += [credits.eq(credits + self.free - moved), offered.eq(self.o.valid & ~self.o.ready)]
+        with m.If(self.stop & ~(self.o.valid & ~self.o.ready)):
+            m.d.sync += self.busy.eq(0)
+        with m.Elif(moved):
+            m.d.sync += [page.eq(page + 1), address.eq(address + self.stride)]
+            with m.If(page + 1 == self.pages):
+                m.d.sync += [page.eq(0), address.eq(self.base), epoch.eq(epoch + 1), self.busy.eq(epoch + 1 != self.epochs)]
+        with m.If(self.start):
+            m.d.sync += [credits.eq(self.credits), page.eq(0), epoch.eq(0), address.eq(self.base), offered.eq(0),
+                         self.busy.eq((self.pages != 0) & (self.epochs != 0) & ~self.stop)]
+        return m
