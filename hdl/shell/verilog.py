@@ -2,7 +2,9 @@
 
 import re
 
-from amaranth.back import verilog
+from amaranth.back import rtlil, verilog
+
+from ..modules import ModuleLibrary
 
 __all__ = ["TOP", "to_verilog"]
 
@@ -14,13 +16,14 @@ _CONSTANT = re.compile(r"^  always @\*\n    (?P<assignment>[^\n;]+ = [0-9]+'[sS]
 _TRIGGER = re.compile(r"^  reg (?P<name>\\\S*dump_module\S* ) = 0;$", re.MULTILINE)
 
 
-def to_verilog(design, *, name=TOP):
-    """The Verilog of a component: the same text wherever and whenever it is made.
+def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
+    """The Verilog of a component, with the modules of `library` that it uses: the same text wherever and whenever it is made.
 
     The backend writes a constant that drives some bits of a signal as `always @*` without anything to be sensitive to, which by the
     language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all others.
     """
-    text = str(verilog.convert(design, name=name, strip_internal_attrs=True, emit_src=False))
+    top = rtlil.convert(design, name=name, emit_src=False)        # elaborates, and so fills the library
+    text = str(verilog._convert_rtlil_text("\n".join([*(library.texts if library else ()), top]), strip_internal_attrs=True))
     return _MODULE.sub(_awaken, text)
 
 

@@ -1,0 +1,140 @@
+"""Before and after the training: the boot image's way in, the models' way out."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import Plan
+from ...models.analytics.shell import ADDRESS_BITS, sizes
+from ..memory.reader import command_shape
+
+__all__ = ["Boot", "ResultWriter"]
+
+BEATS_BITS = 24
+
+
+class Boot(wiring.Component):
+    """Reads the boot image, one 32-bit word of the program or one code of the parameters a cycle.
+
+    `start` in cycle t gives the read command in t + 1. `done` is high from the cycle after the last code on.
+
+    Members
+    -------
+    start : In(1), address : In
+    o_command : Out(stream of {address, beats}), i : In(stream of {data, last})
+        To and from a BurstReader.
+    o_program : Out(stream of 32 bits)
+        Always taken.
+    write, code : Out
+        One code of the parameters, in order.
+    done : Out(1)
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        super().__init__({
+            "start": In(1), "address": In(ADDRESS_BITS), "o_command": Out(stream.Signature(command_shape(ADDRESS_BITS, BEATS_BITS))),
+            "i": In(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))),
+            "o_program": Out(stream.Signature(32)), "write": Out(1), "code": Out(plan.format.width), "done": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        plan = self.plan
+        words, codes, _ = sizes(plan)
+        bus, container = plan.bus_bytes, plan.format.container
+        beats = -(-4 * words // bus) + -(-codes * container // bus)
+        m.d.comb += [self.o_command.p.address.eq(self.address), self.o_command.p.beats.eq(beats)]
+        with m.FSM() as fsm:
+            m.d.comb += self.done.eq(fsm.ongoing("DONE"))
+            with m.State("IDLE"):
+                with m.If(self.start):
+                    m.next = "COMMAND"
+            with m.State("COMMAND"):
+                m.d.comb += self.o_command.valid.eq(1)
+                with m.If(self.o_command.ready):
+                    m.next = "PROGRAM" if words else "PARAMETERS"
+            with m.State("PROGRAM"):
+                m.d.comb += [self.o_program.payload.eq(self._pieces(m, words, 4, "PARAMETERS")), self.o_program.valid.eq(self.i.valid)]
+            with m.State("PARAMETERS"):
+                m.d.comb += [self.code.eq(self._pieces(m, codes, container, "DONE")), self.write.eq(self.i.valid)]
+            with m.State("DONE"):
+                pass
+        return m
+
+    def _pieces(self, m: Module, count: int, size: int, after: str) -> Signal:
+        """Take `count` pieces of `size` bytes from bus words, one a cycle; return the piece."""
+        per_word = self.plan.bus_bytes // size
+        left = Signal(range(count), init=count - 1, name=f"left_{after.lower()}")
+        place = Signal(range(per_word), name=f"place_{after.lower()}")
+        with m.If(self.i.valid):
+            m.d.sync += [left.eq(left - 1), place.eq(Mux(place == per_word - 1, 0, place + 1))]
+            m.d.comb += self.i.ready.eq((place == per_word - 1) | (left == 0))
+            with m.If(left == 0):
+                m.next = after
+        return self.i.p.data.word_select(place, 8 * size)
+
+
+class ResultWriter(wiring.Component):
+    """Writes the models, a code every two cycles and a cycle for each full bus word.
+
+    `start` in cycle t: the first code is fetched in t + 1 and put into the word in t + 2.
+
+    Members
+    -------
+    start : In(1), address : In
+    models, step, code
+        To and from the core's parameter access.
+    o_command, o : Out(stream)
+        To a BurstWriter: command and bus words.
+    idle : In(1)
+        The writer is through with everything.
+    done : Out(1)
+        High for one cycle when all is written and answered.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        super().__init__({
+            "start": In(1), "address": In(ADDRESS_BITS), "models": Out(1), "step": Out(1), "code": In(plan.format.width),
+            "o_command": Out(stream.Signature(command_shape(ADDRESS_BITS, BEATS_BITS))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
+            "idle": In(1), "done": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        plan = self.plan
+        codes = sizes(plan)[2]
+        container = plan.format.container
+        per_word = plan.bus_bytes // container
+        left, place = Signal(range(codes), init=codes - 1), Signal(range(per_word))
+        full = Signal()                                           # the word holds the last code
+        asked, sent = Signal(), Signal()
+        word = Signal(8 * plan.bus_bytes)
+        m.d.comb += [self.o_command.p.address.eq(self.address), self.o_command.p.beats.eq(-(-codes // per_word)), self.o_command.valid.eq(asked & ~sent),
+                     self.o.payload.eq(word)]
+        with m.If(self.o_command.valid & self.o_command.ready):
+            m.d.sync += sent.eq(1)
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.start):
+                    m.d.comb += self.models.eq(1)
+                    m.d.sync += asked.eq(1)
+                    m.next = "FETCH"
+            with m.State("FETCH"):
+                m.d.comb += self.step.eq(1)
+                m.next = "COLLECT"
+            with m.State("COLLECT"):
+                m.d.sync += [word.word_select(place, 8 * container).eq(self.code), place.eq(Mux(place == per_word - 1, 0, place + 1))]
+                m.next = "FETCH"
+                with m.If((place == per_word - 1) | (left == 0)):
+                    m.next = "SEND"
+                m.d.sync += [left.eq(left - 1), full.eq(left == 0)]
+            with m.State("SEND"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.d.sync += word.eq(Const(0))
+                    m.next = "FETCH"
+                    with m.If(full):
+                        m.next = "WAIT"
+            with m.State("WAIT"):
+                m.d.comb += self.done.eq(sent & self.idle)
+        return m

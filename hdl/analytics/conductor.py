@@ -1,0 +1,140 @@
+"""The conductor: starts groups, closes batches and epochs, and keeps the distances that the static schedule asks for."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import Plan
+
+__all__ = ["Conductor"]
+
+
+class Conductor(wiring.Component):
+    """Decides in which cycle what happens; `models.analytics.cycles` follows it event by event.
+
+    Let S be the latest group start and B the latest batch close. A group starts in the first cycle t in which every port has a complete group or has ended
+    its epoch, one port at least has a group, t - S is a multiple of `interval` or at least `drain`, and, if it is the first of its batch, t - B >= `batch`.
+    A batch closes with the start of its last group; or, where the epoch turns out to be over only afterwards, in the cycle in which
+    every port has ended and none has a group.
+
+    Members
+    -------
+    begin : In(1)
+        Training may begin in the next cycle.
+    available, ended, final : In(ports)
+        From the loaders.
+    epochs : In(32)
+    flag : In(1)
+        The core's convergence flag.
+    start, first : Out(1)
+        A group starts; it is the first of its batch.
+    batch_start, epoch_start : Out(1)
+        To the core.
+    advance : Out(1)
+        The epoch is over: the loaders may begin the next.
+    starved : Out(1)
+        A group could start if tuples were there.
+    finish : Out(1)
+        Training is over and the models are in place: high for one cycle.
+    stop : Out(1)
+        No more pages are needed.
+    converged : Out(1)
+        The test ended the run: high with the cycle of the decision.
+    halt : In(1)
+        Start nothing more.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        ports = plan.ports
+        super().__init__({
+            "begin": In(1), "available": In(ports), "ended": In(ports), "final": In(ports), "epochs": In(32), "flag": In(1), "halt": In(1),
+            "start": Out(1), "first": Out(1), "batch_start": Out(1), "epoch_start": Out(1), "advance": Out(1), "starved": Out(1),
+            "finish": Out(1), "stop": Out(1), "converged": Out(1)})
+
+    def elaborate(self, platform):
+        m = self.m = Module()
+        plan, schedule = self.plan, self.plan.schedule
+        since_start = self._since(self.start, schedule.drain, "since_start")
+        since_batch = self._since(self.batch_start, max(schedule.batch, schedule.settle), "since_batch")
+        phase = Signal(range(schedule.interval))                  # (t - S) modulo interval
+        m.d.sync += phase.eq(Mux(self.start, 1 % schedule.interval, Mux(phase == schedule.interval - 1, 0, phase + 1)))
+
+        first = Signal(init=1)
+        trained = Signal()
+        epoch = Signal(32)
+        running, may_start, closes, empty_end = Signal(), Signal(), Signal(), Signal()
+        everyone = (self.available | self.ended).all()
+        m.d.comb += [
+            self.first.eq(first),
+            may_start.eq(running & ((phase == 0) | (since_start == schedule.drain)) & (~first | (since_batch >= schedule.batch))),
+            self.start.eq(may_start & everyone & self.available.any()), self.starved.eq(may_start & ~everyone),
+            closes.eq(self.start & (self.final.all() | self._batch_full())),
+            empty_end.eq(running & self.ended.all() & ~self.available.any()),
+            self.batch_start.eq(closes | (empty_end & ~first)), self.advance.eq((self.start & self.final.all()) | empty_end)]
+        with m.If(self.batch_start):
+            m.d.sync += first.eq(1)
+        with m.Elif(self.start):
+            m.d.sync += first.eq(0)
+
+        settled = since_batch >= schedule.settle
+        last_epoch = Signal()
+        m.d.comb += last_epoch.eq(epoch + 1 >= self.epochs)
+        deciding = Signal(range(schedule.decide + 1))
+        with m.FSM() as fsm:
+            m.d.comb += [running.eq(fsm.ongoing("RUN") & ~self.halt), self.stop.eq(fsm.ongoing("FINISH") | fsm.ongoing("OVER"))]
+            with m.State("BOOT"):
+                with m.If(self.begin):
+                    m.next = "RUN"
+            with m.State("RUN"):
+                with m.If(self.start):
+                    m.d.sync += trained.eq(1)
+                with m.If(self.advance):
+                    m.d.sync += [epoch.eq(epoch + 1), trained.eq(0)]
+                    with m.If((trained | self.start) if plan.until is not None else 0):
+                        m.next = "SETTLE"
+                        m.d.sync += epoch.eq(epoch)
+                    with m.Elif(last_epoch):
+                        m.next = "FINISH"
+            with m.State("SETTLE"):
+                with m.If(settled):
+                    m.d.comb += self.epoch_start.eq(1)
+                    m.d.sync += deciding.eq(0)
+                    m.next = "DECIDE"
+            with m.State("DECIDE"):
+                m.d.sync += deciding.eq(deciding + 1)
+                with m.If(deciding == schedule.decide):
+                    m.d.sync += epoch.eq(epoch + 1)
+                    m.d.comb += self.converged.eq(self.flag)
+                    m.next = "RUN"
+                    with m.If(self.flag | last_epoch):
+                        m.next = "FINISH"
+            with m.State("FINISH"):
+                with m.If(settled):
+                    m.d.comb += self.finish.eq(~self.halt)
+                    m.next = "OVER"
+            with m.State("OVER"):
+                pass
+        return m
+
+    def _since(self, event: Signal, limit: int, name: str) -> Signal:
+        """Count cycles since an event, up to `limit`; before the first event the limit is reached."""
+        count = Signal(range(limit + 1), init=limit, name=name)
+        with self.m.If(event):
+            self.m.d.sync += count.eq(min(1, limit))
+        with self.m.Elif(count != limit):
+            self.m.d.sync += count.eq(count + 1)
+        return count
+
+    def _batch_full(self) -> Value:
+        """Whether the group that starts now is the last of a full batch."""
+        m, plan = self.m, self.plan
+        if not plan.merge_count:
+            return Const(0)
+        groups = -(-plan.merge_count // plan.threads)
+        count = Signal(range(groups), name="batch_groups")
+        with m.If(self.batch_start):
+            m.d.sync += count.eq(0)
+        with m.Elif(self.start):
+            m.d.sync += count.eq(count + 1)
+        return count == groups - 1

@@ -1,0 +1,290 @@
+"""The engine's core: schedule, loop counters, merge trees, everything that all threads share, and the threads themselves."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import FETCH, Op, Plan, depth
+from ...models.analytics.golden import identity
+from ...models.analytics.timing import REDUCE_FN, result_delay
+from ...models.numerics.formats import Float
+from ...models.numerics.latency import latency
+from ..modules import ModuleLibrary
+from .control import Delay, Destination, Loops
+from .datapath import Control, Datapath, Reduction, Write, combine, tree
+from .parameters import ParameterAccess
+from .store import Store, pick
+from .thread import Thread, ThreadPorts
+
+__all__ = ["Core"]
+
+
+class Core(wiring.Component):
+    """Datapath of `plan`: all threads, merge trees, models. It never stalls; whoever starts it keeps the distances of `plan.schedule`.
+
+    Operations with start cycle x present their first address x + 1 cycles after their region's start pulse.
+
+    Members
+    -------
+    start, mask, first : In(1), In(threads), In(1)
+        A group starts with tuples in these threads; it is the first of its batch.
+    batch_start : In(1)
+        The group started in this cycle (or earlier) was the batch's last: run the batch operations.
+    epoch_start : In(1)
+        Run the convergence test.
+    release : Out(1)
+        The oldest started group's input slot may be written again from the next cycle on.
+    flag : Out(1)
+        The convergence flag.
+    load, load_beat, load_data : In
+        For each port: the threads (one bit each) whose input slot takes the beat, its address in the slots counted in beats, the beat.
+    parameter_restart, parameter_models : In(1)
+        Go to the first run constant, or to the first model.
+    parameter_step, parameter_write, parameter_data : In
+        Advance by one code; store `parameter_data` there.
+    parameter_code : Out
+        The code at the place one cycle before.
+    """
+
+    def __init__(self, plan: Plan, library: ModuleLibrary):
+        self.plan, self.library = plan, library
+        width, per_port = plan.format.width, plan.threads_per_port
+        members = {
+            "start": In(1), "mask": In(plan.threads), "first": In(1), "batch_start": In(1), "epoch_start": In(1),
+            "release": Out(1), "flag": Out(1),
+            "parameter_restart": In(1), "parameter_models": In(1), "parameter_step": In(1), "parameter_write": In(1),
+            "parameter_data": In(width), "parameter_code": Out(width)}
+        for q in range(plan.ports):
+            members |= {f"load{q}": In(per_port), f"load_slot{q}": In(range(plan.input_slots)), f"load_beat{q}": In(range(plan.layout.beats)),
+                        f"load_data{q}": In(plan.lanes * width)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = self.m = Module()
+        plan = self.plan
+        self.delay = Delay(m)
+        self.width = plan.format.width
+        self.stores = {n: Store(m, f"buffer{n}", b, plan.lanes, self.width) for n, b in enumerate(plan.buffers) if b.home == "core"}
+        self._pulses()
+        self.loops = [Loops(m, op, plan, self.go(op), f"op{n}") for n, op in enumerate(plan.ops)]
+        control = self._control("core")
+        datapath = Datapath(m, self.library, plan, "core", control, self._source)
+        datapath.write_back(self.stores)
+        threads = self._threads()
+        self._merges(threads)
+        ParameterAccess(self, m, plan, self.stores)
+        if plan.until is not None:
+            code = self.stores[plan.until].value
+            fmt = plan.format
+            m.d.comb += self.flag.eq(code[fmt.fraction_bits:fmt.width - 1].any() if isinstance(fmt, Float) else code.any())
+        return m
+
+    # when operations start
+
+    def _pulses(self) -> None:
+        """Build the modulo counter of the groups in flight and the timers of the other two regions."""
+        m, schedule = self.m, self.plan.schedule
+        last = max([schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")])
+        self.stages = Signal(last // schedule.interval + 1, name="stages")
+        self.phase = Signal(range(schedule.interval), name="phase")
+        wrap = self.phase == schedule.interval - 1
+        m.d.sync += self.phase.eq(Mux(wrap, 0, self.phase + 1))
+        with m.If(self.start):
+            m.d.sync += [self.phase.eq(0), self.stages.eq(Mux(wrap, self.stages << 1, 0) | 1)]
+        with m.Elif(wrap):
+            m.d.sync += self.stages.eq(self.stages << 1)
+        self.timers = {region: self._timer(region, start) for region, start in (("batch", self.batch_start), ("epoch", self.epoch_start))}
+        m.d.comb += self.release.eq(self._at("group", schedule.release - 1))
+
+    def _timer(self, region: str, start: Signal) -> tuple[Signal, Signal]:
+        m = self.m
+        last = max([0, *(op.start for op in self.plan.ops if op.region == region)])
+        running = Signal(name=f"{region}_running")
+        time = Signal(range(last + 1), name=f"{region}_time")
+        with m.If(running):
+            m.d.sync += time.eq(time + 1)
+            with m.If(time == last):
+                m.d.sync += running.eq(0)
+        with m.If(start):
+            m.d.sync += [running.eq(1), time.eq(0)]
+        return running, time
+
+    def _at(self, region: str, cycle: int) -> Value:
+        if region == "group":
+            interval = self.plan.schedule.interval
+            return self.stages[cycle // interval] & (self.phase == cycle % interval)
+        running, time = self.timers[region]
+        return running & (time == cycle)
+
+    def go(self, op: Op) -> Value:
+        return self._at(op.region, op.start)
+
+    # control of both homes
+
+    def _leave(self, op: Op) -> int:
+        """Return the cycles from an address to the unit's result."""
+        return FETCH + latency(op.fn, self.plan.format)
+
+    def _control(self, home: str) -> Control:
+        plan, delay = self.plan, self.delay
+        control = Control()
+        for n, op in enumerate(plan.ops):
+            if op.home != home:
+                continue
+            loops = self.loops[n]
+            control.select[n] = delay(loops.active, 1)
+            reduction = Datapath.reduction(op)
+            if reduction is not None:
+                self._steer(control, reduction, n)
+            if op.merge is None:
+                enable = delay(loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads))
+                place = Destination(self.m, op, plan, enable, f"result{n}")
+                control.write[n] = Write(enable, place.address, place.lane)
+        return control
+
+    def _steer(self, control: Control, reduction: Reduction, n: int) -> None:
+        """Add operation n to those that send beats into `reduction`."""
+        op, loops, delay, lanes = self.plan.ops[n], self.loops[n], self.delay, self.plan.lanes
+        cycles = self._leave(op)
+        active, complete = delay(loops.active, cycles), delay(loops.complete, cycles)
+        full = Const((1 << lanes) - 1, lanes)
+        keep: Value = full
+        cols = self._reduced_columns(op)
+        if op.lane_reduce and cols % lanes:
+            edge = Signal(name=f"op{n}_edge")
+            self.m.d.comb += edge.eq(loops.active & loops.last_col)
+            keep = Mux(delay(edge, cycles), Const((1 << cols % lanes) - 1, lanes), full)
+        control.valid[reduction] = control.valid.get(reduction, Const(0)) | active
+        control.last[reduction] = control.last.get(reduction, Const(0)) | complete
+        control.keep[reduction] = Mux(active, keep, control.keep.get(reduction, full))
+
+    def _reduced_columns(self, op: Op) -> int:
+        """Return how many columns a reduction over the lanes really has."""
+        return max(self.plan.buffers[o.buffer].cols for o in op.operands if o.col == "j")
+
+    def _source(self, n: int, k: int) -> Value:
+        """Return an operand that lies in the core, in the cycle after its address."""
+        operand = self.plan.ops[n].operands[k]
+        loops, store = self.loops[n], self.stores[operand.buffer]
+        data = store.read(loops.addresses[k])
+        if not operand.element:
+            return data
+        lane = loops.lanes[k]
+        return pick(data, self.delay(lane, 1) if lane is not None else None, self.width, store.lanes)
+
+    # threads
+
+    def _threads(self) -> list[dict[str, Signal]]:
+        m, plan, delay = self.m, self.plan, self.delay
+        ports = ThreadPorts(plan)
+        control = self._control("thread")
+        shared: dict[str, Value] = {}
+        for n in ports.ops:
+            op, loops = plan.ops[n], self.loops[n]
+            shared[f"select{n}"] = control.select[n]
+            for k in range(len(op.operands)):
+                if ports.is_local(n, k):
+                    lane = loops.lanes[k]
+                    shared[f"address{n}_{k}"] = loops.addresses[k]
+                    shared[f"lane{n}_{k}"] = delay(lane, 1) if lane is not None else Const(0)
+                else:
+                    shared[f"operand{n}_{k}"] = self._source(n, k)
+            if op.merge is None:
+                write = control.write[n]
+                shared[f"write{n}"], shared[f"write_address{n}"] = write.enable, write.address
+                shared[f"write_lane{n}"] = write.lane if write.lane is not None else Const(0)
+        for r, reduction in enumerate(ports.reductions):
+            shared[f"valid{r}"], shared[f"last{r}"] = control.valid[reduction], control.last[reduction]
+            shared[f"keep{r}"] = control.keep[reduction]
+        widths = ports.members()
+        wires = {}
+        for name, value in shared.items():
+            wires[name] = Signal(widths[name], name=f"thread_{name}")
+            m.d.comb += wires[name].eq(value)
+        return [self._thread(t, wires, widths, ports) for t in range(plan.threads)]
+
+    def _thread(self, t: int, wires: dict[str, Signal], widths: dict[str, int], ports: ThreadPorts) -> dict[str, Signal]:
+        m, plan = self.m, self.plan
+        q, local = divmod(t, plan.threads_per_port)
+        inputs: dict[str, Value] = dict(wires)
+        inputs["load_data"] = getattr(self, f"load_data{q}")
+        take, slot, beat = getattr(self, f"load{q}")[local], getattr(self, f"load_slot{q}"), getattr(self, f"load_beat{q}")
+        for number in ports.inputs:
+            place, buffer = plan.layout.field(plan.buffers[number].name), plan.buffers[number]
+            begin, beats = place.position // plan.lanes, buffer.beats(plan.lanes)
+            address = Signal(widths[f"load_address{number}"], name=f"load{t}_{number}")
+            m.d.comb += address.eq(slot * beats + (beat - begin))
+            inputs[f"load{number}"] = take & (beat >= begin) & (beat < begin + beats)
+            inputs[f"load_address{number}"] = address
+        for name, width in widths.items():                      # instance ports take values of exactly their width
+            value = Signal(width, name=f"thread{t}_{name}")
+            m.d.comb += value.eq(inputs[name])
+            inputs[name] = value
+        return self.library.instance(m, f"thread{t}", "penstock_thread", lambda: Thread(plan, self.library), **inputs)
+
+    # merging
+
+    def _merges(self, threads: list[dict[str, Signal]]) -> None:
+        for number, unit in enumerate(self.plan.units):
+            users = [n for n, op in enumerate(self.plan.ops) if op.merge is not None and op.merge_unit == number]
+            if users:
+                self._merge(number, unit.lanes, users, threads)
+
+    def _merge(self, number: int, lanes: int, users: list[int], threads: list[dict[str, Signal]]) -> None:
+        """Build one merge tree over the threads with its accumulator, shared by the operations `users`."""
+        m, plan, delay, width = self.m, self.plan, self.delay, self.width
+        merge = plan.ops[users[0]].merge
+        assert merge is not None
+        fn = REDUCE_FN[merge]
+        neutral = Const(identity(fn, plan.format), width)
+        across, step = depth(plan.threads) * latency(fn, plan.format), latency(fn, plan.format)
+        beat = [Signal(lanes * width, name=f"merge{number}_thread{t}") for t in range(plan.threads)]
+        mask = Signal(plan.threads, name=f"merge{number}_mask")
+        first = Signal(name=f"merge{number}_first")
+        previous = Signal(lanes * width, name=f"merge{number}_previous")
+        total = Signal(lanes * width, name=f"merge{number}_total")
+        for n in users:
+            op, loops = plan.ops[n], self.loops[n]
+            leave = self._leave(op)
+            entry_mask, entry_first = self._group_entry(n, delay(loops.done, leave), op.start + leave + op.beats)
+            with m.If(delay(loops.active, leave)):
+                m.d.comb += [mask.eq(entry_mask), first.eq(entry_first), *(b.eq(t[f"merge{op.unit}"]) for b, t in zip(beat, threads, strict=True))]
+            store = self.stores[op.dest]
+            read_place = self._count(delay(loops.active, leave + across - 1), store.depth, f"merge{n}_read")
+            value = store.read(read_place)
+            with m.If(delay(loops.active, leave + across)):
+                m.d.comb += previous.eq(value)
+            write = delay(loops.active, leave + across + step)
+            store.write(write, self._count(write, store.depth, f"merge{n}_write"), total[:store.lanes * width])
+        held_first = delay(first, across)
+        for lane in range(lanes):
+            values: list[Value] = []
+            for t in range(plan.threads):
+                value = Signal(width, name=f"merge{number}_lane{lane}_{t}")
+                m.d.comb += value.eq(Mux(mask[t], beat[t].word_select(lane, width), neutral))
+                values.append(value)
+            partial = tree(m, self.library, plan, fn, f"merge{number}_lane{lane}", values)
+            before = Signal(width, name=f"merge{number}_before{lane}")
+            m.d.comb += before.eq(Mux(held_first, neutral, previous.word_select(lane, width)))
+            after = combine(m, self.library, plan, fn, f"merge{number}_total{lane}", before, partial)
+            m.d.comb += total.word_select(lane, width).eq(after)
+
+    def _count(self, step: Signal, size: int, name: str) -> Signal:
+        count = Signal(range(size), name=name)
+        with self.m.If(step):
+            self.m.d.sync += count.eq(Mux(count == size - 1, 0, count + 1))
+        return count
+
+    def _group_entry(self, n: int, done: Signal, horizon: int) -> tuple[Value, Value]:
+        """Return (mask, first) of the group whose beats operation n is merging: a ring written at group starts, read by own pointer."""
+        m, plan = self.m, self.plan
+        size = horizon // plan.schedule.interval + 2
+        entries = Array(Signal(plan.threads + 1, name=f"group{n}_{k}") for k in range(size))
+        write, read = Signal(range(size), name=f"group{n}_write"), Signal(range(size), name=f"group{n}_read")
+        with m.If(self.start):
+            m.d.sync += [entries[write].eq(Cat(self.mask, self.first)), write.eq(Mux(write == size - 1, 0, write + 1))]
+        with m.If(done):
+            m.d.sync += read.eq(Mux(read == size - 1, 0, read + 1))
+        entry = Signal(plan.threads + 1, name=f"group{n}_entry")
+        m.d.comb += entry.eq(entries[read])
+        return entry[:plan.threads], entry[plan.threads]

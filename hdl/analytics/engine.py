@@ -1,0 +1,165 @@
+"""The analytics engine behind the shell: memory ports, Striders, loaders, conductor and core."""
+
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from ...models.analytics.config import Plan
+from ...models.analytics.shell import ADDRESS_BITS, register_map
+from ...models.errors import ErrorCode
+from ...models.strider.config import PortConfig
+from ..memory.axi import AXI4
+from ..memory.reader import BurstReader
+from ..memory.writer import BurstWriter
+from ..modules import ModuleLibrary
+from ..shell.engine import engine_members
+from ..stream.monitor import observe
+from ..strider.port import AccessPort
+from ..strider.sequencer import PageSequencer
+from .boot import Boot, ResultWriter
+from .conductor import Conductor
+from .core import Core
+from .loader import Loader
+
+__all__ = ["Engine"]
+
+
+class Engine(wiring.Component):
+    """The engine of `plan`, for `hdl.shell.Shell`; its cycles are `models.analytics.cycles`.
+
+    A run: read the boot image (program into the Striders, parameters into the core), train, write the models.
+
+    Parameters
+    ----------
+    plan, port
+        What to compute, and how its memory ports are built.
+    library
+        Takes the modules that are instantiated by name.
+    """
+
+    def __init__(self, plan: Plan, port: PortConfig, library: ModuleLibrary, *, design: int = 0):
+        self.plan, self.port, self.library = plan, port, library
+        self.register_map = register_map(plan, design)
+        buses = [AXI4(address_width=ADDRESS_BITS, data_bytes=plan.bus_bytes, write=q == 0) for q in range(plan.ports)]
+        super().__init__(engine_members(self.register_map, buses))
+
+    def elaborate(self, platform):
+        m = self.m = Module()
+        plan = self.plan
+        # instances know no ResetInserter: a domain of their own carries the shell's reset to them
+        fresh = Signal(init=1)
+        m.d.sync += fresh.eq(0)
+        m.domains.run = ClockDomain("run", local=True)
+        m.d.comb += [ClockSignal("run").eq(ClockSignal("sync")), ResetSignal("run").eq(ResetSignal("sync") | fresh)]
+        self.core = Core(plan, self.library)
+        m.submodules.core = DomainRenamer("run")(self.core)
+        m.submodules.boot = self.boot = Boot(plan)
+        m.submodules.conductor = self.conductor = Conductor(plan)
+        self.failing = Signal()
+        self.loaders: list[Loader] = []
+        self.accesses: list[AccessPort] = []
+        self.readers: list[BurstReader] = []
+        for q in range(plan.ports):
+            self._port(q)
+        self._train()
+        self._results()
+        self._errors()
+        return m
+
+    def _port(self, q: int) -> None:
+        m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
+        reader = m.submodules[f"reader{q}"] = BurstReader(bus_bytes=plan.bus_bytes, address_width=ADDRESS_BITS)
+        sequencer = m.submodules[f"sequencer{q}"] = PageSequencer(plan.bus_bytes, plan.page_size, self.port.credits, address_width=ADDRESS_BITS)
+        access = m.submodules[f"access{q}"] = AccessPort(self.port)
+        loader = m.submodules[f"loader{q}"] = Loader(plan)
+        self.readers.append(reader)
+        self.accesses.append(access)
+        self.loaders.append(loader)
+        self._join(q, reader.bus, "ar")
+        self._join(q, reader.bus, "r")
+        pages = self.registers[f"pages{q}"]
+        some = Signal(name=f"some{q}")                            # a port without pages is one whose epochs are empty
+        m.d.comb += [
+            some.eq(pages != 0), sequencer.start.eq(conductor.begin & some), sequencer.stop.eq(conductor.stop),
+            sequencer.base.eq(self.registers[f"page_address{q}"]), sequencer.stride.eq(plan.page_size), sequencer.pages.eq(pages),
+            sequencer.epochs.eq(self.registers.epochs), sequencer.free.eq(access.free),
+            access.pages.eq(pages), access.first_block.eq(q), access.block_stride.eq(plan.ports),
+            access.i.payload.eq(reader.o.p.data), access.i_program.payload.eq(boot.o_program.payload), access.i_program.valid.eq(boot.o_program.valid),
+            loader.pop.eq(conductor.start), loader.advance.eq(conductor.advance), loader.release.eq(core.release), loader.discard.eq(self.failing),
+            loader.i.p.lanes.eq(access.o.p.lanes), loader.i.p.last.eq(access.o.p.last), loader.i.p.end.eq(access.o.p.end | ~some),
+            loader.i.valid.eq(access.o.valid | ~some), access.o.ready.eq(loader.i.ready), *observe(self.monitors[f"tuples{q}"], access.o)]
+        if q == 0:                                                # the boot image comes first
+            m.d.comb += [reader.i.payload.eq(Mux(boot.done, sequencer.o.payload.as_value(), boot.o_command.payload.as_value())),
+                         reader.i.valid.eq(Mux(boot.done, sequencer.o.valid, boot.o_command.valid)),
+                         sequencer.o.ready.eq(reader.i.ready & boot.done), boot.o_command.ready.eq(reader.i.ready),
+                         boot.i.payload.eq(reader.o.payload), boot.i.valid.eq(reader.o.valid), access.i.valid.eq(reader.o.valid & boot.done),
+                         reader.o.ready.eq(Mux(boot.done, access.i.ready, boot.i.ready))]
+        else:
+            m.d.comb += [reader.i.payload.eq(sequencer.o.payload), reader.i.valid.eq(sequencer.o.valid), sequencer.o.ready.eq(reader.i.ready),
+                         access.i.valid.eq(reader.o.valid), reader.o.ready.eq(access.i.ready)]
+        for name in ("load", "load_slot", "load_beat", "load_data"):
+            m.d.comb += getattr(core, f"{name}{q}").eq(getattr(loader, name))
+
+    def _join(self, q: int, inner: wiring.PureInterface, channel: str) -> None:
+        """Tie the signals of one AXI channel to memory port q."""
+        outer = getattr(self, f"m{q}")
+        for name, member in inner.signature.members.items():
+            if name.startswith(channel) and name.removeprefix(channel) in ("valid", "ready", "addr", "len", "size", "burst", "id", "data", "resp", "last", "strb"):
+                a, b = getattr(outer, name), getattr(inner, name)
+                self.m.d.comb += a.eq(b) if member.flow is Out else b.eq(a)
+
+    def _train(self) -> None:
+        m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
+        begun = Signal()
+        m.d.sync += begun.eq(boot.done)
+        per_port = plan.threads_per_port
+        mask: list[Value] = []
+        for loader in self.loaders:
+            mask += [loader.count > thread for thread in range(per_port)]
+        m.d.comb += [
+            boot.start.eq(self.start), boot.address.eq(self.registers.boot_address),
+            core.parameter_restart.eq(self.start), core.parameter_write.eq(boot.write), core.parameter_data.eq(boot.code),
+            conductor.begin.eq(boot.done & ~begun), conductor.epochs.eq(self.registers.epochs), conductor.flag.eq(core.flag),
+            conductor.available.eq(Cat(ld.available for ld in self.loaders)), conductor.ended.eq(Cat(ld.ended for ld in self.loaders)),
+            conductor.final.eq(Cat(ld.final for ld in self.loaders)), conductor.halt.eq(self.failing),
+            core.start.eq(conductor.start), core.first.eq(conductor.first), core.mask.eq(Cat(mask)),
+            core.batch_start.eq(conductor.batch_start), core.epoch_start.eq(conductor.epoch_start)]
+        counters = self.counters
+        tuples: Value = Const(0)
+        for loader in self.loaders:
+            tuples = tuples + loader.count
+        m.d.comb += [counters.tuples.eq(Mux(conductor.start, tuples, 0)), counters.groups.eq(conductor.start), counters.batches.eq(conductor.batch_start),
+                     counters.epochs.eq(conductor.advance), counters.starved.eq(conductor.starved), counters.converged.eq(conductor.converged)]
+
+    def _results(self) -> None:
+        m, plan, core, conductor = self.m, self.plan, self.core, self.conductor
+        m.submodules.results = results = ResultWriter(plan)
+        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=plan.bus_bytes, address_width=ADDRESS_BITS)
+        for channel in ("aw", "w", "b"):
+            self._join(0, writer.bus, channel)
+        m.d.comb += [
+            results.start.eq(conductor.finish), results.address.eq(self.registers.result_address), results.code.eq(core.parameter_code),
+            core.parameter_models.eq(results.models), core.parameter_step.eq(results.step | self.boot.write),
+            writer.i.payload.eq(results.o_command.payload), writer.i.valid.eq(results.o_command.valid), results.o_command.ready.eq(writer.i.ready),
+            writer.i_data.payload.eq(results.o.payload), writer.i_data.valid.eq(results.o.valid), results.o.ready.eq(writer.i_data.ready),
+            results.idle.eq(writer.idle), self.done.eq(results.done)]
+
+    def _errors(self) -> None:
+        """End the run with the error of the lowest page: every port is first followed to its own error or the end of its epoch."""
+        m = self.m
+        wrong = Cat(access.error.valid for access in self.accesses)
+        with m.If(wrong.any()):
+            m.d.sync += self.failing.eq(1)
+        through = Cat(access.error.valid | loader.ended for access, loader in zip(self.accesses, self.loaders, strict=True)).all()
+        worst = self.accesses[0].error
+        found, block, code, line = worst.valid, worst.block, worst.code, worst.line
+        for access in self.accesses[1:]:
+            better = Signal()
+            m.d.comb += better.eq(access.error.valid & (~found | (access.error.block < block)))
+            block, code, line = (Mux(better, a, b) for a, b in zip((access.error.block, access.error.code, access.error.line), (block, code, line), strict=True))
+            found = found | access.error.valid
+        with m.If(self.failing & through):
+            m.d.comb += [self.error.eq(1), self.report.code.eq(code), self.report.block.eq(block), self.report.line.eq(line)]
+        for bad, reason in ((Cat(reader.error for reader in self.readers).any(), ErrorCode.BUS_READ), (self.writer.error, ErrorCode.BUS_WRITE)):
+            with m.If(bad):
+                m.d.comb += [self.error.eq(1), self.report.code.eq(reason.value), self.report.block.eq(0), self.report.line.eq(0)]

@@ -1,0 +1,88 @@
+"""From a port's tuple stream to the threads' input slots."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import Plan
+
+__all__ = ["Loader", "beat_layout"]
+
+
+def beat_layout(plan: Plan) -> data.StructLayout:
+    """Payload of a tuple stream: the codes of one beat, whether it is the tuple's last, or the end of the epoch (no data)."""
+    return data.StructLayout({"lanes": data.ArrayLayout(plan.format.width, plan.lanes), "last": 1, "end": 1})
+
+
+class Loader(wiring.Component):
+    """Deals a port's tuples to its threads, group by group, into a ring of `plan.input_slots` slots.
+
+    A group is complete when each of the port's threads has a tuple, when the batch is full, or when the epoch ends. A beat accepted in cycle
+    t lies in the slot from t + 1 on; so does what is said of the group here.
+
+    Members
+    -------
+    i : In(stream)
+        Beats of tuples and end tokens; taken while a slot is free and the epoch goes on.
+    load, load_slot, load_beat, load_data : Out
+        Writes to the threads' slots, see `Core`.
+    available, count, ended : Out
+        A complete group waits; it has tuples in that many threads, from the first on; no more tuples of this epoch will come.
+    final : Out(1)
+        The epoch has ended and at most the group that waits is left of it.
+    pop : In(1)
+        The engine starts a group (an ended port without one sits it out).
+    release : In(1)
+        The engine is through with the oldest started group's slot.
+    advance : In(1)
+        Begin the next epoch.
+    discard : In(1)
+        Take and forget everything up to the end of the epoch.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        per_port = plan.threads_per_port
+        super().__init__({
+            "i": In(stream.Signature(beat_layout(plan))),
+            "load": Out(per_port), "load_slot": Out(range(plan.input_slots)), "load_beat": Out(range(plan.layout.beats)),
+            "load_data": Out(plan.lanes * plan.format.width),
+            "available": Out(1), "count": Out(range(per_port + 1)), "ended": Out(1), "final": Out(1),
+            "pop": In(1), "release": In(1), "advance": In(1), "discard": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, per_port, slots = self.plan, self.plan.threads_per_port, self.plan.input_slots
+        batch = plan.merge_count // plan.ports                    # this port's positions of a batch; 0: no limit
+        head, tail = Signal(range(slots)), Signal(range(slots))   # next slot to write, oldest waiting one
+        held, level = Signal(range(slots + 1)), Signal(range(slots + 1))
+        thread, position = Signal(range(per_port)), Signal(range(max(batch, 1)))
+        counts = Array(Signal(range(per_port + 1), name=f"count{n}") for n in range(slots))
+        turn = lambda pointer: Mux(pointer == slots - 1, 0, pointer + 1)
+
+        taken, tuple_done, group_done, complete, sit_out = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~self.ended & ((held != slots) | self.discard)), taken.eq(self.i.valid & self.i.ready & ~self.discard),
+            self.load_slot.eq(head), self.load_data.eq(self.i.p.lanes),
+            tuple_done.eq(taken & ~self.i.p.end & self.i.p.last),
+            group_done.eq((thread == per_port - 1) | ((position == batch - 1) if batch else 0)),
+            complete.eq((tuple_done & group_done) | (taken & self.i.p.end & (thread != 0))),
+            self.available.eq(level != 0), self.count.eq(Mux(level != 0, counts[tail], 0)), self.final.eq(self.ended & (level <= 1)),
+            sit_out.eq(self.pop & (level == 0))]
+        with m.If(taken & ~self.i.p.end):
+            m.d.comb += self.load.eq(1 << thread)
+            m.d.sync += self.load_beat.eq(Mux(self.i.p.last, 0, self.load_beat + 1))
+        with m.If(tuple_done):
+            m.d.sync += [thread.eq(thread + 1), position.eq(Mux(position == batch - 1, 0, position + 1))]
+        with m.If(self.i.valid & self.i.ready & self.i.p.end):
+            m.d.sync += [self.ended.eq(1), position.eq(0)]
+        with m.If(complete):
+            m.d.sync += [counts[head].eq(thread + ~self.i.p.end), thread.eq(0)]
+        with m.If(complete | sit_out):
+            m.d.sync += head.eq(turn(head))
+        with m.If(self.pop):
+            m.d.sync += tail.eq(turn(tail))
+        m.d.sync += [level.eq(level + complete - (self.pop & ~sit_out)), held.eq(held + (complete | sit_out) - self.release)]
+        with m.If(self.advance):
+            m.d.sync += self.ended.eq(0)
+        return m

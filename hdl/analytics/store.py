@@ -1,0 +1,78 @@
+"""Storage of one buffer of a plan: a memory of beats with one write port and a read port for every reader."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.memory import Memory
+
+from ...models.analytics.config import Buffer
+
+__all__ = ["Store"]
+
+
+class Store:
+    """`buffer` of a plan as hardware inside module `m`.
+
+    A read address presented in cycle t gives its data in cycle t + 1; a write in cycle t is seen by addresses presented from t + 1 on. A
+    buffer of a single beat is a register. Each reader has its own port, so readers never wait for each other.
+
+    Parameters
+    ----------
+    m, name
+        Where the storage is put, and what it is called there.
+    buffer
+        Its shape and slots; `lanes` and `width` (bits of a code) are the plan's.
+    """
+
+    def __init__(self, m: Module, name: str, buffer: Buffer, lanes: int, width: int):
+        self.m, self.name, self.width = m, name, width
+        self.lanes = buffer.width(lanes)
+        self.depth = buffer.beats(lanes) * buffer.slots
+        self.write_enable = Signal(self.lanes, name=f"{name}_write")
+        self.write_address = Signal(range(self.depth), name=f"{name}_write_address")
+        self.write_data = Signal(self.lanes * width, name=f"{name}_write_data")
+        self._readers = 0
+        if self.depth == 1:
+            self._register = Signal(self.lanes * width, name=f"{name}_value")
+            self._fetched = Signal(self.lanes * width, name=f"{name}_fetched")
+            for lane in range(self.lanes):
+                with m.If(self.write_enable[lane]):
+                    m.d.sync += self._register.word_select(lane, width).eq(self.write_data.word_select(lane, width))
+            m.d.sync += self._fetched.eq(self._register)
+        else:
+            self._memory = memory = Memory(shape=self.lanes * width, depth=self.depth, init=[])
+            m.submodules[name] = memory
+            port = memory.write_port(granularity=width if self.lanes > 1 else None)
+            m.d.comb += [port.en.eq(self.write_enable), port.addr.eq(self.write_address), port.data.eq(self.write_data)]
+
+    @property
+    def value(self) -> Signal:
+        """What a buffer of a single beat holds."""
+        return self._register
+
+    def read(self, address: Value) -> Signal:
+        """Return the beat whose address was presented one cycle before, all stored lanes side by side."""
+        if self.depth == 1:
+            return self._fetched
+        port = self._memory.read_port(domain="sync")
+        self._readers += 1
+        self.m.d.comb += port.addr.eq(address)
+        return port.data
+
+    def write(self, enable: Value, address: Value, data: Value, *, lane: Value | None = None) -> None:
+        """Write `data` when `enable`: a beat, or (`lane`) one code into that lane. Several writers must never meet; the last one wins."""
+        with self.m.If(enable):
+            self.m.d.comb += self.write_address.eq(address)
+            if lane is None or self.lanes == 1:
+                self.m.d.comb += [self.write_enable.eq(~0), self.write_data.eq(data)]
+            else:
+                code = data[:self.width]
+                self.m.d.comb += [self.write_enable.eq(1 << lane), self.write_data.eq(Cat(code for _ in range(self.lanes)))]
+
+
+def pick(value: Value, lane: Value | None, width: int, lanes: int) -> Value:
+    """Return code `lane` of a beat, or the lowest one where there is nothing to choose."""
+    if lane is None or lanes == 1:
+        return value[:width]
+    result = value[:width]
+    for n in range(1, lanes):
+        result = Mux(lane == n, value.word_select(n, width), result)
+    return result

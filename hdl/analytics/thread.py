@@ -1,0 +1,113 @@
+"""One thread: the datapath that works on one tuple at a time, steered from the core in lock step with all other threads."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import Plan
+from ..modules import ModuleLibrary
+from .datapath import Control, Datapath, Reduction, Write
+from .store import Store, pick
+
+__all__ = ["Thread", "ThreadPorts"]
+
+
+class ThreadPorts:
+    """Names and widths of what the core sends to every thread, derived from the plan alone."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.ops = [n for n, op in enumerate(plan.ops) if op.home == "thread"]
+        self.reductions = list(dict.fromkeys(r for n in self.ops if (r := Datapath.reduction(plan.ops[n]))))
+        self.merging = sorted({plan.ops[n].unit for n in self.ops if plan.ops[n].merge is not None})
+        self.inputs = plan.inputs()
+        self.store_depth = {n: b.beats(plan.lanes) * b.slots for n, b in enumerate(plan.buffers)}
+
+    def is_local(self, n: int, k: int) -> bool:
+        return self.plan.buffers[self.plan.ops[n].operands[k].buffer].home == "thread"
+
+    def operand_width(self, n: int, k: int) -> int:
+        """Bits of an operand that comes from the core: a code for all lanes, or a beat."""
+        operand = self.plan.ops[n].operands[k]
+        width = self.plan.format.width
+        return width if operand.element else self.plan.buffers[operand.buffer].width(self.plan.lanes) * width
+
+    def members(self) -> dict[str, int]:
+        """Return all input ports by name with their widths in bits."""
+        plan = self.plan
+        ports: dict[str, int] = {}
+        for n in self.ops:
+            op = plan.ops[n]
+            ports[f"select{n}"] = 1
+            for k, operand in enumerate(op.operands):
+                if self.is_local(n, k):
+                    ports[f"address{n}_{k}"] = max(1, (self.store_depth[operand.buffer] - 1).bit_length())
+                    ports[f"lane{n}_{k}"] = max(1, (plan.lanes - 1).bit_length())
+                else:
+                    ports[f"operand{n}_{k}"] = self.operand_width(n, k)
+            if op.merge is None:
+                ports[f"write{n}"] = 1
+                ports[f"write_address{n}"] = max(1, (self.store_depth[op.dest] - 1).bit_length())
+                ports[f"write_lane{n}"] = max(1, (plan.lanes - 1).bit_length())
+        for r, _ in enumerate(self.reductions):
+            ports[f"valid{r}"], ports[f"last{r}"], ports[f"keep{r}"] = 1, 1, plan.lanes
+        for number in self.inputs:
+            ports[f"load{number}"] = 1
+            ports[f"load_address{number}"] = max(1, (self.store_depth[number] - 1).bit_length())
+        ports["load_data"] = plan.lanes * plan.format.width
+        return ports
+
+
+class Thread(wiring.Component):
+    """A thread of `plan`.
+
+    Members: the inputs of `ThreadPorts.members` (bits that choose an operand's lane, select and steer arrive in the cycle of their use) and
+    `merge{unit}`, the lanes that leave each unit whose results are merged.
+    """
+
+    def __init__(self, plan: Plan, library: ModuleLibrary):
+        self.plan, self.library = plan, library
+        self.ports = ThreadPorts(plan)
+        members = {name: In(width) for name, width in self.ports.members().items()}
+        members.update({f"merge{u}": Out(plan.units[u].lanes * plan.format.width) for u in self.ports.merging})
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, ports, width = self.plan, self.ports, self.plan.format.width
+        stores = {n: Store(m, f"buffer{n}", b, plan.lanes, width) for n, b in enumerate(plan.buffers) if b.home == "thread"}
+        control = Control()
+        for n in ports.ops:
+            op = plan.ops[n]
+            control.select[n] = getattr(self, f"select{n}")
+            if op.merge is None:
+                control.write[n] = Write(getattr(self, f"write{n}"), getattr(self, f"write_address{n}"),
+                                         getattr(self, f"write_lane{n}") if op.element_dest else None)
+        for r, reduction in enumerate(ports.reductions):
+            self._steer(control, reduction, r)
+
+        def source(n: int, k: int):
+            operand = plan.ops[n].operands[k]
+            if not ports.is_local(n, k):
+                return getattr(self, f"operand{n}_{k}")
+            store = stores[operand.buffer]
+            data = store.read(getattr(self, f"address{n}_{k}"))
+            return pick(data, getattr(self, f"lane{n}_{k}") if operand.col else None, width, store.lanes) if operand.element else data
+
+        datapath = Datapath(m, self.library, plan, "thread", control, source)
+        datapath.write_back(stores)
+        for u in ports.merging:
+            for lane, value in enumerate(datapath.outputs[u]):
+                m.d.comb += getattr(self, f"merge{u}").word_select(lane, width).eq(value)
+        for number in ports.inputs:
+            place = plan.layout.field(plan.buffers[number].name)
+            store = stores[number]
+            offset = place.position % plan.lanes
+            store.write(getattr(self, f"load{number}"), getattr(self, f"load_address{number}"),
+                        self.load_data[offset * width:(offset + store.lanes) * width])
+        return m
+
+    def _steer(self, control: Control, reduction: Reduction, r: int) -> None:
+        control.valid[reduction] = getattr(self, f"valid{r}")
+        control.last[reduction] = getattr(self, f"last{r}")
+        control.keep[reduction] = getattr(self, f"keep{r}")

@@ -1,0 +1,232 @@
+"""The analytics engine's plan: data that golden model, cycle model and hardware all read.
+
+A plan holds a *program*: operations on whole arrays, each with a unit to run on and a start cycle. Arrays lie in buffers as beats of `lanes`
+codes, row by row, every row on a fresh beat. An operation walks three nested loops (i, c, j), j innermost, one step a cycle:
+
+* elementwise on vectors of lanes: i = row, c = beat of the row;
+* elementwise, one element a cycle (`vector` false): i = row, c = column;
+* reductions: j runs over what is reduced; with `lane_reduce` the lanes of each beat are first added up in a balanced tree, then
+  the beats of one (i, c) in a balanced tree over time (pairs in order of arrival, a missing partner replaced by the identity).
+
+See `models.analytics.timing` for the cycles and docs/analytics.md for the pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..heap.schema import Schema
+from ..numerics.formats import Format, parse_format
+from ..strider.config import PortConfig, WalkConfig
+from ..strider.isa import encode
+from ..strider.layout import Field, Source, TupleLayout
+from ..strider.program import generate, port_config
+
+__all__ = ["FETCH", "Buffer", "Op", "Operand", "Plan", "Schedule", "Unit", "depth"]
+
+#: cycles from an operand's address to the unit's input: memory read, lane choice
+FETCH = 2
+
+
+def depth(n: int) -> int:
+    """Return the number of levels of a balanced tree over n leaves."""
+    return math.ceil(math.log2(n)) if n > 1 else 0
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Storage of one array of `rows` × `cols` codes.
+
+    `kind`: "input" (a tuple field), "model", "run" (metas and constants, fixed for a run), "temp" or "acc" (a merge's accumulator).
+    `home`: "thread" (one copy a thread) or "core" (one copy, seen by all). `slots`: copies in time, so that consecutive groups may overlap.
+    """
+
+    name: str
+    kind: str
+    home: str
+    rows: int
+    cols: int
+    slots: int = 1
+
+    def row_beats(self, lanes: int) -> int:
+        return -(-self.cols // lanes)
+
+    def beats(self, lanes: int) -> int:
+        return self.rows * self.row_beats(lanes)
+
+    def width(self, lanes: int) -> int:
+        """Lanes that are really stored: narrow arrays do not pay for the rest."""
+        return min(self.cols, lanes)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How an operation reads a buffer: `row` and `col` name the loop that steps each index ("" stands still).
+
+    With `element` the column index counts single elements, and the one chosen is broadcast to all lanes; otherwise it counts beats.
+    """
+
+    buffer: int
+    row: str
+    col: str
+    element: bool
+
+
+@dataclass(frozen=True)
+class Op:
+    """One array operation. `extents` are the loops (i, c, j).
+
+    `region`: "group" (every group of tuples), "batch" (after a batch's last group) or "epoch" (convergence). `home` as for buffers. `merge`: the result
+    goes through the merge tree into the accumulator `dest`. `line` is the kernel's source line, for profiles.
+    """
+
+    name: str
+    fn: str
+    operands: tuple[Operand, ...]
+    extents: tuple[int, int, int]
+    vector: bool
+    reduce: str | None
+    lane_reduce: bool
+    merge: str | None
+    dest: int
+    region: str
+    home: str
+    line: int = 0
+    unit: int = -1
+    merge_unit: int = -1
+    start: int = -1
+
+    @property
+    def beats(self) -> int:
+        i, c, j = self.extents
+        return i * c * j
+
+    @property
+    def element_dest(self) -> bool:
+        """Whether results are written one element at a time."""
+        return not self.vector or self.lane_reduce
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A pipelined functional unit: `fn` on `lanes` lanes, one copy in each thread or one in the core for a region.
+
+    `fn` "merge-add" and its like are merge trees over all threads with the accumulating unit behind them.
+    """
+
+    fn: str
+    lanes: int
+    home: str
+    region: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What the static schedule comes down to; all in cycles counted from the cycle after a group's start.
+
+    interval:    initiation interval between groups of one batch
+    drain:       from a start on, after so many cycles nothing of the group's own operations is still to be started
+    batch:       least distance from the start of a batch's last group to the start of the next batch
+    release:     the input slot is free again so many cycles after the start
+    settle:      after a batch's last start, all results of the batch operations are in place
+    decide:      from the start of the convergence test to its answer
+    """
+
+    interval: int
+    drain: int
+    batch: int
+    release: int
+    settle: int
+    decide: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One engine, ready to be built, run and timed.
+
+    `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
+    metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None.
+    """
+
+    kernel: str
+    target: str
+    format_name: str
+    lanes: int
+    threads: int
+    ports: int
+    walkers: int
+    page_buffers: int
+    tuple_slots: int
+    input_slots: int
+    bus_bytes: int
+    merge_count: int
+    epochs: int
+    layout: TupleLayout
+    buffers: tuple[Buffer, ...]
+    units: tuple[Unit, ...]
+    ops: tuple[Op, ...]
+    models: tuple[int, ...]
+    runs: tuple[int, ...]
+    until: int | None
+    schedule: Schedule
+    schema: Schema
+    visibility: str = "hints"
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def format(self) -> Format:
+        return parse_format(self.format_name)
+
+    @cached_property
+    def walk(self) -> WalkConfig:
+        """What the Striders are asked to do."""
+        return WalkConfig(self.schema, self.layout, self.format, self.visibility)
+
+    @cached_property
+    def port(self) -> PortConfig:
+        """How each memory port's Striders are built."""
+        return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots)
+
+    @cached_property
+    def program(self) -> tuple[int, ...]:
+        """The Strider program, 32-bit words."""
+        return tuple(int(word) for word in encode(generate(self.walk)))
+
+    @property
+    def page_size(self) -> int:
+        return self.schema.page_size
+
+    @property
+    def threads_per_port(self) -> int:
+        return self.threads // self.ports
+
+    @property
+    def batch_positions(self) -> int | None:
+        return self.merge_count or None
+
+    def inputs(self) -> list[int]:
+        """Buffer indices of the tuple's fields, in layout order."""
+        by_name = {b.name: n for n, b in enumerate(self.buffers) if b.kind == "input"}
+        return [by_name[f.name] for f in self.layout.fields if f.name in by_name]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Plan:
+        data = dict(data)
+        layout = data["layout"]
+        data["layout"] = TupleLayout(layout["lanes"], layout["beats"], tuple(Field(**f) for f in layout["fields"]),
+                                     tuple(Source(**s) for s in layout["sources"]), layout["on_null"])
+        data["buffers"] = tuple(Buffer(**b) for b in data["buffers"])
+        data["units"] = tuple(Unit(**u) for u in data["units"])
+        data["ops"] = tuple(Op(**{**o, "operands": tuple(Operand(**a) for a in o["operands"]), "extents": tuple(o["extents"])})
+                            for o in data["ops"])
+        data["schedule"] = Schedule(**data["schedule"])
+        data["schema"] = Schema.from_json(data["schema"])
+        for key in ("models", "runs"):
+            data[key] = tuple(data[key])
+        return cls(**data)

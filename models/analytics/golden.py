@@ -1,0 +1,227 @@
+"""The golden result of an analytics plan: what the engine computes, bit for bit, order of every sum included.
+
+Tuples of a batch are computed side by side, for the model stands still meanwhile. Sums are balanced trees exactly as the hardware
+builds them: over the lanes of a beat, over the beats of a row, over the threads of a group; groups are then accumulated in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..numerics.formats import Codes, Format
+from .config import Buffer, Op, Plan
+from .timing import REDUCE_FN
+
+__all__ = ["Batch", "TrainingResult", "batches", "identity", "train"]
+
+
+def identity(fn: str, fmt: Format) -> int:
+    """Return the code that leaves the other operand of `fn` as it is (for "add" +0: it turns −0 into +0, in hardware as well)."""
+    value = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[fn]
+    return int(fmt.encode(np.float64(value)))
+
+
+def _tree(values: Codes, axis: int, fn: str, fmt: Format) -> Codes:
+    """Combine along `axis` as a balanced tree of neighbours; missing partners are identities."""
+    values = np.moveaxis(values, axis, 0)
+    neutral = identity(fn, fmt)
+    while values.shape[0] > 1:
+        if values.shape[0] % 2:
+            values = np.concatenate([values, np.full((1, *values.shape[1:]), neutral, dtype=np.int64)])
+        values = fmt.op(fn, values[0::2], values[1::2])
+    return values[0]
+
+
+def _pad(values: Codes, axis: int, size: int, neutral: int) -> Codes:
+    short = size - values.shape[axis]
+    if short == 0:
+        return values
+    shape = list(values.shape)
+    shape[axis] = short
+    return np.concatenate([values, np.full(shape, neutral, dtype=np.int64)], axis=axis)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tuples of one batch: `tuples` (n, positions) codes in row order of the groups, `slots` their (group, thread); `ends_epoch`
+    says that the epoch is over after it. A batch may be empty (an epoch without tuples, or one whose last batch was full)."""
+
+    tuples: Codes
+    group: np.ndarray
+    thread: np.ndarray
+    ends_epoch: bool
+
+
+@dataclass
+class TrainingResult:
+    """Models by name as codes (rows, cols), epochs that were run, whether the convergence test ended them, saturated results."""
+
+    models: dict[str, Codes]
+    epochs: int = 0
+    batches: int = 0
+    converged: bool = False
+    tuples: int = 0
+    history: list[dict[str, Codes]] = field(default_factory=list)
+
+
+def batches(plan: Plan, tuples: Sequence[Codes]) -> Iterator[Batch]:
+    """Form the batches of one epoch from each port's tuples (n_q, positions) in row order.
+
+    Group position j belongs to thread j, thread j to port j // threads_per_port; a port that has no tuple left leaves its positions
+    empty. A batch has `merge_count` positions; 0 positions stand for the whole epoch. The last batch yielded ends the epoch.
+    """
+    per_port, threads = plan.threads_per_port, plan.threads
+    cursor = [0] * plan.ports
+    limit = plan.batch_positions
+    while True:
+        chosen: list[tuple[int, int, int, int]] = []       # port, index, group, thread
+        taken, group = 0, 0
+        while (limit is None or taken < limit) and any(cursor[q] < len(tuples[q]) for q in range(plan.ports)):
+            width = threads if limit is None else min(threads, limit - taken)
+            for thread in range(width):
+                port = thread // per_port
+                if cursor[port] < len(tuples[port]):
+                    chosen.append((port, cursor[port], group, thread))
+                    cursor[port] += 1
+            taken += width
+            group += 1
+        ends = all(cursor[q] >= len(tuples[q]) for q in range(plan.ports))
+        width = plan.layout.beats * plan.lanes
+        data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(len(chosen), width)
+        yield Batch(data, np.array([c[2] for c in chosen], dtype=np.int64), np.array([c[3] for c in chosen], dtype=np.int64), ends)
+        if ends:
+            return
+
+
+class _Machine:
+    """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols)."""
+
+    def __init__(self, plan: Plan, runs: Sequence[Codes], models: dict[int, Codes]):
+        self.plan, self.fmt = plan, plan.format
+        self.values: dict[int, Codes] = dict(models)
+        for index, codes in zip(plan.runs, runs, strict=True):
+            buffer = plan.buffers[index]
+            self.values[index] = np.asarray(codes, dtype=np.int64).reshape(buffer.rows, buffer.cols)
+
+    def _operand(self, op: Op, number: int) -> Codes:
+        """Return the operand with axes (…, i, c, j) ready to broadcast; c and j count columns, not beats."""
+        operand = op.operands[number]
+        value = self.values[operand.buffer]
+        axes = {"": None, "i": -3, "c": -2, "j": -1}
+        rows, cols = axes[operand.row], axes[operand.col]
+        lead = value.shape[:-2]
+        extent = [1, 1, 1]
+        if rows is None:
+            value = value[..., :1, :]
+        if cols is None and operand.element:
+            value = value[..., :, :1]
+        shape = value.shape[-2:]
+        if rows is not None:
+            extent[rows] = shape[0]
+        if cols is not None:
+            extent[cols] = shape[1]
+        if rows is not None and cols is not None and rows > cols:
+            value = np.swapaxes(value, -1, -2)
+        return value.reshape(*lead, *extent)
+
+    def run(self, op: Op) -> None:
+        fmt, lanes = self.fmt, self.plan.lanes
+        result = fmt.op(op.fn, *(self._operand(op, n) for n in range(len(op.operands))))
+        buffer = self.plan.buffers[op.dest]
+        if op.reduce is not None:
+            fn = REDUCE_FN[op.reduce]
+            if op.lane_reduce:
+                beats = op.extents[2]
+                result = _pad(result, result.ndim - 1, beats * lanes, identity(fn, fmt))
+                result = result.reshape(*result.shape[:-1], beats, lanes)
+                result = _tree(result, result.ndim - 1, fn, fmt)
+            result = _tree(result, result.ndim - 1, fn, fmt)[..., None]
+        result = result[..., 0]
+        if op.lane_reduce:
+            result = np.swapaxes(result, -1, -2)               # one result a row i becomes a vector along the lanes
+        lead = result.shape[:-2]
+        self.values[op.dest] = np.broadcast_to(result, (*lead, buffer.rows, buffer.cols))
+
+    def merge(self, op: Op, batch: Batch) -> None:
+        """Compute the operation for every tuple, then add up threads and groups into the accumulator."""
+        plan, fmt = self.plan, self.fmt
+        assert op.merge is not None
+        fn = REDUCE_FN[op.merge]
+        result = fmt.op(op.fn, *(self._operand(op, n) for n in range(len(op.operands))))[..., 0]
+        buffer: Buffer = plan.buffers[op.dest]
+        groups = int(batch.group.max()) + 1
+        neutral = identity(fn, fmt)
+        grid = np.full((groups, plan.threads, buffer.rows, buffer.cols), neutral, dtype=np.int64)
+        grid[batch.group, batch.thread] = result
+        partial = _tree(grid, 1, fn, fmt)
+        total = np.full((buffer.rows, buffer.cols), neutral, dtype=np.int64)
+        for group in range(groups):
+            total = fmt.op(fn, total, partial[group])
+        self.values[op.dest] = total
+
+
+def train(plan: Plan, epochs_of_tuples: Sequence[Codes], models: dict[str, Codes], runs: Sequence[Codes], *, keep_history: bool = False) -> TrainingResult:
+    """Train as the hardware does.
+
+    Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order; `models`: start values as
+    codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs` order. The same tuples come in every epoch.
+    """
+    index = {plan.buffers[n].name: n for n in plan.models}
+    machine = _Machine(plan, runs, {index[name]: np.asarray(codes, dtype=np.int64).reshape(plan.buffers[index[name]].rows, -1)
+                                    for name, codes in models.items()})
+    inputs = [(n, plan.layout.field(plan.buffers[n].name)) for n in plan.inputs()]
+    by_region: dict[str, list[Op]] = {region: [op for op in plan.ops if op.region == region] for region in ("group", "batch", "epoch")}
+    result = TrainingResult({})
+    plan_batches = list(batches(plan, epochs_of_tuples))
+    for _ in range(plan.epochs):
+        trained = False
+        for batch in plan_batches:
+            if len(batch.tuples) == 0:
+                continue
+            trained = True
+            for buffer, place in inputs:
+                where = place.position + np.arange(place.rows)[:, None] * place.stride + np.arange(place.cols)
+                machine.values[buffer] = batch.tuples[:, where]
+            _update(machine, plan, by_region, batch)
+            result.batches += 1
+            result.tuples += len(batch.tuples)
+            if keep_history:
+                result.history.append(_models(machine, plan))
+        result.epochs += 1
+        if trained and plan.until is not None:
+            for op in by_region["epoch"]:
+                machine.run(op)
+            if _flag(machine, plan):
+                result.converged = True
+                break
+    result.models = _models(machine, plan)
+    return result
+
+
+def _update(machine: _Machine, plan: Plan, by_region: dict[str, list[Op]], batch: Batch) -> None:
+    for op in by_region["group"]:
+        if op.merge is not None:
+            machine.merge(op, batch)
+        else:
+            machine.run(op)
+    written: dict[int, Codes] = {}
+    for op in by_region["batch"]:
+        if op.dest in plan.models:                             # new models take effect together, after the batch
+            old = machine.values[op.dest]
+            machine.run(op)
+            written[op.dest], machine.values[op.dest] = machine.values[op.dest], old
+        else:
+            machine.run(op)
+    machine.values.update(written)
+
+
+def _models(machine: _Machine, plan: Plan) -> dict[str, Codes]:
+    return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.models}
+
+
+def _flag(machine: _Machine, plan: Plan) -> bool:
+    assert plan.until is not None
+    return bool(machine.fmt.op("select", machine.values[plan.until], 1, 0).ravel()[0])

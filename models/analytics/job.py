@@ -1,0 +1,88 @@
+"""One run of a plan on heap pages: its golden result, its cycles, its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import HardwareError
+from ..memory.bursts import Reader
+from ..memory.timing import Fixed
+from ..numerics.formats import Codes
+from ..strider.cycles import PortModel, analyse
+from ..strider.golden import walk_table
+from .config import Plan
+from .cycles import Cycles, EmptySource, TupleSource, run
+from .golden import TrainingResult, train
+
+__all__ = ["Bound", "bound", "golden", "model_cycles", "port_pages", "walk"]
+
+
+def port_pages(plan: Plan, pages: np.ndarray) -> list[np.ndarray]:
+    """Return each memory port's pages: page p belongs to port p mod ports. Contiguous arrays."""
+    return [np.ascontiguousarray(pages[q::plan.ports]) for q in range(plan.ports)]
+
+
+def walk(plan: Plan, pages: np.ndarray) -> list[Codes] | HardwareError:
+    """Return each port's tuples (n, positions) as the Striders deliver them, or the error that ends the run: that of the lowest page."""
+    tuples, errors = [], []
+    for q, part in enumerate(port_pages(plan, pages)):
+        codes, _, error = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
+        tuples.append(codes)
+        if error is not None:
+            errors.append(error)
+    return min(errors, key=lambda e: e.block) if errors else tuples
+
+
+def golden(plan: Plan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]) -> TrainingResult | HardwareError:
+    """Return the golden result of training on heap pages (pages, page_size), or the run's error."""
+    tuples = walk(plan, pages)
+    return tuples if isinstance(tuples, HardwareError) else train(plan, tuples, dict(models), runs)
+
+
+def model_cycles(plan: Plan, pages: np.ndarray, memory: Fixed, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
+    """Return the exact cycles of a run of `epochs` epochs over the pages (which must be free of errors)."""
+    def sources(reader: Reader, origin: int) -> list[TupleSource]:
+        made: list[TupleSource] = []
+        for part in port_pages(plan, pages):
+            if len(part) == 0:
+                made.append(EmptySource())
+                continue
+            made.append(PortModel(plan.port, analyse(plan.port, plan.walk, part), memory.port(plan.bus_bytes), epochs))
+        return made
+    return run(plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Least cycles that a run can take, term by term; `cycles` is the largest and `by` its name."""
+
+    memory: int
+    operations: int
+    recurrence: int
+
+    @property
+    def cycles(self) -> int:
+        return max(self.memory, self.operations, self.recurrence)
+
+    @property
+    def by(self) -> str:
+        return max(("memory", "operations", "recurrence"), key=lambda name: getattr(self, name))
+
+
+def bound(plan: Plan, pages: int, groups: int, batches: int, memory: Fixed, epochs: int) -> Bound:
+    """Return the bound of a run.
+
+    memory: the busiest port's page bytes over the bytes a cycle of a port. operations: groups times the beats of the busiest unit. recurrence: batches
+    times the kernel's way from a model to the next one, with as many units as could be used (`notes["recurrence"]`).
+    """
+    busiest = -(-pages // plan.ports) * plan.page_size * epochs
+    work: dict[int, int] = {}
+    for op in plan.ops:
+        if op.region == "group":
+            for unit in (op.unit, op.merge_unit):
+                if unit >= 0:
+                    work[unit] = work.get(unit, 0) + op.beats
+    return Bound(int(np.ceil(busiest / memory.rate(plan.bus_bytes))), groups * max(work.values(), default=0), batches * int(plan.notes["recurrence"]))

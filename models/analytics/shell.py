@@ -1,0 +1,85 @@
+"""The analytics engine's registers, counters and memory images: what the host must know of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..numerics.formats import Codes
+from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from .config import Plan
+
+__all__ = ["Images", "images", "register_map", "unpack_result"]
+
+ADDRESS_BITS = 40
+
+
+def register_map(plan: Plan, design: int = 0) -> RegisterMap:
+    """Return the register map of the engine that `plan` describes."""
+    registers = [
+        EngineRegister("boot_address", ADDRESS_BITS, "program and parameters, aligned to the bus"),
+        EngineRegister("result_address", ADDRESS_BITS, "where the models go, aligned to the bus"),
+        EngineRegister("epochs", 32, "most passes over the table", reset=max(plan.epochs, 1))]
+    for q in range(plan.ports):
+        registers += [EngineRegister(f"page_address{q}", ADDRESS_BITS, f"port {q}'s first page, aligned to the bus"),
+                      EngineRegister(f"pages{q}", 32, f"port {q}'s pages")]
+    counters = [
+        Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1)), Counter("groups", "groups started"),
+        Counter("batches", "batches closed"), Counter("epochs", "epochs ended"),
+        Counter("starved", "cycles in which a group could have started but for want of tuples"),
+        Counter("converged", "1 when the convergence test ended the run")]
+    monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
+    return RegisterMap(registers, counters, monitors, design)
+
+
+@dataclass(frozen=True)
+class Images:
+    """What lies in memory besides the pages: the boot image, and how many bytes the result takes."""
+
+    boot: np.ndarray
+    program_words: int
+    parameter_codes: int
+    result_codes: int
+    result_bytes: int
+
+
+def _round(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def sizes(plan: Plan) -> tuple[int, int, int]:
+    """Return (32-bit program words, codes of runs and models, codes of models)."""
+    count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
+    return len(plan.program), count((*plan.runs, *plan.models)), count(plan.models)
+
+
+def images(plan: Plan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:
+    """Return the memory images of a run.
+
+    The boot image is the Strider program (32-bit words), filled up to a bus word, then the codes of run constants and models in plan order, row by
+    row, each in a container of `format.container` bytes, filled up to a bus word.
+    """
+    words, parameters, results = sizes(plan)
+    bus, container = plan.bus_bytes, plan.format.container
+    program = np.array(plan.program, dtype="<u4").view(np.uint8)
+    codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs] + [np.asarray(models[plan.buffers[n].name], dtype=np.int64).ravel() for n in plan.models]
+    packed = np.concatenate(codes).astype(f"<u{container}").view(np.uint8) if codes else np.zeros(0, np.uint8)
+    boot = np.zeros(_round(len(program), bus) + _round(len(packed), bus), dtype=np.uint8)
+    boot[:len(program)] = program
+    boot[_round(len(program), bus):][:len(packed)] = packed
+    return Images(boot, words, parameters, results, _round(results * container, bus))
+
+
+def unpack_result(plan: Plan, memory: np.ndarray) -> dict[str, Codes]:
+    """Return the models as codes (rows, cols) by name from the bytes at the result address."""
+    container = plan.format.container
+    codes = np.frombuffer(memory.tobytes(), dtype=f"<u{container}").astype(np.int64)
+    result, position = {}, 0
+    for n in plan.models:
+        buffer = plan.buffers[n]
+        size = buffer.rows * buffer.cols
+        result[buffer.name] = codes[position:position + size].reshape(buffer.rows, buffer.cols)
+        position += size
+    return result

@@ -1,0 +1,234 @@
+"""The Python API: compile a kernel for a target and a table, run the design on any backend, save and load it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.dsl.bind import Binding, bind, schema_for
+from penstock.dsl.diagnostics import Span, error
+from penstock.dsl.graph import Graph
+from penstock.dsl.kernel import Kernel
+from penstock.dsl.load import load_kernel
+from penstock.dsl.overrides import initial_value, with_overrides
+from penstock.dsl.plan import Choices, plan
+from penstock.host.sources import SourceError, Table, open_table
+from penstock.models.analytics.config import Plan
+from penstock.models.analytics.job import Bound, bound, golden, model_cycles
+from penstock.models.analytics.resources import Resources, estimate
+from penstock.models.analytics.shell import images, register_map
+from penstock.models.errors import HardwareError
+from penstock.models.heap.schema import Schema
+from penstock.models.memory import Fixed, parse_memory
+from penstock.models.numerics.formats import Codes, Format, parse_format
+from penstock.models.target import TARGETS, Target
+
+__all__ = ["BACKENDS", "Design", "Run", "compile", "load"]
+
+BACKENDS = ("golden", "model", "rtl")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gave.
+
+    `result`: trained models by name as float64 arrays of the kernel's shapes (None after an error, and for the model, which only counts cycles);
+    `codes`: the same bit for bit; `cycles`: RTL's or the model's; `errors`: what stopped the run.
+    """
+
+    backend: str
+    result: dict[str, np.ndarray] | None
+    codes: dict[str, Codes] | None
+    cycles: int | None
+    counters: Mapping[str, int]
+    errors: tuple[HardwareError, ...] = ()
+    epochs: int = 0
+    converged: bool = False
+    bound: Bound | None = None
+    seconds: float = 0.0
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+
+
+@dataclass(frozen=True)
+class Design:
+    """A compiled kernel: the plan, where columns go, the models' start, and the Verilog (made when first asked for)."""
+
+    plan: Plan
+    start: dict[str, np.ndarray]
+    shapes: dict[str, tuple[int, ...]]
+    run_values: dict[str, Any]
+    memory: Fixed
+    given_verilog: str | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the plan: the same for the same kernel, table schema and target."""
+        return hashlib.sha256(json.dumps(self.plan.to_json(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> int:
+        """The 32 bits of the digest that the hardware's `design` register shows."""
+        return int(self.digest[:8], 16)
+
+    @cached_property
+    def verilog(self) -> str:
+        from penstock.sim.analytics import generate
+        return self.given_verilog or generate(self.plan, self.identity)
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.plan.target]
+
+    @cached_property
+    def resources(self) -> Resources:
+        return estimate(self.plan, self.target)
+
+    def runs(self) -> list[Codes]:
+        """Return the codes of metas and constants in load order."""
+        fmt = self.plan.format
+        return [fmt.encode(np.asarray(self.run_values[self.plan.buffers[n].name], dtype=np.float64)) for n in self.plan.runs]
+
+    def models(self) -> dict[str, Codes]:
+        """Return the models' start as codes (rows, cols)."""
+        fmt = self.plan.format
+        return {self.plan.buffers[n].name: fmt.encode(self.start[self.plan.buffers[n].name]).reshape(self.plan.buffers[n].rows, -1) for n in self.plan.models}
+
+    def decode(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        """Return codes of models as numbers in the kernel's shapes."""
+        return {name: self.plan.format.decode(value).reshape(self.shapes[name]) for name, value in codes.items()}
+
+    def run(self, table: Table | str, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
+        """Train on a table.
+
+        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles) or "rtl" (both, simulated);
+        `memory`: timing of the ports, the design's own by default; `options`: for "rtl", see `sim.analytics.simulate`.
+
+        Raises SourceError for a source that cannot be read or has another schema than the design, ValueError for an unknown backend.
+        """
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+        if isinstance(table, str):
+            table = open_table(table, self.plan.schema)
+        if table.schema.page_size != self.plan.page_size or len(table.schema.columns) != len(self.plan.schema.columns):
+            raise SourceError("the table's schema is not the one the design was compiled for", "compile the kernel for this table")
+        timing = parse_memory(memory) if isinstance(memory, str) else memory or self.memory
+        limited = self.plan if epochs is None else _with_epochs(self.plan, epochs)
+        if backend == "rtl":
+            return self._simulate(limited, table, timing, options)
+        trained = golden(limited, table.pages, self.runs(), self.models())
+        if isinstance(trained, HardwareError):
+            return Run(backend, None, None, None, {}, (trained,))
+        if backend == "golden":
+            counters = {"tuples": trained.tuples, "batches": trained.batches, "epochs": trained.epochs, "converged": int(trained.converged)}
+            return Run(backend, self.decode(trained.models), trained.models, None, counters, (), trained.epochs, trained.converged)
+        return self.predict(table, memory=timing, epochs=trained.epochs)
+
+    def predict(self, table: Table, *, memory: Fixed | None = None, epochs: int | None = None) -> Run:
+        """Return the exact cycles of a run of so many epochs (the plan's own number without), without computing results."""
+        from time import perf_counter
+        timing, count = memory or self.memory, epochs or self.plan.epochs
+        begin = perf_counter()
+        cycles = model_cycles(self.plan, table.pages, timing, count)
+        seconds = perf_counter() - begin
+        limits = bound(self.plan, len(table.pages), cycles.groups, cycles.batches, timing, count)
+        counters = {"tuples": cycles.tuples, "groups": cycles.groups, "batches": cycles.batches, "epochs": count}
+        return Run("model", None, None, cycles.total, counters, (), count, False, limits, seconds)
+
+    def _simulate(self, limited: Plan, table: Table, memory: Fixed, options: dict[str, Any]) -> Run:
+        from penstock.sim.analytics import simulate
+        out = simulate(limited, self.library(), table.pages, self.runs(), self.models(), memory=memory, **options)
+        result = self.decode(out.models) if out.models is not None else None
+        epochs, converged = out.counters.get("epochs", 0), bool(out.counters.get("converged", 0))
+        return Run("rtl", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
+                   out.bytes_read, out.bytes_written)
+
+    def library(self, **options: Any) -> Any:
+        """Return the design compiled for simulation (from the cache where it was compiled before)."""
+        from penstock.sim.analytics import build
+        return build(self.plan, self.verilog, self.identity, **options)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it."""
+        from penstock.models.strider.program import generate
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "penstock.v").write_text(self.verilog)
+        (folder / "boot.bin").write_bytes(images(self.plan, self.runs(), self.models()).boot.tobytes())
+        (folder / "strider.asm").write_text("".join(f"{line}\n" for line in generate(self.plan.walk)))
+        manifest = {"penstock": 1, "engine": "analytics", "digest": self.digest, "plan": self.plan.to_json(), "memory": str(self.memory),
+                    "register_map": register_map(self.plan, self.identity).to_json(), "resources": {**asdict(self.resources), "source": "estimate"},
+                    "start": {name: value.tolist() for name, value in self.start.items()}, "shapes": {k: list(v) for k, v in self.shapes.items()},
+                    "run_values": self.run_values}
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+        return folder
+
+
+def _with_epochs(made: Plan, epochs: int) -> Plan:
+    from dataclasses import replace
+    return replace(made, epochs=epochs)
+
+
+def load(folder: str | Path) -> Design:
+    """Return the design that `Design.save` wrote. Raises ValueError where the folder holds none."""
+    folder = Path(folder)
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        verilog = (folder / "penstock.v").read_text()
+    except (OSError, ValueError) as problem:
+        raise ValueError(f"{folder} holds no design: {problem}") from problem
+    made = Plan.from_json(manifest["plan"])
+    return Design(made, {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()}, {k: tuple(v) for k, v in manifest["shapes"].items()},
+                  manifest["run_values"], parse_memory(manifest["memory"]), verilog)
+
+
+def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | Schema | str | None = None, format: str | Format = "float32", *,
+            dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
+            init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Design:
+    """Compile a kernel (or the file that holds it) for a target and a table.
+
+    Parameters: `table`: a `Table`, its `Schema`, a source as the command line takes it, or None: then a table of the kernel's own shapes is
+    assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the
+    plan is fixed by hand.
+
+    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table.
+    """
+    if not isinstance(kernel, Kernel):
+        kernel = load_kernel(kernel)
+    if target not in TARGETS:
+        raise error("E602", f"there is no target {target!r}", Span.whole("--target"), hint=f"known are {', '.join(sorted(TARGETS))}")
+    part = TARGETS[target]
+    graph, schema, binding = front(kernel, table, dims, bindings)
+    graph = with_overrides(graph, metas, init, epochs)
+    try:
+        fmt = parse_format(format) if isinstance(format, str) else format
+    except ValueError as problem:
+        raise error("E603", str(problem), Span.whole("--format")) from None
+    try:
+        timing = memory if isinstance(memory, Fixed) else parse_memory(memory or part.memory)
+    except ValueError as problem:
+        raise error("E604", str(problem), Span.whole("--memory")) from None
+    made = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
+    models = {v.name: v for v in graph.of_kind("model")}
+    return Design(made, {name: initial_value(v) for name, v in models.items()}, {name: v.shape for name, v in models.items()},
+                  dict(made.notes["run_values"]), timing)
+
+
+def front(kernel: Kernel, table: Table | Schema | str | None, dims: Mapping[str, int] | None,
+          bindings: Mapping[str, Sequence[str]] | None) -> tuple[Graph, Schema, Binding]:
+    """Return the kernel's graph for a table, the table's schema, and how its columns are bound."""
+    if table is None or (isinstance(table, str) and table.startswith("random:")):
+        schema = schema_for(kernel.trace(dims))
+    elif isinstance(table, Schema):
+        schema = table
+    else:
+        schema = (open_table(table) if isinstance(table, str) else table).schema
+    binding = bind(kernel, schema, bindings, dims)
+    return kernel.trace(binding.dims), schema, binding

@@ -1,0 +1,91 @@
+"""The analytics engine in simulation: from a plan to Verilog, to a library, to a run on real pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..hdl.analytics.engine import Engine
+from ..hdl.modules import ModuleLibrary
+from ..hdl.shell.shell import Shell
+from ..hdl.shell.verilog import to_verilog
+from ..models.analytics.config import Plan
+from ..models.analytics.job import port_pages
+from ..models.analytics.shell import images, register_map, unpack_result
+from ..models.errors import HardwareError
+from ..models.memory import Fixed
+from ..models.numerics.formats import Codes
+from .native import Library, PortSpec, RunReport, Session
+from .native import build as build_native
+
+__all__ = ["Hung", "Simulated", "build", "generate", "simulate"]
+
+#: where things lie in the simulated memory; each port's pages have a window of their own
+BOOT, RESULT, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
+WINDOW = 0x1_0000_0000
+
+
+class Hung(Exception):
+    """The run did not end; `report` says which stream waited for whom."""
+
+    def __init__(self, report: RunReport):
+        super().__init__(f"the run did not end: {report}")
+        self.report = report
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a simulated run gave. `models`: codes by name, None after an error; `seconds`: wall time of the simulation alone."""
+
+    models: dict[str, Codes] | None
+    error: HardwareError | None
+    cycles: int
+    counters: Mapping[str, int]
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+
+
+def generate(plan: Plan, design: int = 0) -> str:
+    """Return the Verilog of the plan's engine in its shell, top module `penstock`."""
+    library = ModuleLibrary()
+    engine = Engine(plan, plan.port, library, design=design)
+    return to_verilog(Shell(engine, engine.register_map), library=library)
+
+
+def build(plan: Plan, verilog: str, design: int = 0, **options: Any) -> Library:
+    """Compile a design's Verilog for simulation; `options` as `sim.native.build`."""
+    ports = [PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports)]
+    return build_native(verilog, ports=ports, register_map=register_map(plan, design), **options)
+
+
+def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, memory: Fixed | None = None,
+             epochs: int | None = None, limit: int = 1 << 40, watchdog: int = 1_000_000, stall_percent: int = 0, seed: int = 1) -> Simulated:
+    """Run the design on heap pages (pages, page_size) and return what came out.
+
+    Raises Hung when the run is not over after `limit` cycles.
+    """
+    image = images(plan, runs, models)
+    result = np.zeros(max(image.result_bytes, 1), dtype=np.uint8)
+    registers = {"boot_address": BOOT, "result_address": RESULT, "epochs": epochs or plan.epochs}
+    with Session(library, memory, seed=seed) as session:
+        if stall_percent:
+            session.set_memory(memory or Fixed(), stall_percent=stall_percent, seed=seed)
+        session.map(BOOT, image.boot, writable=False)
+        session.map(RESULT, result)
+        for q, part in enumerate(port_pages(plan, pages)):
+            registers |= {f"page_address{q}": PAGES + q * WINDOW, f"pages{q}": len(part)}
+            if part.size:
+                session.map(PAGES + q * WINDOW, part, writable=False)
+        begin = perf_counter()
+        report = session.run(registers, limit=limit, watchdog=watchdog)
+        seconds = perf_counter() - begin
+        if not report.finished:
+            raise Hung(report)
+        statistics = session.statistics()
+    return Simulated(unpack_result(plan, result) if report.error is None else None, report.error, report.cycles, dict(report.counters),
+                     sum(s.bytes_read for s in statistics), sum(s.bytes_written for s in statistics), seconds)
