@@ -1,0 +1,255 @@
+"""sim/native on the toy engine: exact cycles, memory windows, faults, checks, reports, waves, the build cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from penstock.hdl.shell import Shell, to_verilog
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.memory import Fixed
+from penstock.models.shell import RegisterMap, Status
+from penstock.sim.native import (BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build,
+                                 toolchain)
+from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
+
+SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
+KEY = 0xA5A5A5A5
+
+
+def library(bus_bytes: int, ports: int, **options) -> Library:
+    engine = CopyEngine(bus_bytes=bus_bytes, ports=ports)
+    return build(Shell(engine, engine.register_map), **options)
+
+
+@pytest.fixture(scope="module")
+def one() -> Library:
+    return library(8, 1)
+
+
+def session(lib: Library, memory: Fixed, size: int = 1 << 18, seed: int = 0):
+    """A session with a filled source window and an empty target window."""
+    made = Session(lib, memory)
+    source = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+    target = np.zeros(size, np.uint8)
+    made.map(SOURCE, source, writable=False)
+    made.map(TARGET, target)
+    return made, source, target
+
+
+def expected(source: np.ndarray, length: int, start: int, place: int, count: int) -> np.ndarray:
+    result = np.zeros(length, np.uint8)
+    result[place:place + count] = (source[start:start + count].view(np.uint32) ^ np.uint32(KEY)).view(np.uint8)
+    return result
+
+
+@pytest.mark.parametrize(("bus_bytes", "ports"), [(8, 1), (4, 2), (64, 4)])
+def test_exact_cycles(bus_bytes, ports):
+    lib = library(bus_bytes, ports)
+    rng = np.random.default_rng([bus_bytes, ports])
+    for _ in range(12):
+        memory = Fixed(int(rng.integers(1, 80)), int(rng.choice([1, 3, 8, 16, 64])))
+        words = int(rng.choice([1, 2, 7, 100, 700]))
+        span = bus_bytes * words
+        stride = bus_bytes * (words + int(rng.integers(0, 9)))
+        start, place = (int(rng.integers(0, 600)) * bus_bytes for _ in range(2))
+        made, source, target = session(lib, memory, seed=words)
+        with made:
+            values = {"source": SOURCE + start, "target": TARGET + place, "stride": stride, "words": words}
+            report = made.run(values)
+            model = copy_cycles(memory, bus_bytes=bus_bytes, ports=ports, **values)
+            assert (report.finished, report.error, report.cycles) == (True, None, model)
+            assert report.status == Status.IDLE | Status.DONE
+            assert report.counters == {"words_copied": words * ports}
+            assert [s.bytes_read for s in made.statistics()] == [span] * ports == [s.bytes_written for s in made.statistics()]
+            result = sum(expected(source, len(target), start + k * stride, place + k * stride, span).astype(int) for k in range(ports))
+            assert np.array_equal(target, result)
+            # the same once more: every run starts from the same state
+            assert made.run(values).cycles == model
+            assert made.notes() == []
+
+
+def test_random_stalls_change_no_bit(one):
+    for seed in range(5):
+        memory = Fixed(5, 8)
+        made, source, target = session(one, memory)
+        with made:
+            made.set_memory(memory, stall_percent=10 + 15 * seed, seed=seed + 1)
+            report = made.run({"source": SOURCE + 24, "target": TARGET + 8, "words": 900})
+            exact = copy_cycles(memory, bus_bytes=8, ports=1, source=SOURCE + 24, target=TARGET + 8, stride=0, words=900)
+            assert report.finished and report.cycles > exact
+            assert np.array_equal(target, expected(source, len(target), 24, 8, 7200))
+
+
+def test_outside_reads_fail(one):
+    made, source, target = session(one, Fixed(9, 8))
+    with made:
+        report = made.run({"source": SOURCE + len(source) - 64, "target": TARGET, "words": 16})
+        assert report.error == HardwareError(ErrorCode.BUS_READ, 0)
+        # the burst of 16 words stops at the 4 KiB boundary, which is the window's end: the second one is outside
+        assert [(n.kind, n.address) for n in made.notes()] == [(Violation.OUTSIDE_READ, SOURCE + len(source))]
+        # the engine is well again afterwards
+        made.clear_statistics()
+        assert made.run({"source": SOURCE, "target": TARGET, "words": 16}).error is None
+        assert np.array_equal(target[:128], expected(source, 128, 0, 0, 128))
+        # read-only windows cannot be written
+        assert made.run({"source": SOURCE, "target": SOURCE, "words": 16}).error == HardwareError(ErrorCode.BUS_WRITE, 0)
+        assert [n.kind for n in made.notes()] == [Violation.OUTSIDE_WRITE]
+
+
+def test_injected_faults(one):
+    memory = Fixed(9, 4)
+    for fault in ("read", "write"):
+        made, source, target = session(one, memory)
+        with made:
+            (made.fail_read if fault == "read" else made.fail_write)(0, 2)
+            values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 1000}
+            report = made.run(values)
+            assert report.error == HardwareError(ErrorCode.BUS_READ if fault == "read" else ErrorCode.BUS_WRITE, 0)
+            assert report.status == Status.IDLE | Status.ERROR
+            assert str(report).startswith(f"failed after {report.cycles} cycles: BUS_{fault.upper()} at block 0\n")
+            report = made.run(values)
+            assert report.error is None
+            assert report.cycles == copy_cycles(memory, bus_bytes=8, ports=1, stride=0, **values)
+            assert np.array_equal(target, expected(source, len(target), 8, 8, 8000))
+
+
+def test_stop_in_the_middle(one):
+    memory = Fixed(30, 2)
+    made, source, target = session(one, memory)
+    rng = np.random.default_rng(1)
+    values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 600}
+    exact = copy_cycles(memory, bus_bytes=8, ports=1, stride=0, **values)
+    with made:
+        for stall in (0, 40):
+            made.set_memory(memory, stall_percent=stall)
+            for cut in rng.integers(1, 600, 12):
+                for name, value in values.items():
+                    made.write(name, value)
+                made.start()
+                made.step(int(cut))
+                made.stop()
+                assert Status(made.read("status")) == Status.IDLE
+                assert made.notes() == []
+        made.set_memory(memory)
+        target[:] = 0
+        assert made.run(values).cycles == exact
+        assert np.array_equal(target, expected(source, len(target), 8, 8, 4800))
+
+
+def test_hang_is_reported(one):
+    made, _, _ = session(one, Fixed(4, 8))
+    with made:
+        values = {"source": SOURCE, "target": TARGET, "words": 100, "hold": 1}
+        report = made.run(values, limit=500)
+        assert not report.finished and report.status == Status.BUSY and report.simulated == 500
+        assert report.monitors == (MonitorState("queue0", True, False, 6),)
+        assert str(report) == ("not finished after 500 cycles (<Status.BUSY: 2>)\n  words_copied: 6\n"
+                               "  queue0 is blocked: its consumer is not ready, level 6")
+        made.stop()
+        report = made.run(values, watchdog=200)
+        assert report.error == HardwareError(ErrorCode.WATCHDOG)
+        assert report.monitors == (MonitorState("queue0", True, False, 6),)
+        assert report.cycles > 200
+        assert made.run(values | {"hold": 0}, watchdog=200).error is None
+
+
+def test_registers(one):
+    made, _, _ = session(one, Fixed(1000, 8))
+    with made:
+        rmap = one.register_map
+        assert made.read("identity") == 0x504E5354 and made.read("version") == 0x1_0000 and made.read("design") == rmap.design
+        assert made.read("key") == KEY
+        made.write("source", 0x12_3456_7890)
+        assert made.read("source") == 0x12_3456_7890
+        made.write("target", 0xFF_FFFF_FFFF)
+        assert made.read("target") == 0xFF_FFFF_FFFF
+        with pytest.raises(RegisterError, match=r"^write to register 0x0: SLVERR$"):
+            made.write_word(0, 1)
+        with pytest.raises(RegisterError, match=r"^read of register 0xff8: DECERR$"):
+            made.read_word(0xFF8)
+        with pytest.raises(RegisterError, match=r"^write to register 0xff8: DECERR$"):
+            made.write_word(0xFF8, 0)
+        with pytest.raises(ValueError, match=r"^register key: 4294967296 does not fit in 32 bits$"):
+            made.write("key", 1 << 32)
+        made.run({"source": SOURCE, "target": TARGET, "words": 8}, limit=20)
+        with pytest.raises(RegisterError, match=r"SLVERR$"):
+            made.write("words", 9)
+        assert made.read("words") == 8
+        assert made.resume(10_000).finished
+        assert RegisterMap.from_json(rmap.to_json()) == rmap
+
+
+def test_windows(one):
+    made, _, _ = session(one, Fixed())
+    with made:
+        with pytest.raises(ValueError, match=r"^the window at 0x101000 overlaps the one at 0x100000$"):
+            made.map(SOURCE + 4096, np.zeros(8, np.uint8))
+        with pytest.raises(ValueError, match=r"^a memory window must begin at a multiple of 4096, not 0x8$"):
+            made.map(8, np.zeros(8, np.uint8))
+        with pytest.raises(ValueError, match="C-contiguous"):
+            made.map(0, np.zeros((8, 8), np.uint8)[:, :4])
+        made.unmap(SOURCE)
+        report = made.run({"source": SOURCE, "target": TARGET, "words": 8})
+        assert report.error == HardwareError(ErrorCode.BUS_READ)
+
+
+def test_protocol_checks():
+    """A design that breaks the rules: bursts over the 4 KiB boundary."""
+    engine = CopyEngine(bus_bytes=8, ports=1)
+    text = to_verilog(Shell(engine, engine.register_map))
+    broken, count = re.subn(r"assign m0_axi_arlen = (.*);", "assign m0_axi_arlen = 8'hff;", text)
+    assert count == 1
+    lib = build(broken, ports=[PortSpec("m0_axi", 8)], register_map=engine.register_map)
+    made, _, _ = session(lib, Fixed())
+    with made, pytest.raises(ProtocolError, match=r"^m0_axi: CROSSES_4K at address 0x100ff8 in cycle \d+$"):
+        made.run({"source": SOURCE + 4088, "target": TARGET, "words": 1}, limit=1000)
+
+
+def test_cache(one, monkeypatch):
+    engine = CopyEngine(bus_bytes=8, ports=1)
+    monkeypatch.setattr(toolchain, "_run", None)               # a second build starts no tool
+    again = build(Shell(engine, engine.register_map))
+    assert again.path == one.path
+    assert dataclasses.replace(again) == one
+
+
+def test_missing_tools(monkeypatch):
+    monkeypatch.setattr(toolchain.shutil, "which", lambda tool: None)
+    with pytest.raises(BuildError, match=r"^simulation needs g\+\+, make; on Debian or Ubuntu: apt-get install g\+\+ make$"):
+        toolchain.require("g++", "make")
+
+
+def test_bad_verilog():
+    with pytest.raises(BuildError, match=r"^verilator_bin failed:\n.*%Error: design\.v:1:"):
+        build("module penstock(; endmodule\n", ports=[PortSpec("m0_axi", 8)], register_map=copy_map())
+
+
+def test_bare_loop(one):
+    assert one.bare_loop(1000) > 0
+
+
+@pytest.mark.long
+def test_waves(tmp_path):
+    lib = library(8, 1, trace=True)
+    made, _, _ = session(lib, Fixed())
+    path = tmp_path / f"waves.{lib.trace}"
+    with made:
+        made.trace(path, first=20, cycles=50)
+        made.run({"source": SOURCE, "target": TARGET, "words": 8})
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.long
+def test_two_processes_build_at_once(tmp_path, monkeypatch):
+    import subprocess
+    import sys
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    code = ("from penstock.sim.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
+            "e = CopyEngine(bus_bytes=8, ports=1); lib = build(Shell(e, e.register_map)); Session(lib).read('identity'); print(lib.path)")
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    paths = {process.communicate()[0] for process in running}
+    assert [process.returncode for process in running] == [0, 0] and len(paths) == 1
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".new-")]
