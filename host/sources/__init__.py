@@ -19,11 +19,11 @@ _FILES = {".csv": open_csv, ".npz": open_npz, ".parquet": open_parquet}
 _FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1"
 
 
-def open_table(src: str, schema: Schema | None = None) -> Table:
+def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] = ("y",)) -> Table:
     """Open the table that `src` names.
 
-    `random:` needs to know what to make: `schema` says it (array columns with their `length`); see `random_table`. The other
-    sources do not look at it.
+    `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
+    columns say it; see `random_table`. The other sources do not look at them.
 
     Raises SourceError for everything that is wrong with the source.
     """
@@ -35,7 +35,7 @@ def open_table(src: str, schema: Schema | None = None) -> Table:
         options = RandomOptions.parse(src.removeprefix("random:"))
         if schema is None:
             raise SourceError("a random table needs a kernel that says which columns to make", "give a kernel with this source")
-        return random_table(schema, options)
+        return random_table(schema, options, labels)
     path = Path(src)
     opener = _FILES.get(path.suffix.lower())
     if opener is None:

@@ -106,15 +106,14 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
 def open_npz(path: Path) -> Table:
     """Open a NumPy archive: each array a column by its name, a matrix an array column."""
     try:
-        with np.load(_existing(path), allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
+        archive = np.load(_existing(path), allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
+        with archive:
             columns = {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         hint = "arrays of Python objects are not read" if "allow_pickle" in str(error) else ""
         raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
-    except AttributeError as error:                             # np.load gave an array, which is no context manager
-        raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)") from error
     return pack(columns, path.stem)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ...models.heap.page import PAGE_SIZES
 from ...models.heap.schema import Schema
 from ...models.heap.values import DTYPES
 from ...models.heap.writer import write_heap
@@ -53,8 +54,9 @@ class RandomOptions:
 def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...] = ("y",)) -> Table:
     """Make a table of this schema: features from the standard normal distribution, the columns in `labels` from a hidden model.
 
-    Integer features are whole numbers from -8 to 8, bool features 0 or 1. The same schema and options give the same table. Raises
-    SourceError for an array column without `length` and for rows that do not fit a page.
+    Integer features are whole numbers from -8 to 8, bool features 0 or 1. The same schema and options give the same table. Pages
+    are larger than the schema says where a row needs that. Raises SourceError for an array column without `length` and for rows
+    that fit no page.
     """
     rng = np.random.default_rng(options.seed)
     rows, columns = options.rows, {}
@@ -81,10 +83,13 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
     score /= max(features, 1) ** 0.5
     for column in (c for c in kept if c.name in labels):
         columns[column.name] = _labels(column.type, column.length, score, options.task, rng, rows)
-    try:
-        return Table(schema, write_heap(schema, columns), schema.table)
-    except ValueError as error:
-        raise SourceError(f"random: {error}") from error
+    while True:
+        try:
+            return Table(schema, write_heap(schema, columns), schema.table)
+        except ValueError as error:
+            if schema.page_size >= PAGE_SIZES[-1]:
+                raise SourceError(f"random: {error}") from error
+            schema = replace(schema, page_size=2 * schema.page_size)
 
 
 def _labels(kind: str, length: int | None, score: Any, task: str, rng: np.random.Generator, rows: int) -> Any:

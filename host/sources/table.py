@@ -78,6 +78,13 @@ class Table:
         """
         return pack(columns, name, page_size)
 
+    @classmethod
+    def random(cls, schema: Schema, rows: int, seed: int = 1, task: str = "classification",
+               labels: tuple[str, ...] = ("y",)) -> Table:
+        """Make a table of random rows with something to learn (see `random_table`)."""
+        from .synthetic import RandomOptions, random_table  # which needs this class
+        return random_table(schema, RandomOptions(rows, seed, task), labels)
+
 
 def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
     kinds = {"i1": "int2", "u1": "int2", "i2": "int2", "u2": "int4", "i4": "int4", "u4": "int8", "i8": "int8", "u8": "int8"}

@@ -69,6 +69,22 @@ class Column:
         return not self.dropped and self.type != "text"
 
 
+def _check(column: Column) -> None:
+    """Raise ValueError where JSON gave a column something of the wrong kind."""
+    if not isinstance(column.name, str) or not column.name:
+        raise ValueError(f"a column's name must be text, not {column.name!r}")
+    for key in ("not_null", "dropped"):
+        if not isinstance(getattr(column, key), bool):
+            raise ValueError(f"{key} of column {column.name!r} must be true or false")
+    length, missing = column.length, column.missing
+    if length is not None and (not column.is_array or not isinstance(length, int) or isinstance(length, bool) or length < 1):
+        raise ValueError(f"length of column {column.name!r} must be a whole number from 1, and only arrays have one")
+    values = missing if column.is_array and isinstance(missing, list) else [missing]
+    wanted: tuple[type, ...] = (str,) if column.type == "text" else (int, float)
+    if missing is not None and (isinstance(missing, list) != column.is_array or not all(isinstance(v, wanted) for v in values)):
+        raise ValueError(f"missing of column {column.name!r} is no value of the type {column.type}: {missing!r}")
+
+
 @dataclass(frozen=True)
 class Schema:
     """A table's columns in attribute order, and the page size in bytes (8192 … 32768, a power of two)."""
@@ -101,9 +117,18 @@ class Schema:
                     raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; "
                                      f"known are {', '.join(TYPES)}")
                 columns.append(Column(**entry))
+                _check(columns[-1])
             schema = cls(str(data.get("table", "table")), tuple(columns), int(data.get("page_size", 8192)))
-        except (KeyError, TypeError, AttributeError) as error:
+        except KeyError as error:
+            raise ValueError(f"not a table schema: no key {error}") from error
+        except (TypeError, AttributeError) as error:
             raise ValueError(f"not a table schema: {error}") from error
+        names = [c.name for c in columns if not c.dropped]
+        if not names:
+            raise ValueError("a table schema without columns")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two columns are called {name!r}")
         if schema.page_size not in (1024, 2048, 4096, 8192, 16384, 32768):
             raise ValueError(f"page_size must be a power of two from 1024 to 32768, not {schema.page_size}")
         return schema
