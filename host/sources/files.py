@@ -106,11 +106,12 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
 def open_npz(path: Path) -> Table:
     """Open a NumPy archive: each array a column by its name, a matrix an array column."""
     try:
-        archive = np.load(_existing(path), allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
-        with archive:
-            columns = {name: archive[name] for name in archive.files}
+        with _existing(path).open("rb") as file:                # np.load would leave a broken archive open
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
+            with archive:
+                columns = {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         hint = "arrays of Python objects are not read" if "allow_pickle" in str(error) else ""
         raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
