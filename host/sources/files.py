@@ -207,6 +207,7 @@ def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
 
 def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
     import pyarrow as pa
+    from pyarrow import compute
     if column.null_count:
         raise SourceError(f"array column {name!r} of {path} has rows without an array", "drop these rows, or fill them")
     elements = column.flatten()
@@ -215,7 +216,7 @@ def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
                           "only numbers can be packed")
     if elements.null_count:
         raise SourceError(f"array column {name!r} of {path} has missing elements", "arrays with NULL elements are not supported")
-    lengths = np.asarray(pa.compute.list_value_length(column))
+    lengths = np.asarray(compute.list_value_length(column))
     if lengths.min() != lengths.max():
         raise SourceError(f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
                           "every row of an array column must have the same length")

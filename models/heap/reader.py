@@ -27,11 +27,20 @@ def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
     Raises ValueError for a page of another size or version, a row whose visibility the page does not decide, a value that is
     stored compressed or out of line, and an array with NULL elements or more than one dimension.
     """
+    if pages.ndim != 2 or pages.shape[1] != schema.page_size:
+        raise ValueError(f"pages of {schema.page_size} bytes are an array of shape (pages, {schema.page_size}), not {pages.shape}")
     wanted = [(i, c) for i, c in enumerate(schema.columns) if not c.dropped]
     fast = _read_uniform(schema, wanted, pages)
     if fast is not None:
         return fast
-    rows = [_values(schema, stored) for block, page in enumerate(pages) for stored in _tuples(schema, block, page)]
+    rows = []
+    for block, page in enumerate(pages):
+        for line, stored in _tuples(schema, block, page):
+            try:
+                rows.append(_values(schema, stored))
+            except (IndexError, ValueError) as error:
+                reason = str(error) if type(error) is ValueError else "its bytes make no row of this schema"
+                raise ValueError(f"block {block}, line pointer {line}: {reason}") from error
     return {column.name: _column(column, [row[i] for row in rows]) for i, column in wanted}
 
 
@@ -81,8 +90,8 @@ def _visible(all_visible: bool, infomask: int) -> bool | None:
     return False if infomask & p.HEAP_XMAX_COMMITTED else None
 
 
-def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[bytes]:
-    """Return the visible tuples of a page."""
+def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[tuple[int, bytes]]:
+    """Return the visible tuples of a page with their line numbers."""
     all_visible = bool(page[10] & p.PD_ALL_VISIBLE)
     found = []
     for line, word in enumerate(_lines(schema, block, page), 1):
@@ -97,7 +106,7 @@ def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[byt
             raise ValueError(f"block {block}, line pointer {line}: the page does not decide whether the row is visible; "
                              "VACUUM (FREEZE) the table")
         if seen:
-            found.append(stored)
+            found.append((line, stored))
     return found
 
 
@@ -135,12 +144,17 @@ def _varlena(column: Column, data: bytes, at: int) -> tuple[bytes, int]:
     """Return the value whose header lies at `at`, and where the next one may start."""
     first = data[at]
     if first & 1 and first != p.VARATT_EXTERNAL:
-        return data[at + 1:at + (first >> 1)], at + (first >> 1)
+        return _held(data, at + 1, at + (first >> 1))
     if first & 3:
         raise ValueError(f"column {column.name!r} holds a value that is {'out of line' if first & 1 else 'compressed'}; "
                          f"ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then write the table anew")
-    length = int.from_bytes(data[at:at + 4], "little") >> 2
-    return data[at + 4:at + length], at + length
+    return _held(data, at + 4, at + (int.from_bytes(data[at:at + 4], "little") >> 2))
+
+
+def _held(data: bytes, start: int, end: int) -> tuple[bytes, int]:
+    if not start <= end <= len(data):
+        raise ValueError("a value reaches past the end of its row")
+    return data[start:end], end
 
 
 def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
@@ -151,12 +165,15 @@ def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
                          f"{', with NULL elements' if offset else ''}; only one dimension of {element.name} without NULL is read")
     if ndim == 0:
         return np.zeros(0, DTYPES[element.name])
-    return np.frombuffer(body, DTYPES[element.name], int(np.frombuffer(body, "<i4", 1, 12)[0]), p.ARRAY_DATA)
+    count = int(np.frombuffer(body, "<i4", 1, 12)[0])
+    if count < 0:
+        raise ValueError(f"column {column.name!r} holds an array of {count} elements")
+    return np.frombuffer(body, DTYPES[element.name], count, p.ARRAY_DATA)
 
 
 def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.NDArray[np.uint8]) -> dict[str, Any] | None:
     """Read tables whose rows all look like the first one (same header bits, same array headers); None where they do not."""
-    if not len(pages) or pages.shape[1] != schema.page_size:
+    if not len(pages):
         return None
     pages = np.ascontiguousarray(pages)
     first = _lines(schema, 0, pages[0])
@@ -183,6 +200,8 @@ def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.N
     infomask = int.from_bytes(stored[0, 20:22].tobytes(), "little")
     natts = int.from_bytes(stored[0, 18:20].tobytes(), "little") & p.HEAP_NATTS_MASK
     all_visible = bool(np.all(heads["pd_flags"] & p.PD_ALL_VISIBLE))
+    if stored[0, 22] < p.align(p.TUPLE_HEADER_SIZE) or stored[0, 22] > length:
+        return None
     if not same.all() or infomask & p.HEAP_HASNULL or natts != len(schema.columns) or not _visible(all_visible, infomask):
         return None
     at, out = int(stored[0, 22]), {}
@@ -190,21 +209,26 @@ def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.N
         kind, take = column.storage, (i, column) in wanted
         if kind.length > 0:
             at = p.align(at, kind.align)
+            if at + kind.length > length:
+                return None
             if take:
                 out[column.name] = stored[:, at:at + kind.length].copy().view(DTYPES[column.type])[:, 0]
             at += kind.length
             continue
-        if not column.is_array:
+        if not column.is_array or at >= length:
             return None
+        start = at
         if stored[0, at] == 0:
             at = p.align(at, kind.align)
-        row = stored[0].tobytes()
-        body, end = _varlena(column, row, at)
-        values = _array(column, body)
-        lead = end - at - values.nbytes
-        if len(body) < p.ARRAY_DATA or np.any(stored[:, at:at + lead] != stored[0, at:at + lead]):
+        try:
+            body, at = _varlena(column, stored[0].tobytes(), at)
+            values = _array(column, body)
+        except (IndexError, ValueError):
+            return None                                         # the other path says which row it is
+        data = at - values.nbytes
+        # padding and headers of all rows must be those of the first
+        if len(body) != p.ARRAY_DATA + values.nbytes or np.any(stored[:, start:data] != stored[0, start:data]):
             return None
         if take:
-            out[column.name] = stored[:, at + lead:end].copy().view(values.dtype)
-        at = end
+            out[column.name] = stored[:, data:at].copy().view(values.dtype)
     return out

@@ -68,3 +68,21 @@ def test_checksum_depends_on_block_and_every_byte() -> None:
         touched = pages.copy()
         touched[:, at] ^= np.uint8(1 << rng.integers(8))
         assert np.all(checksum(touched, 7) != sums)
+
+
+@pytest.mark.parametrize("name", ["plain", "short_arrays", "nulls", "pruned", "added"])
+def test_corrupt_pages_give_rows_or_a_message(name: str) -> None:
+    schema, pages, _ = load(name)
+    rng = np.random.default_rng(11)
+    for _ in range(300):
+        touched = pages.copy()
+        block = rng.integers(len(pages))
+        # headers, line pointers and the last rows: where a wrong byte does most
+        at = rng.integers(0, 64) if rng.random() < 0.5 else rng.integers(7900, 8192)
+        touched[block, at] = rng.integers(256)
+        try:
+            columns = read_heap(schema, touched)
+        except ValueError as error:
+            assert str(error).startswith("block ") or "utf-8" in str(error)
+        else:
+            assert len({len(values) for values in columns.values()}) == 1
