@@ -12,17 +12,11 @@ from types import CodeType, FrameType, TracebackType
 
 from .diagnostics import Span
 
-__all__ = ["caller_span", "decisive", "function_node", "node_span", "traceback_span"]
+__all__ = ["caller_span", "decisive", "function_node", "iterated", "node_span", "traceback_span"]
 
 _HERE = str(Path(__file__).resolve().parent)
 #: code of Python and of installed packages is not the user's
-_FOREIGN = tuple(
-    {
-        str(Path(path).resolve())
-        for name, path in sysconfig.get_paths().items()
-        if name in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
-)
+_FOREIGN = tuple({str(Path(path).resolve()) for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 @lru_cache(maxsize=256)
@@ -82,6 +76,9 @@ def traceback_span(traceback: TracebackType | None, fallback: Span) -> Span:
     return found
 
 
+#: functions of Python that look at their arguments' truth
+_DECIDING = ("max", "min", "any", "all", "bool", "sorted", "filter")
+
 # -- syntax trees ------------------------------------------------------------------------------------------------------
 
 
@@ -128,22 +125,42 @@ def name_span(code: CodeType, node: ast.FunctionDef | ast.AsyncFunctionDef | Non
 
 def _contains(file: str, node: ast.expr, span: Span) -> bool:
     outer = node_span(file, node)
-    return (outer.line, outer.column) <= (span.line, span.column) and (outer.end_line, outer.end_column) >= (
-        span.end_line,
-        span.end_column,
-    )
+    begins, ends = (outer.line, outer.column) <= (span.line, span.column), (outer.end_line, outer.end_column)
+    return begins and ends >= (span.end_line, span.end_column)
 
 
-def decisive(span: Span) -> str:
-    """Return what decides on the truth of the expression at the place: `if`, `while`, `and`, `not`, `a chained comparison`, …"""
+def decisive(span: Span) -> tuple[str, Span]:
+    """Return what decides on the truth of the expression at the place (`if`, `while`, `and`, `a chained comparison`, …), and the
+    place of what it decides on: Python itself may name the whole statement.
+    """
     module = tree(span.file)
-    found: list[tuple[int, int, str]] = []
+    found: list[tuple[int, int, str, Span]] = []
     for node in ast.walk(module) if module is not None else ():
         what, part = _decision(node)
-        if part is not None and _contains(span.file, part, span):
-            size = node_span(span.file, part)
-            found.append((size.end_line - size.line, size.end_column - size.column, what))
-    return min(found)[2] if found else "Python"
+        if part is None:
+            continue
+        place = node_span(span.file, part)
+        whole = isinstance(node, (ast.stmt, ast.expr)) and node_span(span.file, node) == span
+        if whole or _contains(span.file, part, span):
+            # the smallest one is meant; where the whole statement was named, that is its condition
+            exact = place if whole and part is not node else span
+            found.append((place.end_line - place.line, place.end_column - place.column, what, exact))
+    best = min(found, key=lambda entry: entry[:2], default=None)
+    return ("Python", span) if best is None else best[2:]
+
+
+def iterated(span: Span) -> Span:
+    """Return the place of what is looped over or unpacked, where Python itself names the whole loop or the targets."""
+    module = tree(span.file)
+    for node in ast.walk(module) if module is not None else ():
+        part: ast.expr | None = None
+        if isinstance(node, (ast.For, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) and node_span(span.file, node) == span:
+            part = node.iter if isinstance(node, ast.For) else node.generators[0].iter
+        elif isinstance(node, ast.Assign) and any(node_span(span.file, target) == span for target in node.targets):
+            part = node.value
+        if part is not None:
+            return node_span(span.file, part)
+    return span
 
 
 def _decision(node: ast.AST) -> tuple[str, ast.expr | None]:
@@ -159,11 +176,7 @@ def _decision(node: ast.AST) -> tuple[str, ast.expr | None]:
         return "not", node
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         return "a chained comparison", node
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("max", "min", "any", "all", "bool", "sorted", "filter")
-    ):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _DECIDING:
         return node.func.id, node
     if isinstance(node, ast.comprehension) and node.ifs:
         return "if", node.ifs[0]
@@ -174,10 +187,6 @@ def called_name(span: Span) -> bool:
     """Return whether the expression at the place is a name that is being called."""
     module = tree(span.file)
     for node in ast.walk(module) if module is not None else ():
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, (ast.Name, ast.Attribute))
-            and node_span(span.file, node.func) == span
-        ):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and node_span(span.file, node.func) == span:
             return True
     return False

@@ -13,7 +13,7 @@ from .builder import GraphBuilder, Ref
 from .diagnostics import KernelError, Span, error
 from .dims import show
 from .kernel import make_uniform
-from .places import caller_span, decisive
+from .places import caller_span, decisive, iterated
 
 __all__ = ["Tensor", "call", "current"]
 
@@ -140,15 +140,9 @@ class Tensor:
         leaf = self._builder.leaf(self._ref)
         if leaf is not None:
             kind, name = leaf
-            hint = (
-                f"return the new value, as in `return {name} {symbol} ...`"
-                if kind == "model"
-                else "give the result a name of its own"
-            )
+            hint = f"return the new value, as in `return {name} {symbol} ...`" if kind == "model" else "give the result a name of its own"
             raise self._builder.error("E212", f"the {kind} {name} cannot be changed in place", span, hint=hint)
-        return Tensor(
-            self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span)
-        )
+        return Tensor(self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span))
 
     def __iadd__(self, other: Any) -> Tensor:
         return self._in_place("+", other)
@@ -163,29 +157,22 @@ class Tensor:
         return self._in_place("/", other)
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
-        raise self._builder.error(
-            "E212",
-            "elements of a value cannot be assigned",
-            caller_span(),
-            hint="compute a whole new value, for example with ps.where and a vector of zeros and ones",
-        )
+        raise self._builder.error("E212", "elements of a value cannot be assigned", caller_span(), hint=functions.ELEMENTS_HINT)
 
     def __bool__(self) -> bool:
         span = caller_span()
-        raise functions.control_flow(self._builder, decisive(span), span)
+        raise functions.control_flow(self._builder, *decisive(span))
 
     def __iter__(self) -> NoReturn:
         raise self._builder.error(
             "E207",
             "a value of the kernel cannot be iterated over",
-            caller_span(),
+            iterated(caller_span()),
             hint="operations work on whole vectors; ps.sum, prod, norm, max and min take the place of loops",
         )
 
     def __len__(self) -> int:
-        raise self._builder.error(
-            "E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors"
-        )
+        raise self._builder.error("E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors")
 
     def __contains__(self, item: Any) -> bool:
         raise functions.control_flow(self._builder, "in", caller_span())
@@ -232,11 +219,13 @@ class Tensor:
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> NoReturn:
         raise _numpys(self._builder, function.__name__)
 
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._builder.error("E215", "a value of the kernel cannot be called", caller_span(), hint="write * to multiply")
+
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        hint = f"write ps.{name}(v)" if name in functions.FUNCTIONS else "only .T, the transpose, is there"
-        raise self._builder.error("E215", f"a value of the kernel has no attribute {name}", caller_span(), hint=hint)
+        raise functions.no_attribute(self._builder, name, caller_span())
 
 
 def _unsupported(symbol: str) -> Callable[[Tensor, Any], Any]:
@@ -277,13 +266,7 @@ def _index_item(item: Any) -> Any:
 
 def _numpys(builder: GraphBuilder, name: str) -> KernelError:
     ours = _RENAMED.get(name, name)
-    hint = (
-        "use the operator @"
-        if ours == "@"
-        else f"use ps.{ours}"
-        if ours in functions.FUNCTIONS
-        else f"the functions are {', '.join(functions.FUNCTIONS)}"
-    )
+    hint = "use the operator @" if ours == "@" else f"use ps.{ours}" if ours in functions.FUNCTIONS else f"the functions are {', '.join(functions.FUNCTIONS)}"
     return builder.error("E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint)
 
 
@@ -300,12 +283,7 @@ def _builder(span: Span, *values: Any) -> GraphBuilder:
                 hint="values live only inside the kernel's function: do not keep them in globals",
             )
     if builder is None:
-        raise error(
-            "E214",
-            "operations of kernels work only inside a kernel's function",
-            span,
-            hint="call it in a function with the decorator @ps.kernel",
-        )
+        raise error("E214", "operations of kernels work only inside a kernel's function", span, hint="call it in a function with the decorator @ps.kernel")
     return builder
 
 
@@ -331,10 +309,6 @@ def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return make_uniform(a["low"], a["high"], a["seed"], span)
     builder = _builder(span, *args, *keywords.values())
     result = functions.call(
-        builder,
-        name,
-        [_plain(builder, value, span) for value in args],
-        {key: _plain(builder, value, span) for key, value in keywords.items()},
-        span,
+        builder, name, [_plain(builder, value, span) for value in args], {key: _plain(builder, value, span) for key, value in keywords.items()}, span
     )
     return Tensor(builder, result) if isinstance(result, Ref) else result

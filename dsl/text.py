@@ -63,7 +63,7 @@ class Lines:
                 wanted = True
                 if token.type in ("LPAR", "LSQB"):
                     self.open.append(token)
-                elif token.type in ("RPAR", "RSQB") and self.open:
+                elif self.open and token.type == {"LPAR": "RPAR", "LSQB": "RSQB"}[self.open[-1].type]:
                     self.open.pop()
             self.seen = [*self.seen[-1:], token]
             yield token
@@ -94,13 +94,7 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> TextKernel:
     except UnexpectedInput as problem:
         raise syntax_error(problem, lines.open, lines.seen, source, filename) from None
     if not tree.children:
-        raise error(
-            "E104",
-            f"there is no kernel in {filename}",
-            Span.whole(filename),
-            hint="a kernel begins with `kernel name(parameters)`",
-            source=source,
-        )
+        raise error("E104", f"there is no kernel in {filename}", Span.whole(filename), hint="a kernel begins with `kernel name(parameters)`", source=source)
     return _kernel(tree.children[0], source, filename)
 
 
@@ -228,9 +222,7 @@ def _arguments(made: TextKernel, values: list[Any], span: Span) -> tuple[list[An
                 raise made.error("E101", f"the argument {value.name} is given twice", span)
             keywords[value.name] = value.value
         elif keywords:
-            raise made.error(
-                "E101", "an argument without a name stands behind one with a name", span, hint="arguments with names come last"
-            )
+            raise made.error("E101", "an argument without a name stands behind one with a name", span, hint="arguments with names come last")
         else:
             plain.append(value)
     return plain, keywords
@@ -279,9 +271,7 @@ class _Body:
     def assign(self, token: Token, value: Any) -> None:
         name, span = str(token), _span(self.kernel.file, token)
         if name in _CONSTANTS:
-            raise self.builder.error(
-                "E101", f"{name} is a word of the language and cannot be given a value", span, hint="choose another name"
-            )
+            raise self.builder.error("E101", f"{name} is a word of the language and cannot be given a value", span, hint="choose another name")
         if name in self.defined:
             model = any(p.name == name for p in self.kernel.of_kind("model"))
             raise self.builder.error(
@@ -292,12 +282,7 @@ class _Body:
                 hint=f"write `{name} <- ...` to give the model its new value" if model else "choose another name",
             )
         if isinstance(value, Uniform):
-            raise self.builder.error(
-                "E211",
-                "uniform(...) is not a value of a kernel",
-                span,
-                hint=f"write `init {name} = uniform(...)` for a model's start",
-            )
+            raise self.builder.error("E211", "uniform(...) is not a value of a kernel", span, hint=f"write `init {name} = uniform(...)` for a model's start")
         self.defined[name] = span
         self.values[name] = value
 
@@ -312,9 +297,7 @@ class _Body:
                 hint=functions.closest(name, models) or f"write `{name} = ...` for an intermediate value",
             )
         if name in self.returns:
-            raise self.builder.error(
-                "E204", f"{name} gets its new value twice", place, (self.returns[name].span, "first given here")
-            )
+            raise self.builder.error("E204", f"{name} gets its new value twice", place, (self.returns[name].span, "first given here"))
         self.returns[name] = Return(name, value, span)
 
     def evaluate(self, tree: Any) -> Any:
@@ -338,8 +321,7 @@ class _Body:
             name = str(node.children[1])
             if kind == "attribute" and name == "T":
                 return builder.transpose(values[0], span)
-            hint = f"write {name}(v)" if name in functions.FUNCTIONS else "only .T, the transpose, is there"
-            raise builder.error("E215", f"a value of the kernel has no attribute {name}", span, hint=hint)
+            raise functions.no_attribute(builder, name, span)
         if kind == "comparison" and len(values) > 2:
             raise functions.control_flow(builder, "a chained comparison", span)
         symbol = str(next(child for child in node.children if isinstance(child, Token)))
@@ -353,8 +335,8 @@ class _Body:
             try:
                 if symbol in _FOLDED:
                     return _FOLDED[symbol](*values)
-            except (ZeroDivisionError, OverflowError):
-                raise self.builder.error("E213", "this division by zero or overflow has no finite result", span) from None
+            except ZeroDivisionError:
+                raise self.builder.error("E213", "a division by the constant 0", span) from None
         return functions.operator(self.builder, symbol, values, span)
 
     def name(self, name: str, span: Span) -> Any:
@@ -363,14 +345,10 @@ class _Body:
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         if name in functions.FUNCTIONS:
-            raise self.builder.error(
-                "E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {functions.FUNCTIONS[name].usage}"
-            )
+            raise self.builder.error("E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {functions.FUNCTIONS[name].usage}")
         problem = functions.unknown_name(self.builder, name, self.values, span)
         if name in ("ps", "penstock", "np"):
-            raise self.builder.error(
-                "E201", problem.diagnostic.message, span, hint="as text, functions stand alone: sum(v), not ps.sum(v)"
-            )
+            raise self.builder.error("E201", problem.diagnostic.message, span, hint="as text, functions stand alone: sum(v), not ps.sum(v)")
         raise problem
 
     def call(self, node: Any, values: list[Any], span: Span) -> Any:
@@ -379,8 +357,6 @@ class _Body:
         if name not in functions.FUNCTIONS:
             raise functions.unknown_function(self.builder, name, _span(self.kernel.file, token))
         if name == "until":
-            raise self.builder.error(
-                "E101", "until is a statement of its own", span, hint="write it on its own line: `until condition`"
-            )
+            raise self.builder.error("E101", "until is a statement of its own", span, hint="write it on its own line: `until condition`")
         plain, keywords = _arguments(self.kernel, values, span)
         return functions.call(self.builder, name, plain, keywords, span)
