@@ -1,7 +1,7 @@
 """A small engine that exercises all of the shell: it copies words through a queue and counts them.
 
-Each of its ports copies `words` bus words from `source` to `target`, XORed with `key` in every 32 bits; port k works `k * stride` bytes
-further on. The tests, the harness's benchmark and the cocotb bench use it; `cycles` is its exact cycle model.
+Each of its ports copies `words` bus words from `source` to `target`, XORed with `key` in every 32 bits; port k works `k *
+stride` bytes further on. The tests, the harness's benchmark and the cocotb bench use it; `cycles` is its exact cycle model.
 """
 
 from amaranth.hdl import Cat, Module, Signal

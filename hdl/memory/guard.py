@@ -16,9 +16,10 @@ _OPEN_WRITES = 16
 class Guard(wiring.Component):
     """Passes a port through without delay; on `stop` it ends what is open and lets nothing new begin.
 
-    With `stop` high no new AR or AW is let through (one that is already offered stays, as the protocol demands), read data are taken
-    and dropped, write bursts that were begun are completed with all strobes low, responses are taken. `idle` then says that the bus is
-    at rest; the master may be reset and `stop` lowered. The master must stay as it is, clocked and not reset, until then.
+    With `stop` high no new AR or AW is let through (one that is already offered stays, as the protocol demands), read data are
+    taken and dropped, write bursts that were begun are completed with all strobes low, responses are taken. `idle` then says
+    that the bus is at rest; the master may be reset and `stop` lowered. The master must stay as it is, clocked and not reset,
+    until then.
 
     W passes only after its AW: in the cycle after the AW's transfer at the earliest.
 

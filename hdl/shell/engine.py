@@ -26,10 +26,11 @@ def engine_members(register_map, ports):
     start : In(1)
         High for one cycle: cycle 0 of the run. The engine is then in its reset state: the shell resets it after every run.
     done : Out(1)
-        High for one cycle when all results are written and answered. Reads may still be in flight (data fetched in vain): the shell
-        drains them. In cycle `cycles` of the run.
+        High for one cycle when all results are written and answered. Reads may still be in flight (data fetched in vain): the
+        shell drains them. In cycle `cycles` of the run.
     error : Out(1), report : Out(report_shape)
-        High for one cycle, with the reason: ends the run as failed. The engine need not clean up. Wins over `done` in the same cycle.
+        High for one cycle, with the reason: ends the run as failed. The engine need not clean up. Wins over `done` in the same
+        cycle.
     registers : In(struct)
         Values of the engine's registers, constant from `start` to the end of the run.
     counters : Out(struct)

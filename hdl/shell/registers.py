@@ -1,6 +1,6 @@
 """The AXI4-Lite subordinate in front of the registers."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,8 +14,8 @@ class ControlRegisters(wiring.Component):
     """The register map on AXI4-Lite.
 
     One write and one read at a time; AW and W in any order; byte strobes are obeyed. The low two address bits are ignored.
-    Unmapped words answer DECERR. A write to a read-only register, or to an engine register while a run is busy, changes nothing and
-    answers SLVERR.
+    Unmapped words answer DECERR. A write to a read-only register, or to an engine register while a run is busy, changes nothing
+    and answers SLVERR.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class ControlRegisters(wiring.Component):
         self.live = [r for r in register_map.registers if r.access == "ro" and r.name not in constants]
         members = {
             "axil": In(AXI4Lite(address_width=register_map.address_width)), "start": Out(1), "reset": Out(1), "busy": In(1),
-            "values": In(data.StructLayout({r.name: r.bits for r in self.live})), "watchdog": Out(32), "ended": In(1), "irq": Out(1)}
+            "values": In(data.StructLayout({r.name: r.bits for r in self.live})), "watchdog": Out(32), "ended": In(1),
+            "irq": Out(1)}
         if register_map.engine:
             members["registers"] = Out(data.StructLayout({r.name: r.bits for r in register_map.engine}))
         super().__init__(members, src_loc_at=1 + src_loc_at)
@@ -63,7 +64,8 @@ class ControlRegisters(wiring.Component):
         address_full = Signal()
         word_full = Signal()
         write = Signal()
-        m.d.comb += [axil.awready.eq(~address_full), axil.wready.eq(~word_full), write.eq(address_full & word_full & ~axil.bvalid)]
+        m.d.comb += [axil.awready.eq(~address_full), axil.wready.eq(~word_full),
+                     write.eq(address_full & word_full & ~axil.bvalid)]
         with m.If(axil.awvalid & axil.awready):
             m.d.sync += [address.eq(axil.awaddr), address_full.eq(1)]
         with m.If(axil.wvalid & axil.wready):

@@ -19,10 +19,10 @@ COUNTER_BITS = 48
 class Shell(wiring.Component):
     """The top of a design: an engine behind an AXI4-Lite subordinate and AXI4 managers with the names that Verilog users expect.
 
-    A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, a soft
-    reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.Guard`), resets the engine for one cycle, and
-    only then shows `done` or `error` in `status` and raises the interrupt. `cycles` counts from the start to the end of the run, without
-    that. Counters and monitors keep their last values until the next start.
+    A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, a
+    soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.Guard`), resets the engine for one
+    cycle, and only then shows `done` or `error` in `status` and raises the interrupt. `cycles` counts from the start to the end
+    of the run, without that. Counters and monitors keep their last values until the next start.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class Shell(wiring.Component):
 
         values = control.values
         m.d.comb += [values.status.eq(Cat(~busy, busy, done, failed)), values.error_code.eq(report.code),
-                     values.error_block.eq(report.block), values.error_line.eq(report.line), values.cycles.eq(cycles), self.irq.eq(control.irq)]
+                     values.error_block.eq(report.block), values.error_line.eq(report.line), values.cycles.eq(cycles),
+                     self.irq.eq(control.irq)]
         for counter in rmap.counters:
             total = Signal(COUNTER_BITS, name=f"count_{counter.name}")
             with m.If(engine.start):

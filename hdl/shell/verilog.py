@@ -19,8 +19,9 @@ _TRIGGER = re.compile(r"^  reg (?P<name>\\\S*dump_module\S* ) = 0;$", re.MULTILI
 def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
     """The Verilog of a component, with the modules of `library` that it uses: the same text wherever and whenever it is made.
 
-    The backend writes a constant that drives some bits of a signal as `always @*` without anything to be sensitive to, which by the
-    language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all others.
+    The backend writes a constant that drives some bits of a signal as `always @*` without anything to be sensitive to, which by
+    the language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all
+    others.
     """
     top = rtlil.convert(design, name=name, emit_src=False)        # elaborates, and so fills the library
     text = str(verilog._convert_rtlil_text("\n".join([*(library.texts if library else ()), top]), strip_internal_attrs=True))

@@ -17,8 +17,8 @@ from ...models.memory import Fixed
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
 from .toolchain import PortSpec, build_library, design_ports, wave_format
 
-__all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session", "Violation",
-           "build"]
+__all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session",
+           "Violation", "build"]
 
 
 class Violation(IntEnum):
@@ -161,7 +161,8 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
     design
         A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
     trace
-        Make it able to write waves, as FST if zlib and lz4 are installed with their headers, else as VCD. `Library.trace` says which.
+        Make it able to write waves, as FST if zlib and lz4 are installed with their headers, else as VCD. `Library.trace` says
+        which.
     random, optimise
         See `build_library`.
 
@@ -281,7 +282,8 @@ class Session:
 
     def _answer(self, response: int, what: str, address: int) -> None:
         if response:
-            raise RegisterError(f"{what} register {address:#x}: " + {-1: "no answer", 2: "SLVERR", 3: "DECERR"}.get(response, str(response)))
+            reason = {-1: "no answer", 2: "SLVERR", 3: "DECERR"}.get(response, str(response))
+            raise RegisterError(f"{what} register {address:#x}: {reason}")
 
     # runs
 

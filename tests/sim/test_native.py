@@ -11,8 +11,7 @@ from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.native import (BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build,
-                                 toolchain)
+from penstock.sim.native import BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build, toolchain
 from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
 
 SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
