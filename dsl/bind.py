@@ -47,7 +47,9 @@ class _Take:
     chosen: bool = False
 
 
-def bind(kernel: Kernel, schema: Schema, bindings: Mapping[str, Sequence[str]] | None = None, dims: Mapping[str, int] | None = None) -> Binding:
+def bind(
+    kernel: Kernel, schema: Schema, bindings: Mapping[str, Sequence[str]] | None = None, dims: Mapping[str, int] | None = None
+) -> Binding:
     """Return the binding of a kernel to a table. Raises KernelError.
 
     Parameters
@@ -66,7 +68,9 @@ class _Binder:
         self.schema = schema
         self.bindings = bindings
         self.dims = dims
-        self.origin: dict[str, tuple[Span, str]] = {name: (kernel.name_span, f"{name} was given as {size}") for name, size in dims.items()}
+        self.origin: dict[str, tuple[Span, str]] = {
+            name: (kernel.name_span, f"{name} was given as {size}") for name, size in dims.items()
+        }
         self.variables = [p for p in kernel.parameters if p.kind in ("input", "output")]
         self.takes: dict[str, _Take] = {}
         self.owner: dict[int, Parameter] = {}
@@ -87,7 +91,9 @@ class _Binder:
         for name, columns in self.bindings.items():
             if name not in known:
                 hint = functions.closest(name, known) or f"columns can be bound to {', '.join(known)}"
-                raise self.error("E616", f"the kernel {self.kernel.name} has no input or output {name}", self.kernel.name_span, hint=hint)
+                raise self.error(
+                    "E616", f"the kernel {self.kernel.name} has no input or output {name}", self.kernel.name_span, hint=hint
+                )
             take = _Take([], chosen=True)
             self.takes[name] = take
             for column in columns:
@@ -100,18 +106,29 @@ class _Binder:
             return self.schema.index(column)
         except KeyError:
             close = functions.closest(column, (c.name for c in self.schema.columns if not c.dropped))
-            raise self.error("E611", f"the table {self.schema.table} has no column {column}", parameter.span, hint=close or self.listing()) from None
+            raise self.error(
+                "E611", f"the table {self.schema.table} has no column {column}", parameter.span, hint=close or self.listing()
+            ) from None
 
     def take(self, parameter: Parameter, index: int) -> int:
         column = self.schema.columns[index]
         if not column.is_numeric:
             raise self.error(
-                "E613", f"{parameter.name} cannot take the column {column.name}: its type {column.type} is not numeric", parameter.span, hint=self.listing()
+                "E613",
+                f"{parameter.name} cannot take the column {column.name}: its type {column.type} is not numeric",
+                parameter.span,
+                hint=self.listing(),
             )
         if index in self.owner:
             other = self.owner[index]
             notes = [(other.span, f"{other.name} takes it too")] if other is not parameter else []
-            raise self.error("E612", f"the column {column.name} is used twice", parameter.span, *notes, hint="every column feeds one variable, once")
+            raise self.error(
+                "E612",
+                f"the column {column.name} is used twice",
+                parameter.span,
+                *notes,
+                hint="every column feeds one variable, once",
+            )
         self.owner[index] = parameter
         return index
 
@@ -136,13 +153,12 @@ class _Binder:
             if parameter.kind == "input" and len(inputs) == 1 and free:
                 # outputs come first: they may still find their column by name
                 continue
-            what = "an array column" if parameter.dims else "a numeric column"
-            raise self.error(
-                "E617",
-                f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what[2:].strip()} called {parameter.name}",
-                parameter.span,
-                hint=f"say which with --bind {parameter.name}=COLUMN; {self.listing()}",
+            what = "array column" if parameter.dims else "numeric column"
+            message = (
+                f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what} of that name"
             )
+            hint = f"say which with --bind {parameter.name}=COLUMN; {self.listing()}"
+            raise self.error("E617", message, parameter.span, hint=hint)
         for parameter in inputs:
             if parameter.name not in self.takes:
                 free = [i for i, c in enumerate(self.schema.columns) if c.is_numeric and i not in self.owner]
@@ -207,7 +223,9 @@ class _Binder:
     def mismatch(self, parameter: Parameter, have: int, want: int) -> KernelError:
         columns = self.takes[parameter.name]
         named = [self.schema.columns[i] for i in columns.columns]
-        shown = ", ".join(f"{c.name}[{c.length}]" if c.is_array and c.length else f"{c.name}[]" if c.is_array else c.name for c in named[:8])
+        shown = ", ".join(
+            f"{c.name}[{c.length}]" if c.is_array and c.length else f"{c.name}[]" if c.is_array else c.name for c in named[:8]
+        )
         shown += ", …" if len(named) > 8 else ""
         notes = [self.origin[d] for d in parameter.dims if isinstance(d, str) and d in self.origin]
         sizes = [f"{d}={self.dims[d]}" if d in self.dims else str(d) for d in parameter.dims]
@@ -237,7 +255,9 @@ class _Binder:
         return self.unresolved(str(name), parameter)
 
     def unresolved(self, name: str, parameter: Parameter) -> KernelError:
-        return self.error("E505", f"the size of dimension {name} is not known", parameter.span, hint=f"give it with --dim {name}=SIZE")
+        return self.error(
+            "E505", f"the size of dimension {name} is not known", parameter.span, hint=f"give it with --dim {name}=SIZE"
+        )
 
     def resolve_models(self) -> None:
         for parameter in self.kernel.parameters:

@@ -30,7 +30,18 @@ MAX_OPERATIONS = 20_000
 MAX_MERGE = 1 << 24
 
 #: how messages call an operation
-_SPOKEN = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "neg": "unary -", "matmul": "@"}
+_SPOKEN = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "gt": ">",
+    "le": "<=",
+    "ge": ">=",
+    "neg": "unary -",
+    "matmul": "@",
+}
 _MERGE_OPS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 
@@ -78,7 +89,9 @@ class GraphBuilder:
         for parameter in parameters:
             shape = tuple(self._size(dim) for dim in parameter.dims)
             region = {"input": Region.TUPLE, "output": Region.TUPLE, "model": Region.MODEL, "meta": Region.RUN}[parameter.kind]
-            self.variables[parameter.name] = self._add(parameter.kind, (), shape, region, parameter.span, {"name": parameter.name})
+            self.variables[parameter.name] = self._add(
+                parameter.kind, (), shape, region, parameter.span, {"name": parameter.name}
+            )
 
     def _size(self, dim: int | str) -> int:
         if isinstance(dim, int):
@@ -119,7 +132,9 @@ class GraphBuilder:
         shape = D.broadcast(shapes)
         if shape is None:
             listed = " and ".join(D.show(s) for s in shapes) if len(shapes) == 2 else ", ".join(D.show(s) for s in shapes)
-            raise self._shape_error("E301", f"the operands of {_spoken(op)} have shapes that do not fit together: {listed}", refs, span)
+            raise self._shape_error(
+                "E301", f"the operands of {_spoken(op)} have shapes that do not fit together: {listed}", refs, span
+            )
         divisor = self.nodes[refs[1].index] if op == "div" else None
         if divisor is not None and divisor.op == "const" and not np.all(divisor.attrs["value"]):
             raise self.error("E213", "a division by the constant 0", span)
@@ -134,7 +149,12 @@ class GraphBuilder:
         shape = self.shape(ref)
         if axis is not None:
             if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-                raise self.error("E302", f"the axis of {op} must be a whole number, not {kind_of(axis)}", span, hint="leave axis out to reduce over everything")
+                raise self.error(
+                    "E302",
+                    f"the axis of {op} must be a whole number, not {kind_of(axis)}",
+                    span,
+                    hint="leave axis out to reduce over everything",
+                )
             axis = int(axis)
             if not -len(shape) <= axis < len(shape):
                 many = f"has {_plural(len(shape), 'axis', 'axes')}" if shape else "is a scalar and has no axis"
@@ -162,18 +182,24 @@ class GraphBuilder:
         if shape is None:
             if not all(shapes):
                 raise self._shape_error(
-                    "E304", f"@ multiplies vectors and matrices, not {' and '.join(map(D.show, shapes))}", refs, span, hint="use * with a scalar"
+                    "E304",
+                    f"@ multiplies vectors and matrices, not {' and '.join(map(D.show, shapes))}",
+                    refs,
+                    span,
+                    hint="use * with a scalar",
                 )
-            raise self._shape_error(
-                "E304", f"@ needs the last dimension of its left side to be the first of its right side: {D.show(shapes[0])} @ {D.show(shapes[1])}", refs, span
-            )
+            listed = f"{D.show(shapes[0])} @ {D.show(shapes[1])}"
+            message = f"@ needs the last dimension of its left side to be the first of its right side: {listed}"
+            raise self._shape_error("E304", message, refs, span)
         return self._operation("matmul", refs, shape, span)
 
     def outer(self, left: Operand, right: Operand, span: Span) -> Ref:
         refs = [self.operand(left, span), self.operand(right, span)]
         shapes = [self.shape(ref) for ref in refs]
         if any(len(shape) != 1 for shape in shapes):
-            raise self._shape_error("E305", f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}", refs, span, sizes=False)
+            raise self._shape_error(
+                "E305", f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}", refs, span, sizes=False
+            )
         return self._operation("outer", refs, shapes[0] + shapes[1], span)
 
     def transpose(self, value: Operand, span: Span) -> Ref:
@@ -186,7 +212,12 @@ class GraphBuilder:
         ref = self.operand(value, span)
         shape = self.shape(ref)
         if len(shape) == 2:
-            raise self.error("E303", "this makes a value of rank 3; values have at most two dimensions", span, (self.nodes[ref.index].span, self.label(ref)))
+            raise self.error(
+                "E303",
+                "this makes a value of rank 3; values have at most two dimensions",
+                span,
+                (self.nodes[ref.index].span, self.label(ref)),
+            )
         return self._operation("expand", [ref], (*shape[:axis], 1, *shape[axis:]), span, {"axis": axis})
 
     def power(self, value: Operand, exponent: Operand, span: Span) -> Ref:
@@ -195,7 +226,9 @@ class GraphBuilder:
         if number == 0.5:
             return self.elementwise("sqrt", [value], span)
         if number is None or number not in range(1, 9):
-            raise self.error("E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint="write exp(b * log(a)) for a positive base")
+            raise self.error(
+                "E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint="write exp(b * log(a)) for a positive base"
+            )
         base = self.operand(value, span)
         result: Ref | None = None
         square, bits = base, int(number)
@@ -230,12 +263,17 @@ class GraphBuilder:
             tuples = int(count)
             if not 1 <= tuples <= MAX_MERGE:
                 raise self.error(
-                    "E424", f"a merge over {tuples} tuples; it takes 1 to {MAX_MERGE}", span, hint="leave the number out to merge over the whole epoch"
+                    "E424",
+                    f"a merge over {tuples} tuples; it takes 1 to {MAX_MERGE}",
+                    span,
+                    hint="leave the number out to merge over the whole epoch",
                 )
         if not isinstance(op, str) or op not in _MERGE_OPS:
             raise self.error(
                 "E425",
-                f"a merge cannot use the operation {op!r}" if isinstance(op, str) else f"the operation of a merge must be a string, not {kind_of(op)}",
+                f"a merge cannot use the operation {op!r}"
+                if isinstance(op, str)
+                else f"the operation of a merge must be a string, not {kind_of(op)}",
                 span,
                 hint='known are "+", "*", "max" and "min"',
             )
@@ -314,7 +352,9 @@ class GraphBuilder:
     def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "") -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source)
 
-    def _shape_error(self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "", sizes: bool = True) -> KernelError:
+    def _shape_error(
+        self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "", sizes: bool = True
+    ) -> KernelError:
         notes = []
         for ref in dict.fromkeys(refs):
             node = self.nodes[ref.index]
@@ -345,7 +385,15 @@ class GraphBuilder:
             todo += [i for i in node.inputs if i not in seen and self.nodes[i].region is Region.MERGED]
         raise AssertionError("a merged value without a merge")
 
-    def _operation(self, op: str, refs: Sequence[Ref], shape: D.Shape, span: Span, attrs: dict[str, Any] | None = None, region: Region | None = None) -> Ref:
+    def _operation(
+        self,
+        op: str,
+        refs: Sequence[Ref],
+        shape: D.Shape,
+        span: Span,
+        attrs: dict[str, Any] | None = None,
+        region: Region | None = None,
+    ) -> Ref:
         operands = [self.nodes[ref.index] for ref in refs]
         if region is None:
             region = max((node.region for node in operands), key=lambda r: r.value)
@@ -371,7 +419,10 @@ class GraphBuilder:
         self._steps += 1
         if self._steps > MAX_OPERATIONS:
             raise self.error(
-                "E107", f"the kernel has more than {MAX_OPERATIONS} operations", span, hint="a Python loop is unrolled while the kernel is traced; does it end?"
+                "E107",
+                f"the kernel has more than {MAX_OPERATIONS} operations",
+                span,
+                hint="a Python loop is unrolled while the kernel is traced; does it end?",
             )
         key: tuple[Any, ...]
         if op == "const":

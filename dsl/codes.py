@@ -57,8 +57,8 @@ def document() -> str:
     lines = [
         "# Diagnostics",
         "",
-        "Every message about a kernel, its data or its options has a code; `penstock explain CODE` prints its page. Both front ends",
-        "give the same codes and messages. This file is written by `python -m penstock.dsl.codes docs/diagnostics.md`.",
+        "Every message about a kernel, its data or its options has a code; `penstock explain CODE` prints its page. Both front",
+        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.codes docs/diagnostics.md`.",
     ]
     group = ""
     for code in codes():

@@ -30,7 +30,9 @@ def constant_array(value: Any, span: Span, source: str | None = None) -> np.ndar
     if not np.isfinite(array).all():
         bad = array[~np.isfinite(array)].flat[0]
         raise wrong(
-            "E213", f"a constant is not a finite number: {bad}", "the number formats of the hardware do not all have infinities or NaN; use a large number"
+            "E213",
+            f"a constant is not a finite number: {bad}",
+            "the number formats of the hardware do not all have infinities or NaN; use a large number",
         )
     return array
 
@@ -45,7 +47,9 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
         raise wrong("E211", f"{kind_of(value)} is not a value of a kernel")
     if not isinstance(value, np.ndarray) and _holds_values(value):
         raise wrong(
-            "E211", "a list of the kernel's values is not a value of a kernel", "values cannot be packed into vectors; compute on whole vectors instead"
+            "E211",
+            "a list of the kernel's values is not a value of a kernel",
+            "values cannot be packed into vectors; compute on whole vectors instead",
         )
     try:
         array = np.asarray(value)

@@ -35,7 +35,13 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def to_json(self) -> dict[str, Any]:
-        return {"file": self.file, "line": self.line, "column": self.column, "end_line": self.end_line, "end_column": self.end_column}
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+        }
 
     @classmethod
     def whole(cls, file: str) -> Span:
@@ -85,7 +91,9 @@ class KernelError(Exception):
         return render(self.diagnostic, self.source)
 
 
-def error(code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "", source: str | None = None) -> KernelError:
+def error(
+    code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "", source: str | None = None
+) -> KernelError:
     """Return (not raise) the `KernelError` for one diagnostic; notes are pairs of a span and a label."""
     return KernelError(Diagnostic(code, message, span, tuple(Note(*note) for note in notes), hint), source)
 

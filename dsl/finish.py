@@ -39,14 +39,18 @@ def finish(kernel: Kernel, builder: GraphBuilder, returns: list[Return]) -> tupl
                 f"the model {model.name} gets no new value",
                 kernel.name_span,
                 (model.span, "declared here"),
-                hint=f"return its new value, as in `return {model.name} - rate * step` (as text: `{model.name} <- {model.name} - rate * step`)",
+                hint=f"return its new value, as in `return {model.name} - rate * step` "
+                f"(as text: `{model.name} <- {model.name} - rate * step`)",
             )
         r = given[model.name]
         ref = builder.operand(r.value, r.span)
         have, want = builder.shape(ref), builder.shape(builder.variables[model.name])
         if have != want:
             raise kernel.error(
-                "E408", f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}", r.span, (model.span, "declared here")
+                "E408",
+                f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}",
+                r.span,
+                (model.span, "declared here"),
             )
         if builder.region(ref) is Region.TUPLE and builder.merges:
             raise kernel.error(
@@ -109,7 +113,14 @@ def _assemble(kernel: Kernel, builder: GraphBuilder, roots: list[int], until: in
         )
     count = nodes[builder.merges[0]].attrs["count"] if builder.merges else 1
     return Graph(
-        kernel.name, result, variables, tuple(number[i] for i in roots), None if until is None else number[until], kernel.epochs, count, kernel.source or ""
+        kernel.name,
+        result,
+        variables,
+        tuple(number[i] for i in roots),
+        None if until is None else number[until],
+        kernel.epochs,
+        count,
+        kernel.source or "",
     )
 
 

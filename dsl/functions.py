@@ -12,7 +12,18 @@ from .constants import kind_of
 from .diagnostics import KernelError, Span, error
 from .kernel import make_uniform
 
-__all__ = ["FUNCTIONS", "call", "closest", "control_flow", "index", "no_attribute", "no_operator", "operator", "unknown_function", "unknown_name"]
+__all__ = [
+    "FUNCTIONS",
+    "call",
+    "closest",
+    "control_flow",
+    "index",
+    "no_attribute",
+    "no_operator",
+    "operator",
+    "unknown_function",
+    "unknown_name",
+]
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,12 @@ _WHERE_HINT = "use ps.where(condition, a, b) (as text: where), which computes bo
 
 
 def bind_arguments(
-    builder: GraphBuilder | None, name: str, args: Sequence[Any], keywords: Mapping[str, Any], span: Span, source: str | None = None
+    builder: GraphBuilder | None,
+    name: str,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    span: Span,
+    source: str | None = None,
 ) -> dict[str, Any]:
     """Return the arguments by name, defaults filled in. Raises KernelError (E203)."""
     signature = FUNCTIONS[name]
@@ -134,7 +150,10 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
     colons, dots = items.count(":"), items.count("...")
     if colons > rank or dots > 1:
         raise builder.error(
-            "E208", f"too many indices for a value with {rank} {'dimension' if rank == 1 else 'dimensions'}", span, hint="each : stands for one dimension"
+            "E208",
+            f"too many indices for a value with {rank} {'dimension' if rank == 1 else 'dimensions'}",
+            span,
+            hint="each : stands for one dimension",
         )
     # what the indices leave out stands at the dots, or at the end
     gap = rank - colons
@@ -148,7 +167,13 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
 
 def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> KernelError:
     """Return the error for an operator that kernels lack."""
-    return _error(builder, "E205", f"kernels have no operator {symbol}", span, _OPERATOR_HINTS.get(symbol, "the operators are + - * / @ ** < > <= >="))
+    return _error(
+        builder,
+        "E205",
+        f"kernels have no operator {symbol}",
+        span,
+        _OPERATOR_HINTS.get(symbol, "the operators are + - * / @ ** < > <= >="),
+    )
 
 
 def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
@@ -159,11 +184,19 @@ def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
 
 def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: str | None = None) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
-    hint = _LOGIC_HINT if what in ("and", "or", "not") else "write (a < b) * (b < c)" if what == "a chained comparison" else _WHERE_HINT
+    hint = (
+        _LOGIC_HINT
+        if what in ("and", "or", "not")
+        else "write (a < b) * (b < c)"
+        if what == "a chained comparison"
+        else _WHERE_HINT
+    )
     shown = what if " " in what or what == "Python" else f"`{what}`"
     if what in ("and", "or", "not", "a chained comparison"):
         hint += "; ps.where(condition, a, b) picks one of two values"
-    return _error(builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source)
+    return _error(
+        builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source
+    )
 
 
 def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: Span) -> KernelError:
@@ -171,7 +204,12 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()) -> KernelError:
-    return builder.error("E202", f"there is no function {name}", span, hint=closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}")
+    return builder.error(
+        "E202",
+        f"there is no function {name}",
+        span,
+        hint=closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}",
+    )
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -180,7 +218,9 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]}?" if found else ""
 
 
-def _error(builder: GraphBuilder | None, code: str, message: str, span: Span, hint: str, source: str | None = None) -> KernelError:
+def _error(
+    builder: GraphBuilder | None, code: str, message: str, span: Span, hint: str, source: str | None = None
+) -> KernelError:
 
     return error(code, message, span, hint=hint, source=builder.source if builder is not None else source)
 

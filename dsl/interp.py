@@ -32,12 +32,16 @@ class Training:
     converged: bool
 
 
-def train(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None) -> dict[str, np.ndarray]:
+def train(
+    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None
+) -> dict[str, np.ndarray]:
     """Return the trained models by name; see `run`."""
     return run(graph, inputs, outputs, epochs).models
 
 
-def run(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None) -> Training:
+def run(
+    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None
+) -> Training:
     """Train on a table.
 
     Parameters

@@ -90,7 +90,12 @@ class Kernel(ABC):
         missing = [name for name in self.dim_names if name not in given]
         if missing:
             parameter = next(p for p in self.parameters if missing[0] in p.dims)
-            raise self.error("E505", f"the size of dimension {missing[0]} is not known", parameter.span, hint=f"give it with --dim {missing[0]}=SIZE")
+            raise self.error(
+                "E505",
+                f"the size of dimension {missing[0]} is not known",
+                parameter.span,
+                hint=f"give it with --dim {missing[0]}=SIZE",
+            )
         return self._trace(given)
 
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
@@ -115,7 +120,10 @@ class Kernel(ABC):
                 )
             if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
                 raise self.error(
-                    "E504", f"dimension {name} cannot have the size {size}", self.name_span, hint=f"a size is a whole number from 1 to {D.MAX_DIM}"
+                    "E504",
+                    f"dimension {name} cannot have the size {size}",
+                    self.name_span,
+                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
                 )
 
     def _trace(self, sizes: dict[str, int]) -> Graph:
@@ -132,7 +140,12 @@ class Kernel(ABC):
         seen: dict[str, Parameter] = {}
         for parameter in self.parameters:
             if parameter.name in seen:
-                raise self.error("E204", f"{parameter.name} is defined twice", parameter.span, (seen[parameter.name].span, "first defined here"))
+                raise self.error(
+                    "E204",
+                    f"{parameter.name} is defined twice",
+                    parameter.span,
+                    (seen[parameter.name].span, "first defined here"),
+                )
             seen[parameter.name] = parameter
             self._check_parameter(parameter)
         if not self.of_kind("model"):
@@ -152,7 +165,9 @@ class Kernel(ABC):
                 hint="declare it without brackets, or write an array into the kernel as a constant",
             )
         if len(parameter.dims) > 2:
-            raise self.error("E303", f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two", parameter.span)
+            raise self.error(
+                "E303", f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two", parameter.span
+            )
         for dim in parameter.dims:
             if isinstance(dim, str) and _NAME.match(dim):
                 continue
@@ -198,7 +213,9 @@ class Kernel(ABC):
             models = ", ".join(p.name for p in self.of_kind("model"))
             what = f"{name} is not a parameter of the kernel" if model is None else f"{name} is an {model.kind}, not a model"
             what = what.replace("an m", "a m")
-            raise self.error("E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}" if models else "")
+            raise self.error(
+                "E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}" if models else ""
+            )
         if name in self.init:
             raise self.error("E204", f"the start of {name} is given twice", span, (self.init[name].span, "first given here"))
         self.init[name] = Option(checked_init(name, value, span, self.source), span)
@@ -240,9 +257,13 @@ def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, so
     """Check that a start fits its model; sizes that are not known yet fit everything. Raises KernelError (E443)."""
     if not isinstance(value, np.ndarray):
         return
-    fits = len(shape) == value.ndim and all(size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True))
+    fits = len(shape) == value.ndim and all(
+        size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True)
+    )
     if not fits:
-        raise error("E443", f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}", span, source=source)
+        raise error(
+            "E443", f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}", span, source=source
+        )
 
 
 def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None = None) -> Uniform:

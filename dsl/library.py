@@ -9,7 +9,25 @@ from typing import Any, ParamSpec, TypeVar, cast
 from .graph import Uniform
 from .tensor import Tensor, call
 
-__all__ = ["abs", "exp", "gaussian", "log", "max", "merge", "min", "norm", "outer", "prod", "sigmoid", "sqrt", "sum", "tanh", "uniform", "until", "where"]
+__all__ = [
+    "abs",
+    "exp",
+    "gaussian",
+    "log",
+    "max",
+    "merge",
+    "min",
+    "norm",
+    "outer",
+    "prod",
+    "sigmoid",
+    "sqrt",
+    "sum",
+    "tanh",
+    "uniform",
+    "until",
+    "where",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")

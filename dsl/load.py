@@ -35,7 +35,13 @@ def load_kernel(where: str | Path) -> Kernel:
     if path.suffix == ".psk":
         kernel = Kernel.from_text(source, file)
         if name is not None and name != kernel.name:
-            raise error("E104", f"there is no kernel {name} in {file}", kernel.name_span, hint=f"its kernel is {kernel.name}", source=source)
+            raise error(
+                "E104",
+                f"there is no kernel {name} in {file}",
+                kernel.name_span,
+                hint=f"its kernel is {kernel.name}",
+                source=source,
+            )
         return kernel
     return _pick(_run(path, source), name, file)
 
@@ -87,7 +93,11 @@ def _run(path: Path, source: str) -> ModuleType:
         raise error("E101", f"Python cannot read {file}: {problem}", whole, source=source) from None
     except (RecursionError, MemoryError):
         raise error(
-            "E107", f"{file} is nested too deeply for Python", whole, hint="split the long expression over several lines with names", source=source
+            "E107",
+            f"{file} is nested too deeply for Python",
+            whole,
+            hint="split the long expression over several lines with names",
+            source=source,
         ) from None
     module = ModuleType(path.stem)
     module.__file__ = file
@@ -146,11 +156,18 @@ def _pick(module: ModuleType, name: str | None, file: str) -> Kernel:
     if name is not None:
         named = found.get(name) or next((kernel for kernel in own.values() if kernel.name == name), None)
         if named is None:
-            raise error("E104", f"there is no kernel {name} in {file}", Span.whole(file), hint=f"its kernels are {names}" if names else "it has no kernel")
+            raise error(
+                "E104",
+                f"there is no kernel {name} in {file}",
+                Span.whole(file),
+                hint=f"its kernels are {names}" if names else "it has no kernel",
+            )
         return named
     kernels = list({id(kernel): kernel for kernel in (own or found).values()}.values())
     if not kernels:
-        raise error("E104", f"there is no kernel in {file}", Span.whole(file), hint="a kernel is a function with the decorator @ps.kernel")
+        raise error(
+            "E104", f"there is no kernel in {file}", Span.whole(file), hint="a kernel is a function with the decorator @ps.kernel"
+        )
     if len(kernels) > 1:
         raise error(
             "E105",

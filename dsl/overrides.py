@@ -17,7 +17,9 @@ from .kernel import check_init_shape, checked_epochs, checked_init
 __all__ = ["initial_value", "with_overrides"]
 
 
-def with_overrides(graph: Graph, metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None) -> Graph:
+def with_overrides(
+    graph: Graph, metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None
+) -> Graph:
     """Return the graph with other values for a run (a copy; the nodes are shared). Raises KernelError.
 
     Parameters
@@ -41,7 +43,13 @@ def with_overrides(graph: Graph, metas: Mapping[str, Any] | None = None, init: M
         variable.init = start
     for variable in variables.values():
         if variable.kind == "meta" and variable.value is None:
-            raise _error(graph, "E503", f"the meta {variable.name} has no value", variable.span, f"give it with --set {variable.name}=VALUE")
+            raise _error(
+                graph,
+                "E503",
+                f"the meta {variable.name} has no value",
+                variable.span,
+                f"give it with --set {variable.name}=VALUE",
+            )
     count = graph.epochs if epochs is None else checked_epochs(epochs, Span.whole("--epochs"))
     return replace(graph, variables=variables, epochs=count)
 
@@ -79,12 +87,20 @@ def _load(graph: Graph, variable: Variable, file: str | Path) -> np.ndarray:
     except (OSError, ValueError, EOFError) as problem:
         reason = "there is no such file" if isinstance(problem, FileNotFoundError) else "it is not a .npy file"
         raise _error(
-            graph, "E506", f"the start of {variable.name} cannot be read from {file}: {reason}", variable.span, "write the array with numpy.save"
+            graph,
+            "E506",
+            f"the start of {variable.name} cannot be read from {file}: {reason}",
+            variable.span,
+            "write the array with numpy.save",
         ) from None
     if not isinstance(value, np.ndarray):
         value.close()
         raise _error(
-            graph, "E506", f"the start of {variable.name} cannot be read from {file}: it is not a .npy file", variable.span, "write the array with numpy.save"
+            graph,
+            "E506",
+            f"the start of {variable.name} cannot be read from {file}: it is not a .npy file",
+            variable.span,
+            "write the array with numpy.save",
         )
     return value
 

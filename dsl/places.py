@@ -16,7 +16,13 @@ __all__ = ["caller_span", "decisive", "function_node", "iterated", "node_span", 
 
 _HERE = str(Path(__file__).resolve().parent)
 #: code of Python and of installed packages is not the user's
-_FOREIGN = tuple({str(Path(path).resolve()) for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_FOREIGN = tuple(
+    {
+        str(Path(path).resolve())
+        for name, path in sysconfig.get_paths().items()
+        if name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
 
 
 @lru_cache(maxsize=256)
@@ -154,7 +160,10 @@ def iterated(span: Span) -> Span:
     module = tree(span.file)
     for node in ast.walk(module) if module is not None else ():
         part: ast.expr | None = None
-        if isinstance(node, (ast.For, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) and node_span(span.file, node) == span:
+        if (
+            isinstance(node, (ast.For, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+            and node_span(span.file, node) == span
+        ):
             part = node.iter if isinstance(node, ast.For) else node.generators[0].iter
         elif isinstance(node, ast.Assign) and any(node_span(span.file, target) == span for target in node.targets):
             part = node.value
@@ -183,10 +192,20 @@ def _decision(node: ast.AST) -> tuple[str, ast.expr | None]:
     return "", None
 
 
+def names(span: Span, name: str) -> bool:
+    """Return whether the place begins with the name; True where its text is not at hand."""
+    text = linecache.getline(span.file, span.line)[span.column - 1 :]
+    return not text or (text.startswith(name) and not text[len(name) : len(name) + 1].isidentifier())
+
+
 def called_name(span: Span) -> bool:
     """Return whether the expression at the place is a name that is being called."""
     module = tree(span.file)
     for node in ast.walk(module) if module is not None else ():
-        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and node_span(span.file, node.func) == span:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, (ast.Name, ast.Attribute))
+            and node_span(span.file, node.func) == span
+        ):
             return True
     return False

@@ -92,14 +92,23 @@ class PythonKernel(Kernel):
         if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
             return functions.unknown_function(builder, str(problem.name), span)
         if isinstance(problem, RecursionError):
-            return builder.error("E107", "the kernel's Python code calls itself too deeply", span, hint="recursion must end while the kernel is traced")
+            return builder.error(
+                "E107",
+                "the kernel's Python code calls itself too deeply",
+                span,
+                hint="recursion must end while the kernel is traced",
+            )
         return builder.error("E109", f"the kernel's Python code raised {type(problem).__name__}: {problem}".rstrip(": "), span)
 
     def _returns(self, builder: GraphBuilder, result: Any) -> list[Return]:
         models = self.of_kind("model")
         if result is None:
             return []
-        values = list(result) if isinstance(result, (tuple, list)) and (len(models) != 1 or any(isinstance(v, Tensor) for v in result)) else [result]
+        values = (
+            list(result)
+            if isinstance(result, (tuple, list)) and (len(models) != 1 or any(isinstance(v, Tensor) for v in result))
+            else [result]
+        )
         spans = self._return_spans(len(values))
         if len(values) != len(models):
             whole = spans[0] if spans else self.name_span
@@ -136,7 +145,13 @@ class PythonKernel(Kernel):
         if len(found) != 1 or found[0].value is None:
             return []
         value = found[0].value
-        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count else [value] if count == 1 else [value] * count
+        parts = (
+            value.elts
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count
+            else [value]
+            if count == 1
+            else [value] * count
+        )
         return [node_span(self.file, part) for part in parts]
 
 
@@ -178,7 +193,9 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     """
     for name in options:
         if name not in ("epochs", "init"):
-            raise error("E203", f"kernel has no argument {name}", caller_span(), hint='usage: @ps.kernel(epochs=10, init={"w": 0.1})')
+            raise error(
+                "E203", f"kernel has no argument {name}", caller_span(), hint='usage: @ps.kernel(epochs=10, init={"w": 0.1})'
+            )
     if function is not None:
         return _make(function, options)
     return lambda decorated: _make(decorated, options)
@@ -187,7 +204,13 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
     what = None
     if not isinstance(function, FunctionType):
-        what = f"the class {function.__name__}" if inspect.isclass(function) else "a kernel" if isinstance(function, Kernel) else kind_of(function)
+        what = (
+            f"the class {function.__name__}"
+            if inspect.isclass(function)
+            else "a kernel"
+            if isinstance(function, Kernel)
+            else kind_of(function)
+        )
     elif function.__name__ == "<lambda>":
         what = "a lambda"
     elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -206,7 +229,15 @@ def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
     made = PythonKernel(function.__name__, file, source, [], places.name_span(code, node), function=function)
-    arguments = {a.arg: a for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg] if a} if node else {}
+    arguments = (
+        {
+            a.arg: a
+            for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            if a
+        }
+        if node
+        else {}
+    )
     for name, parameter in inspect.signature(function).parameters.items():
         span = node_span(file, arguments[name]) if name in arguments else made.name_span
         made.parameters.append(_parameter(made, function, parameter, span))
@@ -222,10 +253,18 @@ def _parameter(made: PythonKernel, function: FunctionType, parameter: inspect.Pa
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
         raise made.error(
-            "E402", f"a kernel cannot take {stars}{parameter.name}: its parameters are fixed", span, hint="name each input, output, model and meta"
+            "E402",
+            f"a kernel cannot take {stars}{parameter.name}: its parameters are fixed",
+            span,
+            hint="name each input, output, model and meta",
         )
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise made.error("E402", f"the parameter {parameter.name} stands before a /; a kernel's parameters go by name", span, hint="leave out the /")
+        raise made.error(
+            "E402",
+            f"the parameter {parameter.name} stands before a /; a kernel's parameters go by name",
+            span,
+            hint="leave out the /",
+        )
     annotation = parameter.annotation
     if isinstance(annotation, str):
         annotation = _evaluated(made, function, parameter.name, annotation, span)
@@ -242,7 +281,11 @@ def untyped(made: Kernel | None, name: str, found: str | None, span: Span) -> Ke
     kinds = ", ".join(kind.capitalize() for kind in KINDS)
     source = made.source if made is not None else None
     return error(
-        "E401", message, span, source=source, hint=f'the kinds are {kinds} (as text in lower case), as in `{name}: ps.Input["d"]` or `{name}: input[d]`'
+        "E401",
+        message,
+        span,
+        source=source,
+        hint=f'the kinds are {kinds} (as text in lower case), as in `{name}: ps.Input["d"]` or `{name}: input[d]`',
     )
 
 
@@ -270,10 +313,17 @@ def _options(made: PythonKernel, node: ast.FunctionDef | ast.AsyncFunctionDef | 
     if init is None:
         return
     if not isinstance(init, Mapping):
-        raise made.error("E442", f"init must be a dictionary from models to starts, not {kind_of(init)}", place("init"), hint='as in init={"w": 0.1}')
+        raise made.error(
+            "E442",
+            f"init must be a dictionary from models to starts, not {kind_of(init)}",
+            place("init"),
+            hint='as in init={"w": 0.1}',
+        )
     literal = values.get("init")
     parts: dict[Any, ast.expr] = {}
     if isinstance(literal, ast.Dict):
-        parts = {key.value: value for key, value in zip(literal.keys, literal.values, strict=True) if isinstance(key, ast.Constant)}
+        parts = {
+            key.value: value for key, value in zip(literal.keys, literal.values, strict=True) if isinstance(key, ast.Constant)
+        }
     for name, value in init.items():
         made.set_init(str(name), value, node_span(made.file, parts[name]) if name in parts else place("init"))

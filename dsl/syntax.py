@@ -73,7 +73,9 @@ class _Reader:
         earlier = [token for token in seen if token is not self.token]
         self.before = earlier[-1] if earlier else None
         self.type = self.token.type if self.token is not None else ""
-        self.expected: set[str] = set(getattr(problem, "accepts", None) or getattr(problem, "expected", None) or getattr(problem, "allowed", None) or ())
+        self.expected: set[str] = set(
+            getattr(problem, "accepts", None) or getattr(problem, "expected", None) or getattr(problem, "allowed", None) or ()
+        )
 
     def span(self, token: Any) -> Span:
         return Span(self.file, token.line, token.column, token.end_line, token.end_column)
@@ -173,8 +175,20 @@ class _Reader:
                 found = re.match(r"\s*(\w*)", self.lines[place.line - 1][place.end_column - 1 :])
                 shown = f"{self.token}{found[1] if found else ''}"
                 span = Span(self.file, place.line, place.column, place.line, place.column + len(shown))
-                return ("E402", f"a kernel cannot take {shown}: its parameters are fixed", span, [], "name each input, output, model and meta")
-            return ("E101", f"a parameter is missing or misspelt: found {self._found()}", place, [], "a parameter is `name: kind`, as in `x: input[d]`")
+                return (
+                    "E402",
+                    f"a kernel cannot take {shown}: its parameters are fixed",
+                    span,
+                    [],
+                    "name each input, output, model and meta",
+                )
+            return (
+                "E101",
+                f"a parameter is missing or misspelt: found {self._found()}",
+                place,
+                [],
+                "a parameter is `name: kind`, as in `x: input[d]`",
+            )
         first = self.word(place.line)
         if self.expected == {"LPAR"} and self.type != "$END" and first and first[0] == "kernel":
             message = f"the kernel's parameters are missing: found {self._found()}"
@@ -185,8 +199,17 @@ class _Reader:
         first = self.word(place.line)
         if first and first[0] in ("epochs", "init", "until") and self.type in ("EQUAL", "ARROW"):
             usage = {"epochs": "epochs 10", "init": "init w = 0.1", "until": "until norm(step) < 0.01"}[first[0]]
-            if place.line == first[1].line and self.lines[place.line - 1][first[1].end_column - 1 : place.column - 1].strip() == "":
-                return ("E101", f"{first[0]} is a word of the language and cannot be given a value", first[1], [], f"it is written like `{usage}`")
+            if (
+                place.line == first[1].line
+                and self.lines[place.line - 1][first[1].end_column - 1 : place.column - 1].strip() == ""
+            ):
+                return (
+                    "E101",
+                    f"{first[0]} is a word of the language and cannot be given a value",
+                    first[1],
+                    [],
+                    f"it is written like `{usage}`",
+                )
         if self.type == "LSQB" and first and self.before is not None and self.span(self.before) == first[1]:
             return "E212", "elements of a value cannot be assigned", place, [], functions.ELEMENTS_HINT
         if self.type == "EQUAL":

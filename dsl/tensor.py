@@ -13,7 +13,7 @@ from .builder import GraphBuilder, Ref
 from .diagnostics import KernelError, Span, error
 from .dims import show
 from .kernel import make_uniform
-from .places import caller_span, decisive, iterated
+from .places import caller_span, decisive, iterated, names
 
 __all__ = ["Tensor", "call", "current"]
 
@@ -138,11 +138,13 @@ class Tensor:
     def _in_place(self, symbol: str, other: Any) -> Tensor:
         span = caller_span()
         leaf = self._builder.leaf(self._ref)
-        if leaf is not None:
-            kind, name = leaf
-            hint = f"return the new value, as in `return {name} {symbol} ...`" if kind == "model" else "give the result a name of its own"
-            raise self._builder.error("E212", f"the {kind} {name} cannot be changed in place", span, hint=hint)
-        return Tensor(self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span))
+        # `w -= step` looks as if it changed the model; another name for the model may well become something else
+        if leaf is not None and leaf[0] == "model" and names(span, leaf[1]):
+            hint = f"return the new value, as in `return {leaf[1]} {symbol} ...`"
+            raise self._builder.error("E212", f"the model {leaf[1]} cannot be changed in place", span, hint=hint)
+        return Tensor(
+            self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span)
+        )
 
     def __iadd__(self, other: Any) -> Tensor:
         return self._in_place("+", other)
@@ -172,7 +174,9 @@ class Tensor:
         )
 
     def __len__(self) -> int:
-        raise self._builder.error("E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors")
+        raise self._builder.error(
+            "E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors"
+        )
 
     def __contains__(self, item: Any) -> bool:
         raise functions.control_flow(self._builder, "in", caller_span())
@@ -266,7 +270,13 @@ def _index_item(item: Any) -> Any:
 
 def _numpys(builder: GraphBuilder, name: str) -> KernelError:
     ours = _RENAMED.get(name, name)
-    hint = "use the operator @" if ours == "@" else f"use ps.{ours}" if ours in functions.FUNCTIONS else f"the functions are {', '.join(functions.FUNCTIONS)}"
+    hint = (
+        "use the operator @"
+        if ours == "@"
+        else f"use ps.{ours}"
+        if ours in functions.FUNCTIONS
+        else f"the functions are {', '.join(functions.FUNCTIONS)}"
+    )
     return builder.error("E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint)
 
 
@@ -283,7 +293,12 @@ def _builder(span: Span, *values: Any) -> GraphBuilder:
                 hint="values live only inside the kernel's function: do not keep them in globals",
             )
     if builder is None:
-        raise error("E214", "operations of kernels work only inside a kernel's function", span, hint="call it in a function with the decorator @ps.kernel")
+        raise error(
+            "E214",
+            "operations of kernels work only inside a kernel's function",
+            span,
+            hint="call it in a function with the decorator @ps.kernel",
+        )
     return builder
 
 
@@ -309,6 +324,10 @@ def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return make_uniform(a["low"], a["high"], a["seed"], span)
     builder = _builder(span, *args, *keywords.values())
     result = functions.call(
-        builder, name, [_plain(builder, value, span) for value in args], {key: _plain(builder, value, span) for key, value in keywords.items()}, span
+        builder,
+        name,
+        [_plain(builder, value, span) for value in args],
+        {key: _plain(builder, value, span) for key, value in keywords.items()},
+        span,
     )
     return Tensor(builder, result) if isinstance(result, Ref) else result

@@ -94,7 +94,13 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> TextKernel:
     except UnexpectedInput as problem:
         raise syntax_error(problem, lines.open, lines.seen, source, filename) from None
     if not tree.children:
-        raise error("E104", f"there is no kernel in {filename}", Span.whole(filename), hint="a kernel begins with `kernel name(parameters)`", source=source)
+        raise error(
+            "E104",
+            f"there is no kernel in {filename}",
+            Span.whole(filename),
+            hint="a kernel begins with `kernel name(parameters)`",
+            source=source,
+        )
     return _kernel(tree.children[0], source, filename)
 
 
@@ -222,7 +228,9 @@ def _arguments(made: TextKernel, values: list[Any], span: Span) -> tuple[list[An
                 raise made.error("E101", f"the argument {value.name} is given twice", span)
             keywords[value.name] = value.value
         elif keywords:
-            raise made.error("E101", "an argument without a name stands behind one with a name", span, hint="arguments with names come last")
+            raise made.error(
+                "E101", "an argument without a name stands behind one with a name", span, hint="arguments with names come last"
+            )
         else:
             plain.append(value)
     return plain, keywords
@@ -271,7 +279,9 @@ class _Body:
     def assign(self, token: Token, value: Any) -> None:
         name, span = str(token), _span(self.kernel.file, token)
         if name in _CONSTANTS:
-            raise self.builder.error("E101", f"{name} is a word of the language and cannot be given a value", span, hint="choose another name")
+            raise self.builder.error(
+                "E101", f"{name} is a word of the language and cannot be given a value", span, hint="choose another name"
+            )
         if name in self.defined:
             model = any(p.name == name for p in self.kernel.of_kind("model"))
             raise self.builder.error(
@@ -282,7 +292,12 @@ class _Body:
                 hint=f"write `{name} <- ...` to give the model its new value" if model else "choose another name",
             )
         if isinstance(value, Uniform):
-            raise self.builder.error("E211", "uniform(...) is not a value of a kernel", span, hint=f"write `init {name} = uniform(...)` for a model's start")
+            raise self.builder.error(
+                "E211",
+                "uniform(...) is not a value of a kernel",
+                span,
+                hint=f"write `init {name} = uniform(...)` for a model's start",
+            )
         self.defined[name] = span
         self.values[name] = value
 
@@ -297,7 +312,9 @@ class _Body:
                 hint=functions.closest(name, models) or f"write `{name} = ...` for an intermediate value",
             )
         if name in self.returns:
-            raise self.builder.error("E204", f"{name} gets its new value twice", place, (self.returns[name].span, "first given here"))
+            raise self.builder.error(
+                "E204", f"{name} gets its new value twice", place, (self.returns[name].span, "first given here")
+            )
         self.returns[name] = Return(name, value, span)
 
     def evaluate(self, tree: Any) -> Any:
@@ -345,10 +362,14 @@ class _Body:
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         if name in functions.FUNCTIONS:
-            raise self.builder.error("E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {functions.FUNCTIONS[name].usage}")
+            raise self.builder.error(
+                "E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {functions.FUNCTIONS[name].usage}"
+            )
         problem = functions.unknown_name(self.builder, name, self.values, span)
         if name in ("ps", "penstock", "np"):
-            raise self.builder.error("E201", problem.diagnostic.message, span, hint="as text, functions stand alone: sum(v), not ps.sum(v)")
+            raise self.builder.error(
+                "E201", problem.diagnostic.message, span, hint="as text, functions stand alone: sum(v), not ps.sum(v)"
+            )
         raise problem
 
     def call(self, node: Any, values: list[Any], span: Span) -> Any:
@@ -357,6 +378,8 @@ class _Body:
         if name not in functions.FUNCTIONS:
             raise functions.unknown_function(self.builder, name, _span(self.kernel.file, token))
         if name == "until":
-            raise self.builder.error("E101", "until is a statement of its own", span, hint="write it on its own line: `until condition`")
+            raise self.builder.error(
+                "E101", "until is a statement of its own", span, hint="write it on its own line: `until condition`"
+            )
         plain, keywords = _arguments(self.kernel, values, span)
         return functions.call(self.builder, name, plain, keywords, span)

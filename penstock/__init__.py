@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from penstock.dsl.kernel import Kernel
-from penstock.dsl.library import abs, exp, gaussian, log, max, merge, min, norm, outer, prod, sigmoid, sqrt, sum, tanh, uniform, until, where
+from penstock.dsl.library import (
+    abs,
+    exp,
+    gaussian,
+    log,
+    max,
+    merge,
+    min,
+    norm,
+    outer,
+    prod,
+    sigmoid,
+    sqrt,
+    sum,
+    tanh,
+    uniform,
+    until,
+    where,
+)
 from penstock.dsl.python import Input, Meta, Model, Output, kernel
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""Whole messages of bad kernels, from both front ends. One file of `bad/` is one mistake; run this file as a script to write them anew."""
+"""Whole messages of bad kernels, from both front ends.
+
+One file of `bad/` is one mistake; run this file as a script to write the messages anew, and read the difference.
+"""
 
 from __future__ import annotations
 
