@@ -132,7 +132,7 @@ class PortConfig:
     types: tuple[str, ...]
     walkers: int = 1
     buffers: int = 2
-    slots: int = 2
+    slots: int = 4
     program_depth: int = 64
 
     def __post_init__(self) -> None:

@@ -1,0 +1,196 @@
+"""Whole tables at once: pages whose tuples all look alike are walked with NumPy, the others one by one.
+
+A page is *regular* when every line pointer is NORMAL and every tuple is visible, without null bitmap, with all needed attributes, and
+has its arrays' headers where the table's first such tuple has them. Nothing is decided here that `golden` would decide otherwise: a page
+that fails any check is simply not regular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import HardwareError
+from ..heap import page as p
+from ..heap.schema import TYPES
+from ..numerics.convert import from_pg
+from .config import WalkConfig
+from .golden import array_header, walk_page
+from .program import needed, short_possible
+
+__all__ = ["Regular", "classify", "walk_table"]
+
+#: pages looked at together: bounds the memory that a table needs
+_CHUNK = 2048
+
+
+@dataclass
+class Regular:
+    """Which of some pages are regular, and where the values of their tuples lie.
+
+    pages
+        Boolean, one for each page.
+    counts
+        Line pointers of each page (only meaningful where it is regular).
+    data
+        Addresses in the flattened pages of the regular pages' tuples' data, in row order.
+    places
+        Offset of each used column's (first) value from there, by attribute index.
+    """
+
+    pages: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+    data: NDArray[np.int64]
+    places: dict[int, int]
+
+
+def _gather(flat: NDArray[np.uint8], at: NDArray[np.int64], count: int) -> NDArray[np.uint8]:
+    return np.lib.stride_tricks.sliding_window_view(flat, count)[at]
+
+
+def _word(flat: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
+    return flat[at].astype(np.int64) | flat[at + 1].astype(np.int64) << 8
+
+
+def _visible(infomask: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """`golden.judge(infomask) is True`, for many."""
+    inserted = (infomask & p.HEAP_XMIN_COMMITTED != 0) & (infomask & p.HEAP_MOVED == 0)
+    locked = infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK) == p.HEAP_XMAX_EXCL_LOCK
+    return inserted & ((infomask & (p.HEAP_XMAX_INVALID | p.HEAP_XMAX_LOCK_ONLY) != 0) | locked)
+
+
+def _shape(walk: WalkConfig, sample: bytes) -> tuple[dict[int, int], list[tuple[int, bytes]], int] | None:
+    """Places of the used columns, bytes that must stand at certain offsets, and the extent, as the tuple data `sample` suggests."""
+    at, places, constants = 0, {}, []
+    for index in range(needed(walk)):
+        kind = walk.schema.columns[index].storage
+        used = bool(walk.sources(index))
+        if kind.length > 0:
+            at = p.align(at, kind.length)
+            places[index] = at
+            at += kind.length
+            continue
+        if not used:
+            return None
+        element, count = walk.element(index), walk.array_length(index)
+        size = TYPES[element].length
+        if at >= len(sample):
+            return None
+        short = bool(sample[at] & 1)
+        if at % size and not short:
+            constants.append((at, b"\0"))
+            at = p.align(at, size)
+            if at >= len(sample):
+                return None
+            short = bool(sample[at] & 1)
+        if short and not short_possible(element, count):
+            return None
+        header = array_header(element, count, short)
+        constants.append((at, header))
+        places[index] = at + len(header)
+        at = places[index] + count * size
+    return places, constants, at
+
+
+def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
+    """Find the regular pages among `pages` (contiguous, shape (pages, page_size))."""
+    size = walk.schema.page_size
+    flat = pages.reshape(-1)
+    heads = np.ascontiguousarray(pages[:, :p.PAGE_HEADER_SIZE]).view(p.PAGE_HEADER)[:, 0]
+    lower, upper, special = (heads[n].astype(np.int64) for n in ("pd_lower", "pd_upper", "pd_special"))
+    fine = (upper != 0) & (heads["pd_pagesize_version"] == p.pagesize_version(size)) & (lower > p.PAGE_HEADER_SIZE) & (lower <= upper) \
+        & (upper <= special) & (special <= size) & (lower % p.LP_SIZE == 0) & (special % p.ALIGN == 0)
+    counts = np.where(fine, (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE, 0)
+    none = Regular(np.zeros(len(pages), bool), counts, np.zeros(0, np.int64), {})
+    most = int(counts.max(initial=0))
+    if not most:
+        return none
+    words = np.ascontiguousarray(pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + most * p.LP_SIZE]).view("<u4").astype(np.int64)
+    block, line = np.nonzero(np.arange(most) < counts[:, None])
+    word = words[block, line]
+    offset, flags, length = word & 0x7FFF, word >> 15 & 3, word >> 17
+    good = (flags == p.LP_NORMAL) & (offset % p.ALIGN == 0) & (offset >= upper[block]) & (offset + length <= special[block]) \
+        & (length >= p.PAGE_HEADER_SIZE)
+    start = block * size + np.where(good, offset, 0)
+    infomask, hoff = _word(flat, start + 20), flat[start + 22].astype(np.int64)
+    natts = _word(flat, start + 18) & p.HEAP_NATTS_MASK
+    good &= (infomask & p.HEAP_HASNULL == 0) & (natts >= needed(walk)) & (natts <= len(walk.schema.columns)) & (hoff % p.ALIGN == 0) \
+        & (hoff >= p.TUPLE_BITMAP) & (hoff <= length)
+    if walk.visibility != "all":
+        good &= (heads["pd_flags"][block] & p.PD_ALL_VISIBLE != 0) | _visible(infomask)
+    if not good.any():
+        return none
+    k = int(np.argmax(good))
+    shape = _shape(walk, flat[start[k] + hoff[k]:start[k] + length[k]].tobytes())
+    if shape is None:
+        return none
+    places, constants, extent = shape
+    good &= hoff + extent <= length
+    data = start + hoff
+    for at, expected in constants:
+        here = np.nonzero(good)[0]
+        if len(here):
+            good[here] &= (_gather(flat, data[here] + at, len(expected)) == np.frombuffer(expected, np.uint8)).all(axis=1)
+    regular = fine.copy()
+    regular[block[~good]] = False
+    return Regular(regular, counts, data[regular[block]], places)
+
+
+def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArray[np.int64]:
+    out = np.zeros((len(found.data), walk.positions), np.int64)
+    for s in walk.layout.sources if len(found.data) else ():
+        element = walk.element(s.column)
+        size = TYPES[element].length
+        raw = _gather(flat, found.data + found.places[s.column] + s.first * size, s.count * size)
+        out[:, s.position:s.position + s.count] = from_pg(element, np.ascontiguousarray(raw).view(f"<u{size}"), walk.format)
+    return out
+
+
+def _chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    for first in range(0, len(pages), _CHUNK):
+        yield first, np.ascontiguousarray(pages[first:first + _CHUNK])
+
+
+def walk_table(pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0,
+               block_stride: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int64], int, HardwareError | None]:
+    """Walk all pages, as `golden.walk_page` does one.
+
+    Parameters
+    ----------
+    pages
+        Shape (pages, page_size).
+    walk
+        The table, the layout and the policies.
+    first_block, block_stride
+        Page k is block first_block + k * block_stride.
+
+    Returns
+    -------
+    tuple
+        The tuples' codes, shape (tuples, positions), up to the first error; tuples of each page; tuples left out; the error or None.
+    """
+    parts: list[NDArray[np.int64]] = [np.zeros((0, walk.positions), np.int64)]
+    counts = np.zeros(len(pages), np.int64)
+    skipped = 0
+    for first, chunk in _chunks(pages):
+        found = classify(walk, chunk)
+        values = _values(walk, chunk.reshape(-1), found)
+        counts[first:first + len(chunk)] = np.where(found.pages, found.counts, 0)
+        taken = held = 0                        # regular tuples handed over, and passed
+        for k in np.nonzero(~found.pages)[0].tolist():
+            held = int(counts[first:first + k][found.pages[:k]].sum())
+            parts.append(values[taken:held])
+            taken = held
+            tuples, left, error = walk_page(chunk[k], walk, first_block + (first + k) * block_stride)
+            if tuples:
+                parts.append(np.array(tuples))
+            counts[first + k] = len(tuples)
+            skipped += left
+            if error is not None:
+                counts[first + k + 1:] = 0
+                return np.concatenate(parts), counts, skipped, error
+        parts.append(values[taken:])
+    return np.concatenate(parts), counts, skipped, None
