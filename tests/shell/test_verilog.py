@@ -1,0 +1,40 @@
+# amaranth: UnusedElaboratable=no
+"""hdl/shell/verilog.py: the same text twice, the names that Verilog users expect, constants that simulators see; the shell's own checks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from penstock.hdl.memory import AXI4
+from penstock.hdl.shell import Shell, to_verilog
+from penstock.models.shell import RegisterMap
+from penstock.sim.toy import CopyEngine
+
+
+def make():
+    engine = CopyEngine(bus_bytes=8, ports=2)
+    return to_verilog(Shell(engine, engine.register_map))
+
+
+def test_text():
+    text = make()
+    assert text == make()
+    head = text[text.index("module penstock("):]
+    ports = set(re.findall(r"\w+", head[head.index("(") + 1:head.index(")")]))
+    expected = {"clk", "rst", "irq"} | {f"m{k}_axi_{name}" for k in range(2) for name in AXI4(data_bytes=8).members}
+    assert expected <= ports
+    assert all(name in expected or name.startswith("s_axil_") for name in ports)
+    assert "src" not in re.findall(r"\(\* (\w+)", text)
+    # no block that a simulator never runs
+    assert not re.search(r"always @\*\n    [^\n;]+ = [0-9]+'\w+;", text)
+    assert "always @* begin" in text
+
+
+
+
+def test_engine_must_fit_its_map():
+    engine = CopyEngine(bus_bytes=8, ports=1)
+    to_verilog(engine)                      # used: Amaranth warns of components that never are
+    with pytest.raises(TypeError, match=r"^the engine's members do not fit its register map: counters, monitors, registers$"):
+        Shell(engine, RegisterMap())
