@@ -5,8 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from penstock.models.numerics.formats import Format
-from penstock.models.numerics.functions import pipeline
+from penstock.models.numerics.functions import FUNCTIONS, pipeline
 from penstock.models.numerics.pipeline import Pipeline, Wire
+
+from .unit import register
 
 __all__ = ["PipelineUnit", "function_unit"]
 
@@ -150,3 +152,7 @@ class _Builder:
 def function_unit(op: str, format: Format) -> PipelineUnit:
     """The unit of `exp log sigmoid tanh gaussian` in a format; `models.numerics.functions.pipeline` says how it computes."""
     return PipelineUnit(pipeline(op, format), format.width, src_loc_at=1)
+
+
+for _op in FUNCTIONS:
+    register(_op, function_unit)

@@ -234,7 +234,10 @@ def _tanh_float(f: Float) -> Pipeline:
     one = 1 << fraction
     low = value < one
     exponent = p.where(u.exponent < f.bias - 1, u.exponent, f.bias - 1)
-    code = _pack(p, f, p.where(low, exponent - 1, exponent), p.where(low, (value << 1) - one, value - one), fraction)
+    exponent, value = p.where(low, exponent - 1, exponent), p.where(low, (value << 1) - one, value - one)
+    if f.width > 16:
+        p.next_stage()
+    code = _pack(p, f, exponent, value, fraction)
     limit = p.const(f.one) < code
     far = p.const(end + f.bias - 1) < u.exponent
     code = p.where(limit | far, f.one, code)
@@ -415,9 +418,13 @@ def _cost(op: str) -> Callable[[Format, tuple[int, int]], latency.Cost]:
 
 @lru_cache(maxsize=128)
 def _estimate(op: str, format: Format, dsp: tuple[int, int]) -> latency.Cost:
-    """Counted from the pipeline: a look-up table a bit for adders and multiplexers, half a one for a stage of a shifter."""
+    """Counted from the pipeline; a multiplier for each product, as its factors fit the smallest multiplier's ports.
+
+    A look-up table makes 1.4 bits of an adder or multiplexer, or two of these of a shifter's stage: the average of nine units
+    placed on an ECP5. Tables of more than 1 kbit are block RAM of 18 kbit, 512 × 36 at the widest.
+    """
     p = pipeline(op, format)
-    lut = ff = multipliers = 0
+    lut = ff = multipliers = blocks = 0
     last: dict[int, int] = {}
     for wire in p.wires:
         for a in wire.args:
@@ -430,15 +437,15 @@ def _estimate(op: str, format: Format, dsp: tuple[int, int]) -> latency.Cost:
         elif wire.kind == "vshr":
             lut += wire.width * wire.args[1].width // 2
         elif wire.kind == "mul":
-            a, b = (x.width for x in wire.args)
-            if min(a, b) >= 6:
-                multipliers += 1
-            else:
-                lut += a * b
+            multipliers += 1
     for table in p.tables:
-        if table.depth <= 64:
-            lut += sum(table.widths) * table.depth // 16
-    return latency.Cost(lut, ff + format.width, multipliers)
+        width = sum(table.widths)
+        if table.depth * width > 1024:
+            port = 36 if table.depth <= 512 else 18 if table.depth <= 1024 else 9
+            blocks += -(-width // port)
+        else:
+            lut += width * table.depth // 16
+    return latency.Cost(lut * 7 // 10, ff + format.width, multipliers, blocks)
 
 
 def _golden(op: str) -> Callable[..., NDArray[np.int64]]:

@@ -20,17 +20,18 @@ SLICE = 17
 
 @dataclass(frozen=True)
 class Cost:
-    """Estimated look-up tables and flip-flops, and multipliers."""
+    """Estimated look-up tables and flip-flops, multipliers, and block RAMs of 18 kbit that hold tables."""
 
     lut: int = 0
     ff: int = 0
     dsp: int = 0
+    bram: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp)
+        return Cost(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram + other.bram)
 
     def __mul__(self, count: int) -> Cost:
-        return Cost(self.lut * count, self.ff * count, self.dsp * count)
+        return Cost(self.lut * count, self.ff * count, self.dsp * count, self.bram * count)
 
     __rmul__ = __mul__
 
