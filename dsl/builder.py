@@ -119,6 +119,13 @@ class GraphBuilder:
         stored: Any = float(array) if array.ndim == 0 else array
         return self._add("const", (), array.shape, Region.RUN, span, {"value": stored})
 
+    def number(self, value: Operand) -> float | None:
+        """Return the number that an operand is: a constant scalar or a Python number, else None."""
+        if isinstance(value, Ref):
+            node = self.nodes[value.index]
+            return float(node.attrs["value"]) if node.op == "const" and not node.shape else None
+        return float(value) if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) else None
+
     def operand(self, value: Operand, span: Span) -> Ref:
         return value if isinstance(value, Ref) else self.constant(value, span)
 
@@ -219,33 +226,6 @@ class GraphBuilder:
                 (self.nodes[ref.index].span, self.label(ref)),
             )
         return self._operation("expand", [ref], (*shape[:axis], 1, *shape[axis:]), span, {"axis": axis})
-
-    def power(self, value: Operand, exponent: Operand, span: Span) -> Ref:
-        """Add `value ** exponent` for the exponents 1 to 8 and 0.5."""
-        number = self._number(exponent)
-        if number == 0.5:
-            return self.elementwise("sqrt", [value], span)
-        if number is None or number not in range(1, 9):
-            raise self.error(
-                "E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint="write exp(b * log(a)) for a positive base"
-            )
-        base = self.operand(value, span)
-        result: Ref | None = None
-        square, bits = base, int(number)
-        while bits:
-            if bits & 1:
-                result = square if result is None else self.elementwise("mul", [result, square], span)
-            bits >>= 1
-            if bits:
-                square = self.elementwise("mul", [square, square], span)
-        assert result is not None
-        return result
-
-    def _number(self, value: Operand) -> float | None:
-        if isinstance(value, Ref):
-            node = self.nodes[value.index]
-            return float(node.attrs["value"]) if node.op == "const" and not node.shape else None
-        return float(value) if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) else None
 
     def merge(self, value: Operand, count: Any, op: Any, span: Span) -> Ref:
         """Add a merge: combine a value over `count` tuples in row order (None: over the epoch)."""

@@ -130,8 +130,28 @@ def operator(builder: GraphBuilder, symbol: str, operands: Sequence[Operand], sp
     if symbol == "@":
         return builder.matmul(operands[0], operands[1], span)
     if symbol == "**":
-        return builder.power(operands[0], operands[1], span)
+        return _power(builder, operands[0], operands[1], span)
     raise no_operator(builder, symbol, span)
+
+
+def _power(builder: GraphBuilder, value: Operand, exponent: Operand, span: Span) -> Ref:
+    """`value ** exponent` as products, for the exponents 1 to 8, or a square root, for 0.5."""
+    number = builder.number(exponent)
+    if number == 0.5:
+        return builder.elementwise("sqrt", [value], span)
+    if number is None or number not in range(1, 9):
+        hint = "write exp(b * log(a)) for a positive base"
+        raise builder.error("E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint=hint)
+    square, bits = builder.operand(value, span), int(number)
+    result: Ref | None = None
+    while bits:
+        if bits & 1:
+            result = square if result is None else builder.elementwise("mul", [result, square], span)
+        bits >>= 1
+        if bits:
+            square = builder.elementwise("mul", [square, square], span)
+    assert result is not None
+    return result
 
 
 def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Span) -> Ref:

@@ -83,26 +83,12 @@ def _number(graph: Graph, variable: Variable, value: Any) -> float:
 
 def _load(graph: Graph, variable: Variable, file: str | Path) -> np.ndarray:
     try:
-        value = np.load(file, allow_pickle=False)
+        with open(file, "rb") as stream:
+            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     except (OSError, ValueError, EOFError) as problem:
         reason = "there is no such file" if isinstance(problem, FileNotFoundError) else "it is not a .npy file"
-        raise _error(
-            graph,
-            "E506",
-            f"the start of {variable.name} cannot be read from {file}: {reason}",
-            variable.span,
-            "write the array with numpy.save",
-        ) from None
-    if not isinstance(value, np.ndarray):
-        value.close()
-        raise _error(
-            graph,
-            "E506",
-            f"the start of {variable.name} cannot be read from {file}: it is not a .npy file",
-            variable.span,
-            "write the array with numpy.save",
-        )
-    return value
+        message = f"the start of {variable.name} cannot be read from {file}: {reason}"
+        raise _error(graph, "E506", message, variable.span, "write the array with numpy.save") from None
 
 
 def _error(graph: Graph, code: str, message: str, span: Span, hint: str = "") -> KernelError:
