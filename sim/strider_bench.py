@@ -1,4 +1,4 @@
-"""An `AccessPort` alone under Verilator: pages in with gaps, beats out with backpressure, every cycle noted."""
+"""An `AccessPort` under Verilator, alone or behind sequencer and reader: beats out with backpressure, every cycle noted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
+from ..hdl.memory.reader import BurstReader
 from ..hdl.strider.port import AccessPort
+from ..hdl.strider.sequencer import PageSequencer
 from ..models.errors import ErrorCode, HardwareError
+from ..models.memory.timing import Fixed
 from ..models.strider.config import PortConfig
 from ..models.strider.isa import Instruction, encode
 from .vectors import _library
@@ -26,31 +29,29 @@ _HARNESS = """
 #include "Vtop.h"
 #include "verilated.h"
 #include <cstdint>
+#include <deque>
+#include <utility>
 double sc_time_stamp() {{ return 0; }}
 struct Run {{
     const uint32_t *words; const uint32_t *program; const uint8_t *offer; const uint8_t *ready;
-    uint64_t pages, epochs, page_words, program_words, offers, readies, limit, credits, first_block, block_stride, room;
+    uint64_t pages, epochs, page_words, program_words, offers, readies, limit, credits, first_block, block_stride, room, latency, interval;
     uint64_t *arrivals, *frees, *cycles; uint32_t *flags, *codes; uint64_t *status;
 }};
 extern "C" uint64_t run(Run *r) {{
     VerilatedContext context;
     Vtop top(&context);
-    top.clk = 0; top.rst = 0; top.write = 0; top.program_write = 0; top.ready = 0; top.flush = 0; top.eval();
+    top.clk = 0; top.rst = 0; top.program_write = 0; top.ready = 0; top.flush = 0; top.eval();
     auto tick = [&] {{ top.clk = 1; top.eval(); top.clk = 0; top.eval(); }};
     top.flush = 1; tick(); top.flush = 0;
     for (uint64_t k = 0; k < r->program_words; k++) {{ top.program_write = 1; top.program_word = r->program[k]; top.eval(); tick(); }}
+    std::deque<std::pair<uint64_t, uint64_t>> bursts;   // latency over at, first word of what is left
+    std::deque<uint64_t> lengths;
+    uint64_t next = 0;
     top.program_write = 0; top.pages = r->pages; top.first_block = r->first_block; top.block_stride = r->block_stride;
     uint64_t page = 0, word = 0, total = r->pages * r->epochs, credit = r->credits, freed = 0, count = 0, ends = 0, after = 0, t = 0;
     for (; t < r->limit && after < 64; t++) {{
-        bool give = page < total && (word || credit) && r->offer[t % r->offers];
-        top.write = give;
-        if (give) {{
-            const uint32_t *w = r->words + ((page % r->pages) * r->page_words + word) * {words};
-            {drive}
-            if (!word) credit--;
-        }}
-        top.ready = r->ready[t % r->readies];
-        top.eval();
+        bool give;
+        {serve}
         if (give && ++word == r->page_words) {{ word = 0; r->arrivals[page++] = t; }}
         if (top.free && freed < total) {{ r->frees[freed++] = t; credit++; }}
         if (top.valid && top.ready && count < r->room) {{
@@ -72,16 +73,49 @@ extern "C" uint64_t run(Run *r) {{
 """
 
 
-class _Top(wiring.Component):
-    """The port with plain signals of at most 32 bits."""
+#: words go in by a pattern, as credits allow
+_ALONE = """
+        give = page < total && (word || credit) && r->offer[t % r->offers];
+        top.write = give;
+        if (give) {{
+            const uint32_t *w = r->words + ((page % r->pages) * r->page_words + word) * {words};
+            {drive}
+            if (!word) credit--;
+        }}
+        top.ready = r->ready[t % r->readies];
+        top.eval();
+"""
+#: the reader asks for them; the memory follows `models.memory.timing.Fixed`
+_SYSTEM = """
+        top.start = t == 0; top.epochs = r->epochs;
+        top.ready = r->ready[t % r->readies];
+        top.rvalid = !bursts.empty() && t >= bursts.front().first && t >= next;
+        if (top.rvalid) {{
+            const uint32_t *w = r->words + bursts.front().second * {words};
+            {drive}
+        }}
+        top.eval();
+        give = top.rvalid && top.rready;
+        if (give) {{
+            next = t + r->interval; bursts.front().second++;
+            if (!--lengths.front()) {{ bursts.pop_front(); lengths.pop_front(); }}
+        }}
+        if (top.arvalid) {{ bursts.push_back({{t + r->latency, top.araddr / (4 * {words})}}); lengths.push_back(top.arlen + 1); }}
+"""
 
-    def __init__(self, config: PortConfig):
-        self.config = config
+
+class _Top(wiring.Component):
+    """The port, with sequencer and reader if `system`, with plain signals of at most 32 bits."""
+
+    def __init__(self, config: PortConfig, system: bool):
+        self.config, self.system = config, system
         self.words = [f"word{k}" for k in range(config.bus_bytes // 4)]
         self.lanes = [f"lane{k}" for k in range(config.lanes)]
         plain = {"write": In(1), "program_write": In(1), "program_word": In(32), "pages": In(32), "first_block": In(32), "block_stride": In(32),
                  "flush": In(1), "ready": In(1), "valid": Out(1), "last": Out(1), "end": Out(1), "free": Out(1), "error_valid": Out(1),
                  "error_code": Out(8), "error_block": Out(32), "error_line": Out(13), "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)}
+        if system:
+            plain |= {"start": In(1), "epochs": In(32), "arvalid": Out(1), "araddr": Out(32), "arlen": Out(8), "rvalid": In(1), "rready": Out(1)}
         super().__init__({**plain, **{n: In(32) for n in self.words}, **{n: Out(32) for n in self.lanes}})
 
     def elaborate(self, platform):
@@ -93,8 +127,21 @@ class _Top(wiring.Component):
             m.d.comb += getattr(self, name).eq(getattr(port, name))
         for name in ("valid", "code", "block", "line"):
             m.d.comb += getattr(self, f"error_{name}").eq(getattr(port.error, name))
+        words = Cat(getattr(self, n) for n in self.words)
+        if self.system:
+            m.submodules.sequencer = sequencer = PageSequencer(bus_bytes=self.config.bus_bytes, page_size=self.config.page_size,
+                                                               credits=self.config.credits, address_width=32)
+            m.submodules.reader = reader = BurstReader(bus_bytes=self.config.bus_bytes, address_width=32)
+            wiring.connect(m, sequencer.o, reader.i)
+            m.d.comb += [
+                sequencer.start.eq(self.start), sequencer.stride.eq(self.config.page_size), sequencer.pages.eq(self.pages),
+                sequencer.epochs.eq(self.epochs), sequencer.free.eq(port.free),
+                self.arvalid.eq(reader.bus.arvalid), self.araddr.eq(reader.bus.araddr), self.arlen.eq(reader.bus.arlen),
+                reader.bus.arready.eq(1), reader.bus.rvalid.eq(self.rvalid), reader.bus.rdata.eq(words), self.rready.eq(reader.bus.rready),
+                reader.o.ready.eq(1), port.i.payload.eq(reader.o.p.data), port.i.valid.eq(reader.o.valid)]
+        else:
+            m.d.comb += [port.i.payload.eq(words), port.i.valid.eq(self.write)]
         m.d.comb += [
-            port.i.payload.eq(Cat(getattr(self, n) for n in self.words)), port.i.valid.eq(self.write),
             port.i_program.payload.eq(self.program_word), port.i_program.valid.eq(self.program_write),
             port.o.ready.eq(self.ready), self.valid.eq(port.o.valid), self.last.eq(port.o.p.last), self.end.eq(port.o.p.end)]
         m.d.comb += [getattr(self, n).eq(port.o.p.lanes[k]) for k, n in enumerate(self.lanes)]
@@ -104,7 +151,7 @@ class _Top(wiring.Component):
 class _Run(ctypes.Structure):
     _fields_ = [(n, ctypes.c_void_p) for n in ("words", "program", "offer", "ready")] \
         + [(n, ctypes.c_uint64) for n in ("pages", "epochs", "page_words", "program_words", "offers", "readies", "limit", "credits", "first_block",
-                                          "block_stride", "room")] \
+                                          "block_stride", "room", "latency", "interval")] \
         + [(n, ctypes.c_void_p) for n in ("arrivals", "frees", "cycles", "flags", "codes", "status")]
 
 
@@ -128,10 +175,11 @@ class Outcome:
 
 
 @lru_cache(maxsize=16)
-def _build(config: PortConfig) -> ctypes.CDLL:
-    top = _Top(config)
+def _build(config: PortConfig, system: bool) -> ctypes.CDLL:
+    top = _Top(config, system)
     verilog = convert(top, name="top", emit_src=False, strip_internal_attrs=True)
-    harness = _HARNESS.format(words=len(top.words), drive=" ".join(f"top.{n} = w[{k}];" for k, n in enumerate(top.words)),
+    drive = " ".join(f"top.{n} = w[{k}];" for k, n in enumerate(top.words))
+    harness = _HARNESS.format(serve=(_SYSTEM if system else _ALONE).format(words=len(top.words), drive=drive),
                               collect=" ".join(f"r->codes[count * {len(top.lanes)} + {k}] = top.{n};" for k, n in enumerate(top.lanes)))
     library = ctypes.CDLL(str(_library(verilog, harness)))
     library.run.restype = ctypes.c_uint64
@@ -140,8 +188,12 @@ def _build(config: PortConfig) -> ctypes.CDLL:
 
 def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[np.uint8], *, epochs: int = 1,
              offer: NDArray[np.bool_] | None = None, ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1,
-             limit: int = 0) -> Outcome:
-    """Run `epochs` passes over `pages` (or until an error); `offer` and `ready` are patterns over cycles, repeated; None: always."""
+             limit: int = 0, memory: Fixed | None = None) -> Outcome:
+    """Run `epochs` passes over `pages` (or until an error).
+
+    `offer` and `ready` are patterns over cycles, repeated; None: always. With `memory` a sequencer and a reader fetch the pages from it, from
+    address 0 on, `start` coming in cycle 0.
+    """
     always = np.ones(1, dtype=np.uint8)
     offers = always if offer is None else np.ascontiguousarray(offer, dtype=np.uint8)
     readies = always if ready is None else np.ascontiguousarray(ready, dtype=np.uint8)
@@ -153,12 +205,13 @@ def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[
     arrays = {"words": words, "program": image, "offer": offers, "ready": readies, "arrivals": np.zeros(total, np.uint64),
               "frees": np.zeros(total, np.uint64), "cycles": np.zeros(room, np.uint64), "flags": np.zeros(room, np.uint32),
               "codes": np.zeros((room, config.lanes), np.uint32), "status": np.zeros(16, np.uint64)}
-    share = min(offers.mean(), readies.mean())
+    share = min(offers.mean(), readies.mean(), 1.0 if memory is None else 1 / (memory.interval(config.bus_bytes) + memory.latency / 8))
     limit = limit or int(1000 + total * (config.words_per_page + per_page * (config.beats + 200)) / max(share, 0.01))
-    run = _Run(pages=len(pages), epochs=epochs, page_words=config.words_per_page, program_words=len(image), offers=len(offers),
+    timing = {} if memory is None else {"latency": memory.latency, "interval": memory.interval(config.bus_bytes)}
+    run = _Run(**timing, pages=len(pages), epochs=epochs, page_words=config.words_per_page, program_words=len(image), offers=len(offers),
                readies=len(readies), limit=limit, credits=config.credits, first_block=first_block, block_stride=block_stride, room=room,
                **{n: a.ctypes.data for n, a in arrays.items()})
-    count = _build(config).run(ctypes.byref(run))
+    count = _build(config, memory is not None).run(ctypes.byref(run))
     status = arrays["status"]
     cycles, flags, codes = arrays["cycles"][:count], arrays["flags"][:count], arrays["codes"][:count]
     data = flags & 2 == 0
