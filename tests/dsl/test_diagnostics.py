@@ -114,3 +114,10 @@ def test_examples_of_pages_are_what_they_say(code: str) -> None:
     except KernelError as problem:
         found = [problem.diagnostic.code]
     assert code in found
+
+
+def test_message_in_the_language_reference() -> None:
+    shown = (ROOT / "docs" / "dsl.md").read_text(encoding="utf-8").split("## Messages\n\n```\n")[1].split("\n```")[0]
+    with pytest.raises(KernelError) as caught:
+        Kernel.from_text("kernel f(x: input[n], w: model[d])\n  w <- w - w * x", "bad.psk").check()
+    assert str(caught.value) == shown
