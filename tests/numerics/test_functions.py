@@ -75,7 +75,7 @@ def test_error_bound(op: str, format: Format) -> None:
 @pytest.mark.parametrize("op", FUNCTIONS)
 @pytest.mark.parametrize("format", [*WIDE, *(Fixed(i, 32 - i) for i in range(1, 33))], ids=str)
 def test_error_bound_dense(op: str, format: Format) -> None:
-    assert_within_bound(op, format, codes_of(format, 4_000_000, seed=2))
+    assert_within_bound(op, format, codes_of(format, 1_000_000, seed=2))
 
 
 @pytest.mark.long
@@ -237,7 +237,7 @@ def assert_hardware_equals_golden(formats: list[Format], codes: np.ndarray) -> N
 
 @pytest.mark.parametrize("formats", [
     [bfloat16, float16, Fixed(8, 8)],
-    [Float(4, 3), Float(2, 6), Fixed(1, 15), Fixed(2, 0), Fixed(5, 3)],
+    [Float(4, 3), Float(2, 6), Fixed(1, 11), Fixed(2, 0), Fixed(5, 3)],
 ], ids=["usual", "odd"])
 def test_hardware_exhaustively(formats: list[Format]) -> None:
     assert_hardware_equals_golden(formats, np.arange(1 << max(format.width for format in formats)))
