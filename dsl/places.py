@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import sys
 import sysconfig
 from functools import lru_cache
@@ -14,11 +15,11 @@ from .diagnostics import Span
 
 __all__ = ["caller_span", "decisive", "function_node", "iterated", "node_span", "traceback_span"]
 
-_HERE = str(Path(__file__).resolve().parent)
+_HERE = str(Path(__file__).resolve().parent) + os.sep
 #: code of Python and of installed packages is not the user's
 _FOREIGN = tuple(
     {
-        str(Path(path).resolve())
+        str(Path(path).resolve()) + os.sep
         for name, path in sysconfig.get_paths().items()
         if name in ("stdlib", "platstdlib", "purelib", "platlib")
     }
