@@ -49,7 +49,8 @@ struct Shared {
     // The bytes [address, address + size) if they lie in one window, else null.
     uint8_t* find(uint64_t address, uint64_t size, bool write) const {
         for (const Window& w : windows)
-            if (address >= w.base && size <= w.size && address - w.base <= w.size - size) return write && !w.writable ? nullptr : w.bytes + (address - w.base);
+            if (address >= w.base && size <= w.size && address - w.base <= w.size - size)
+                return write && !w.writable ? nullptr : w.bytes + (address - w.base);
         return nullptr;
     }
 };
@@ -106,9 +107,6 @@ template <class Pins> class Port {
     Ring<Answer> answers_;
     uint64_t write_free_ = 0, answer_free_ = 0;
     bool awready_ = true, wready_ = true, bvalid_ = false, aw_moves_ = false, w_moves_ = false, b_moves_ = false;
-    bool w_last_ = false;
-    alignas(8) uint8_t data_[BYTES];
-    alignas(8) uint8_t strobe_[(BYTES + 7) / 8 < 8 ? 8 : (BYTES + 7) / 8] = {};
     // an address that was offered and not taken, to see that it stays
     uint64_t ar_held_ = 0, aw_held_ = 0;
     bool ar_holds_ = false, aw_holds_ = false;
@@ -186,9 +184,8 @@ public:
             }
             w_moves_ = wready_ && Pins::wvalid(top);
             if (w_moves_) {
-                std::memcpy(data_, raw(Pins::wdata(top)), BYTES);
-                std::memcpy(strobe_, raw(Pins::wstrb(top)), (BYTES + 7) / 8);
-                w_last_ = Pins::wlast(top);
+                if (writes_.empty()) shared_->note(index_, W_BEFORE_AW, 0);
+                else store(top);
             }
             b_moves_ = bvalid_ && Pins::bready(top);
         }
@@ -211,8 +208,10 @@ public:
                 const ReadBurst& burst = reads_.front();
                 if (now >= burst.at && now >= read_free_ && !(stall && random.chance(stall))) {
                     rvalid_ = true;
-                    if (burst.bytes) std::memcpy(raw(Pins::rdata(top)), burst.bytes, BYTES);
-                    else std::memset(raw(Pins::rdata(top)), 0, BYTES);
+                    if (burst.bytes) {
+                        std::memcpy(raw(Pins::rdata(top)), burst.bytes, BYTES);
+                        __builtin_prefetch(burst.bytes + 8 * 64);
+                    } else std::memset(raw(Pins::rdata(top)), 0, BYTES);
                     Pins::rlast(top) = burst.left == 1;
                     const bool fail = fail_read && !--fail_read;
                     Pins::rresp(top) = burst.bytes && !fail ? OKAY : SLVERR;
@@ -224,8 +223,6 @@ public:
         if constexpr (Pins::writes) {
             if (w_moves_) {
                 write_free_ = now - 1 + timing.interval;
-                if (writes_.empty()) shared_->note(index_, W_BEFORE_AW, 0);
-                else store();
             }
             if (b_moves_) {
                 answers_.pop();
@@ -248,22 +245,24 @@ public:
     }
 
 private:
-    void store() {
+    void store(Top& top) {
         WriteBurst& burst = writes_.front();
         if (burst.bytes) {
+            const uint8_t* data = raw(Pins::wdata(top));
+            const uint8_t* strobe = raw(Pins::wstrb(top));
             bool all = true;
-            for (unsigned k = 0; k < BYTES / 8; ++k) all = all && strobe_[k] == 0xFF;
-            if (BYTES >= 8 && all) std::memcpy(burst.bytes, data_, BYTES);
+            for (unsigned k = 0; k < BYTES / 8; ++k) all = all && strobe[k] == 0xFF;
+            if (BYTES >= 8 && all) std::memcpy(burst.bytes, data, BYTES);
             else
                 for (unsigned k = 0; k < BYTES; ++k)
-                    if (strobe_[k / 8] >> (k % 8) & 1) burst.bytes[k] = data_[k];
+                    if (strobe[k / 8] >> (k % 8) & 1) burst.bytes[k] = data[k];
             burst.bytes += BYTES;
         }
         statistics.bytes_written += BYTES;
         --burst.left;
-        if (w_last_ != !burst.left) shared_->note(index_, WLAST_WRONG, burst.address);
+        if (bool(Pins::wlast(top)) != !burst.left) shared_->note(index_, WLAST_WRONG, burst.address);
         if (!burst.left) {
-            answers_.push({std::max(burst.aw, shared_->cycle - 1) + timing.latency, burst.bytes ? OKAY : SLVERR});
+            answers_.push({std::max(burst.aw, shared_->cycle) + timing.latency, burst.bytes ? OKAY : SLVERR});
             writes_.pop();
         }
     }
@@ -385,13 +384,18 @@ Session& self(void* session) { return *static_cast<Session*>(session); }
 API void* penstock_open(uint64_t seed) { return new Session(seed); }
 API void penstock_close(void* s) { delete &self(s); }
 API void penstock_reset(void* s) { self(s).reset(); }
-API void penstock_map(void* s, uint64_t base, uint8_t* bytes, uint64_t size, int writable) { self(s).shared.windows.push_back({base, size, bytes, writable != 0}); }
+API void penstock_map(void* s, uint64_t base, uint8_t* bytes, uint64_t size, int writable) {
+    self(s).shared.windows.push_back({base, size, bytes, writable != 0});
+}
 API void penstock_unmap(void* s, uint64_t base) {
     auto& windows = self(s).shared.windows;
     windows.erase(std::remove_if(windows.begin(), windows.end(), [&](const Window& w) { return w.base == base; }), windows.end());
 }
 API void penstock_timing(void* s, uint32_t port, uint64_t latency, uint64_t interval, uint32_t stall_percent, uint64_t seed) {
-    self(s).one(port, [&](auto& p) { p.timing = {latency, interval, stall_percent}; p.random.state = seed * 0x9E3779B97F4A7C15ull + 0x1234567ull; if (!p.random.state) p.random.state = 1; });
+    self(s).one(port, [&](auto& p) {
+        p.timing = {latency, interval, stall_percent};
+        p.random.state = seed * 0x9E3779B97F4A7C15ull | 1;
+    });
 }
 API void penstock_fail(void* s, uint32_t port, int write, uint64_t count) {
     self(s).one(port, [&](auto& p) { (write ? p.fail_write : p.fail_read) = count; });
