@@ -398,18 +398,17 @@ class ErrorBound:
 
 
 def error_bound(op: str, format: Format) -> ErrorBound:
-    """The stated error of a function. For Float results that round below the smallest normal number the bound is that number."""
+    """The stated error of a function; for Float it allows for results that become zero below the smallest normal number."""
     if op not in FUNCTIONS:
         raise ValueError(f"no function {op!r}; there are {', '.join(FUNCTIONS)}")
     if isinstance(format, Fixed):
         return ErrorBound(0.0, 1.5 * 2.0 ** -format.fraction_bits)
     assert isinstance(format, Float)
     m, least = format.fraction_bits, format.smallest_normal
-    if op in ("sigmoid", "gaussian"):
-        return ErrorBound(0.0, max((1.0 if m <= 10 else 1.25) * 2.0 ** -(m + 1), least))
-    if op == "log":
-        return ErrorBound(1.0, max(2.0 ** -(m + 4), least))
-    return ErrorBound(1.0 if op == "exp" else 1.5, least)
+    if op in ("exp", "tanh"):
+        return ErrorBound(1.0 if op == "exp" else 1.5, least * (1 + 2.0 ** -m))
+    bound = 2.0 ** -(m + 4) if op == "log" else (1.0 if m <= 10 else 1.25) * 2.0 ** -(m + 1)
+    return ErrorBound(1.0 if op == "log" else 0.0, bound if least <= bound / 4 else bound + least)
 
 
 def _cost(op: str) -> Callable[[Format, tuple[int, int]], latency.Cost]:

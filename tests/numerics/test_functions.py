@@ -1,5 +1,9 @@
 """Functions on codes: against float64, against their exact properties, and hardware against golden."""
 
+import itertools
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.special
@@ -8,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from penstock.hdl.arith.functions import PipelineUnit, function_unit
 from penstock.models.numerics import latency, tables
-from penstock.models.numerics.formats import Fixed, Float, Format, bfloat16, float16, float32
+from penstock.models.numerics.formats import ARITY, Fixed, Float, Format, bfloat16, float16, float32, parse_format
 from penstock.models.numerics.functions import FUNCTIONS, error_bound, evaluate, pipeline
 from penstock.models.numerics.pipeline import Pipeline, bits_of
 from penstock.sim.vectors import run_vectors
@@ -20,6 +24,7 @@ SMALL = [bfloat16, float16, Float(5, 2), Float(4, 3), Float(3, 12), Float(2, 6),
          Fixed(1, 15), Fixed(16, 0), Fixed(2, 6), Fixed(5, 3), Fixed(1, 1), Fixed(2, 0), Fixed(3, 9)]
 WIDE = [float32, Float(8, 17), Float(5, 20), Fixed(8, 24), Fixed(16, 16), Fixed(12, 20), Fixed(4, 28), Fixed(1, 31),
         Fixed(6, 18), Fixed(32, 0), Fixed(2, 16)]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "numerics.md"
 
 
 def codes_of(format: Format, count: int, seed: int = 1) -> np.ndarray:
@@ -163,6 +168,17 @@ def test_latency_and_tables_are_modest() -> None:
             assert all(table.depth <= 2048 for table in p.tables)
             assert sum(table.depth * sum(table.widths) for table in p.tables) <= 90_000
             assert latency.cost(op, format).lut > 0
+
+
+def test_latencies_in_the_documentation() -> None:
+    rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    start = next(k for k, line in enumerate(rows) if line.startswith("| operation |"))
+    formats = [parse_format(name.strip(" `")) for name in rows[start].split("|")[2:-1]]
+    documented = {}
+    for line in itertools.takewhile(lambda line: line.startswith(("| `", "| ---")), rows[start + 1:]):
+        names, *cycles = line.split("|")[1:-1]
+        documented |= {name: [int(c) for c in cycles] for name in re.findall(r"`(\w+)`", names)}
+    assert documented == {op: [latency.latency(op, format) for format in formats] for op in ARITY}
 
 
 def test_coefficients_do_not_change() -> None:
