@@ -64,11 +64,15 @@ class EngineRegister:
 
 @dataclass(frozen=True)
 class Counter:
-    """An event counter: it grows by the engine's signal of `step_bits` bits each busy cycle, modulo 2**48; 0 at a start."""
+    """An event counter: it grows by the engine's signal of `step_bits` bits each busy cycle, modulo 2**48; 0 at a start.
+
+    `progress` says whether its events show the watchdog that the run goes on; a counter of waiting cycles does not.
+    """
 
     name: str
     doc: str = ""
     step_bits: int = 1
+    progress: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ CONTROL: tuple[Register, ...] = (
     Register("error_code", 0x18, 32, "ro", "models.errors.ErrorCode of the run that failed"),
     Register("error_block", 0x1C, 32, "ro", "the page's index in the run"),
     Register("error_line", 0x20, 32, "ro", "the 1-based line pointer, 0 for none"),
-    Register("watchdog", 0x24, 32, "rw", "busy cycles without transfer or event after which a run ends with WATCHDOG; 0: never"),
+    Register("watchdog", 0x24, 32, "rw", "busy cycles without transfer or progress after which a run ends with WATCHDOG; 0: never"),
     Register("cycles", 0x28, 64, "ro", "cycles from the one after the start until and including that of done"),
 )
 

@@ -4,13 +4,16 @@ The subset of AXI4 that engines speak: one identifier (0), INCR bursts of full b
 case, so that a flattened port reads `m0_axi_araddr`. AMBA AXI and ACE protocol specification, ARM IHI 0022, chapters A2 and B1.
 """
 
-from amaranth.lib import enum, wiring
+from enum import IntEnum
+from typing import Any
+
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["AXI4", "AXI4Lite", "Response", "flat"]
 
 
-class Response(enum.Enum, shape=2):
+class Response(IntEnum):
     """BRESP and RRESP."""
 
     OKAY = 0
@@ -51,7 +54,7 @@ class AXI4(wiring.Signature):
             return {f"{channel}id": Out(id_width), f"{channel}addr": Out(address_width), f"{channel}len": Out(8),
                     f"{channel}size": Out(3), f"{channel}burst": Out(2), f"{channel}valid": Out(1), f"{channel}ready": In(1)}
 
-        members = {}
+        members: dict[str, Any] = {}
         if write:
             members |= address("aw")
             members |= {"wdata": Out(8 * data_bytes), "wstrb": Out(data_bytes), "wlast": Out(1), "wvalid": Out(1),

@@ -1,6 +1,6 @@
 """A gate at a memory port: brings the bus to rest, whatever state the master behind it is in."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -43,8 +43,8 @@ class Guard(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        rest = []
-        active = []
+        rest: list[Value] = []
+        active: list[Value] = []
         if self.port.read:
             self._reads(m, rest, active)
         if self.port.write:

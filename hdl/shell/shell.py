@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect
 
 from ...models.errors import ErrorCode
-from ..memory.axi import AXI4Lite, flat
+from ..memory.axi import AXI4, AXI4Lite, flat
 from ..memory.guard import Guard
 from .engine import engine_members, report_shape
 from .registers import ControlRegisters
@@ -41,7 +41,7 @@ class Shell(wiring.Component):
     def __init__(self, engine, register_map, *, src_loc_at=0):
         self.engine = engine
         self.register_map = register_map
-        self.ports = []
+        self.ports: list[AXI4] = []
         while f"m{len(self.ports)}" in engine.signature.members:
             self.ports.append(engine.signature.members[f"m{len(self.ports)}"].signature)
         expected = engine_members(register_map, self.ports)
@@ -141,7 +141,7 @@ class Shell(wiring.Component):
         return m
 
     def _events(self, engine):
-        return engine.counters.as_value() if self.register_map.counters else Signal()
+        return [engine.counters[counter.name] for counter in self.register_map.counters if counter.progress]
 
     def _join(self, m, prefix, interface, signature):
         """Tie the flat ports named after `prefix` to an interface."""

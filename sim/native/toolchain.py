@@ -219,7 +219,7 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
 def _units(folder: Path) -> list[tuple[str, str]]:
     """Gather Verilator's many files into few compilations: (file, level), an empty level for the code that runs every cycle."""
     files = sorted((folder / "model").glob("*.cpp"))
-    units = []
+    units: list[tuple[str, str]] = []
     for level, names in (("", [f for f in files if "Slow" not in f.name]), ("-O0", [f for f in files if "Slow" in f.name])):
         group: list[str] = [] if level else ["harness.cpp"]
         size = 0
