@@ -1,8 +1,9 @@
 """Pipeline depth and coarse cost of every arithmetic unit.
 
-`hdl.arith` reads the depths from here, so the two cannot differ: an operand presented in cycle t gives a result that is visible in cycle
-t + latency, every unit takes an operand each cycle (II = 1). Costs are estimates for a four-input-LUT part, except `dsp`, which
-counts the multipliers that a synthesizer infers from the products as the hardware writes them (rule in `multipliers`).
+`hdl.arith` checks its depths against these: an operand presented in cycle t gives a result that is visible in cycle
+t + latency; every unit takes an operand each cycle (II = 1). Costs are estimates, fitted to what Yosys makes of the units for
+an ECP5 (a four-input-LUT part, a carry cell counted as two), except `dsp`, which counts the multipliers that a synthesizer
+infers from the products as the hardware writes them (rule in `multipliers`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from .convert import PG_BITS, in_order
 from .formats import Fixed, Float, Format
 
-__all__ = ["Cost", "convert_cost", "convert_latency", "cost", "digits", "digits_per_stage", "latency", "multipliers", "register", "slices"]
+__all__ = ["Cost", "convert_cost", "convert_latency", "cost", "digits", "digits_per_stage", "latency", "multipliers",
+           "register", "slices"]
 
 #: Bits of the second factor that one partial product takes: the unsigned part of an 18-bit signed multiplier port.
 SLICE = 17
@@ -63,15 +66,16 @@ def cost(op: str, format: Format, dsp: tuple[int, int] = (18, 18)) -> Cost:
 
 
 def slices(bits: int) -> int:
-    """Partial products that `hdl.arith` writes for a factor of `bits` bits: slices of equal size, at most `SLICE` bits (18 for the whole of one)."""
+    """Partial products that `hdl.arith` writes for a factor of this size: slices of equal size, one of up to 18 bits."""
     return 1 if bits <= SLICE + 1 else -(-bits // SLICE)
 
 
 def multipliers(bits: int, dsp: tuple[int, int] = (18, 18), signed: bool = False) -> int:
     """Multipliers inferred for the product of two `bits`-bit factors.
 
-    The hardware writes `slices(bits)` partial products of the whole first factor by a slice of the second; a synthesizer splits each by
-    the greater width of the multiplier, all parts but a signed number's top one being unsigned (one bit less where the port is signed).
+    The hardware writes `slices(bits)` partial products of the whole first factor by a slice of the second; a synthesizer
+    splits each by the greater width of the multiplier, all parts but a signed number's top one being unsigned (one bit less
+    where the port is signed; an 18×18 multiplier is taken to have unsigned ports as well, as in the ECP5).
     """
     wide = max(dsp)
     whole = bits if signed else bits + (wide > 18)
@@ -118,55 +122,53 @@ def _sqrt(format: Format) -> int:
 def _add_cost(format: Format, dsp: tuple[int, int]) -> Cost:
     w = format.width
     if isinstance(format, Float):
-        return Cost(16 * w, 5 * w + _add(format) * 12)
+        return Cost((24 if w > 16 else 20) * w, (_add(format) + 1) * w)
     return Cost(2 * w, w)
 
 
 def _mul_cost(format: Format, dsp: tuple[int, int]) -> Cost:
     w = format.width
-    if isinstance(format, Float):
-        p = format.fraction_bits + 1
-        count = multipliers(p, dsp)
-        return Cost(3 * w + 2 * p * (count > 1), 5 * w + 2 * p * (count > 1), count)
-    count = multipliers(w, dsp, signed=True)
-    return Cost(4 * w + 3 * w * (count > 1), 3 * w + 4 * w * (count > 1), count)
+    count = multipliers(format.fraction_bits + 1, dsp) if isinstance(format, Float) else multipliers(w, dsp, signed=True)
+    luts = 8 if format.is_float else 4 if _mul(format) == 2 else 6
+    return Cost(luts * w, (2 if _mul(format) == 2 else 4) * w, count)
 
 
 def _mac_cost(format: Format, dsp: tuple[int, int]) -> Cost:
     return _mul_cost(format, dsp) + _add_cost(format, dsp) + Cost(0, format.width * _mul(format))
 
 
-def _digit_cost(op: str) -> CostFn:
-    def estimate(format: Format, dsp: tuple[int, int]) -> Cost:
-        p = format.fraction_bits + 2 if isinstance(format, Float) else format.width
-        return Cost(digits(op, format) * (2 * p + 2) + 4 * p, _stages(op, format) * (3 * p if op == "div" else 5 * p // 2) + 3 * p)
-    return estimate
+def _div_cost(format: Format, dsp: tuple[int, int]) -> Cost:
+    p = format.fraction_bits + 2 if isinstance(format, Float) else format.width
+    return Cost(digits("div", format) * (2 * p + 6) + 6 * p, _stages("div", format) * (2 * p if format.is_float else 5 * p // 2) + 2 * p)
 
 
-def _simple(luts: float) -> CostFn:
-    return lambda format, dsp: Cost(int(luts * format.width), format.width)
+def _sqrt_cost(format: Format, dsp: tuple[int, int]) -> Cost:
+    p = format.fraction_bits + 2 if isinstance(format, Float) else format.width
+    extra = 6 if format.is_float else 0
+    return Cost(digits("sqrt", format) * (p + extra) + extra * p, (2 if format.is_float else 1) * _stages("sqrt", format) * p)
+
+
+def _simple(float_luts: float, fixed_luts: float) -> CostFn:
+    return lambda format, dsp: Cost(int((float_luts if format.is_float else fixed_luts) * format.width), format.width)
 
 
 register("add", _add, _add_cost)
 register("sub", _add, _add_cost)
 register("mul", _mul, _mul_cost)
 register("mac", lambda format: _mul(format) + _add(format), _mac_cost)
-register("div", _div, _digit_cost("div"))
-register("sqrt", _sqrt, _digit_cost("sqrt"))
-for _op, _luts in {"neg": 2.0, "abs": 2.0, "lt": 1.5, "gt": 1.5, "le": 1.5, "ge": 1.5, "max": 3.0, "min": 3.0, "select": 1.5, "pass": 0.0}.items():
-    register(_op, lambda format: 1, _simple(_luts))
-
-
-_INTEGERS = {"int2": 16, "int4": 32, "int8": 64}
-_FLOATS = {"float4": 32, "float8": 64}
+register("div", _div, _div_cost)
+register("sqrt", _sqrt, _sqrt_cost)
+for _ops, _float_luts, _fixed_luts in (("lt gt le ge", 3.5, 1.5), ("max min", 6.0, 2.5), ("neg abs", 1.5, 2.0), ("select", 1.2, 1.5),
+                                       ("pass", 0.0, 0.0)):
+    for _op in _ops.split():
+        register(_op, lambda format: 1, _simple(_float_luts, _fixed_luts))
 
 
 def _widths(pgtypes: Collection[str]) -> tuple[int, int]:
     """Bits of the widest integer and of the widest float type (0: none)."""
-    for name in pgtypes:
-        if name not in _INTEGERS and name not in _FLOATS and name != "bool":
-            raise ValueError(f"no conversion from the type {name!r}")
-    return max((_INTEGERS.get(name, 0) for name in pgtypes), default=0), max((_FLOATS.get(name, 0) for name in pgtypes), default=0)
+    names = in_order(pgtypes)
+    return (max((PG_BITS[name] for name in names if name.startswith("int")), default=0),
+            max((PG_BITS[name] for name in names if name.startswith("float")), default=0))
 
 
 def convert_latency(pgtypes: Collection[str], format: Format) -> int:
@@ -182,5 +184,5 @@ def convert_cost(pgtypes: Collection[str], format: Format) -> Cost:
     integer, real = _widths(pgtypes)
     w = format.width
     if format.is_float:
-        return Cost(6 * integer + real + 4 * w, 3 * integer + 2 * real + w)
-    return Cost(integer + 6 * (w if real else 0) + real + 2 * w, (5 * w + real if real else 0) + w)
+        return Cost(12 * integer + real + 2 * w, 2 * integer + real + w)
+    return Cost(2 * integer + 2 * real + (10 if real else 2) * w, (5 if real else 1) * w)
