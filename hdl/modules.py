@@ -48,7 +48,7 @@ class ModuleLibrary:
 
     def _clocked(self, name: str) -> bool:
         """Whether the converted module has a clock (a purely combinational one has none)."""
-        return re.search(r"wire (width 1 )?input \d+ \\clk$", self._texts[name], re.MULTILINE) is not None
+        return re.search(r"wire (width 1 )?input \d+\s+\\clk$", self._texts[name], re.MULTILINE) is not None
 
     @property
     def texts(self) -> list[str]:

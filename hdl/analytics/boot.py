@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
 from ...models.analytics.shell import ADDRESS_BITS, sizes
+from ..index import index
 from ..memory.reader import command_shape
 
 __all__ = ["Boot", "ResultWriter"]
@@ -64,8 +65,8 @@ class Boot(wiring.Component):
     def _pieces(self, m: Module, count: int, size: int, after: str) -> Signal:
         """Take `count` pieces of `size` bytes from bus words, one a cycle; return the piece."""
         per_word = self.plan.bus_bytes // size
-        left = Signal(range(count), init=count - 1, name=f"left_{after.lower()}")
-        place = Signal(range(per_word), name=f"place_{after.lower()}")
+        left = index(count, init=count - 1, name=f"left_{after.lower()}")
+        place = index(per_word, name=f"place_{after.lower()}")
         with m.If(self.i.valid):
             m.d.sync += [left.eq(left - 1), place.eq(Mux(place == per_word - 1, 0, place + 1))]
             m.d.comb += self.i.ready.eq((place == per_word - 1) | (left == 0))
@@ -105,7 +106,7 @@ class ResultWriter(wiring.Component):
         codes = sizes(plan)[2]
         container = plan.format.container
         per_word = plan.bus_bytes // container
-        left, place = Signal(range(codes), init=codes - 1), Signal(range(per_word))
+        left, place = index(codes, init=codes - 1), index(per_word)
         full = Signal()                                           # the word holds the last code
         asked, sent = Signal(), Signal()
         word = Signal(8 * plan.bus_bytes)

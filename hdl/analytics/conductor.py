@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
+from ..index import index
 
 __all__ = ["Conductor"]
 
@@ -57,7 +58,7 @@ class Conductor(wiring.Component):
         plan, schedule = self.plan, self.plan.schedule
         since_start = self._since(self.start, schedule.drain, "since_start")
         since_batch = self._since(self.batch_start, max(schedule.batch, schedule.settle), "since_batch")
-        phase = Signal(range(schedule.interval))                  # (t - S) modulo interval
+        phase = index(schedule.interval)                  # (t - S) modulo interval
         m.d.sync += phase.eq(Mux(self.start, 1 % schedule.interval, Mux(phase == schedule.interval - 1, 0, phase + 1)))
 
         first = Signal(init=1)
@@ -80,7 +81,7 @@ class Conductor(wiring.Component):
         settled = since_batch >= schedule.settle
         last_epoch = Signal()
         m.d.comb += last_epoch.eq(epoch + 1 >= self.epochs)
-        deciding = Signal(range(schedule.decide + 1))
+        deciding = index(schedule.decide + 1)
         with m.FSM() as fsm:
             m.d.comb += [running.eq(fsm.ongoing("RUN") & ~self.halt), self.stop.eq(fsm.ongoing("FINISH") | fsm.ongoing("OVER"))]
             with m.State("BOOT"):
@@ -119,7 +120,7 @@ class Conductor(wiring.Component):
 
     def _since(self, event: Signal, limit: int, name: str) -> Signal:
         """Count cycles since an event, up to `limit`; before the first event the limit is reached."""
-        count = Signal(range(limit + 1), init=limit, name=name)
+        count = index(limit + 1, init=limit, name=name)
         with self.m.If(event):
             self.m.d.sync += count.eq(min(1, limit))
         with self.m.Elif(count != limit):
@@ -132,7 +133,7 @@ class Conductor(wiring.Component):
         if not plan.merge_count:
             return Const(0)
         groups = -(-plan.merge_count // plan.threads)
-        count = Signal(range(groups), name="batch_groups")
+        count = index(groups, name="batch_groups")
         with m.If(self.batch_start):
             m.d.sync += count.eq(0)
         with m.Elif(self.start):

@@ -3,6 +3,7 @@
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from ...models.analytics.config import Op, Operand, Plan
+from ..index import index
 
 __all__ = ["Delay", "Destination", "Loops"]
 
@@ -45,7 +46,7 @@ class Loops:
             if extent == 1:
                 self.last[loop] = Const(1)
             else:
-                count = Signal(range(extent), name=f"{name}_{loop}")
+                count = index(extent, name=f"{name}_{loop}")
                 last = Signal(name=f"{name}_{loop}_last")
                 m.d.comb += last.eq(count == extent - 1)
                 with m.If(carry):
@@ -70,15 +71,15 @@ class Loops:
         name = f"{self.name}_{number}"
         address: Value = slot_base(m, buffer.slots, beats, self.done, f"{name}_slot")
         if operand.row and buffer.rows > 1:
-            row = Signal(range((buffer.rows - 1) * row_beats + 1), name=f"{name}_row")
+            row = index((buffer.rows - 1) * row_beats + 1, name=f"{name}_row")
             with m.If(self.step[operand.row]):
                 m.d.sync += row.eq(Mux(self.last[operand.row], 0, row + row_beats))
             address = address + row
         lane = None
         if operand.col and operand.element:
             size = extents[operand.col]
-            lane = Signal(range(min(size, lanes)), name=f"{name}_lane")
-            beat = Signal(range(-(-size // lanes)), name=f"{name}_beat")
+            lane = index(min(size, lanes), name=f"{name}_lane")
+            beat = index(-(-size // lanes), name=f"{name}_beat")
             with m.If(self.step[operand.col]):
                 if size > lanes:
                     with m.If(lane == lanes - 1):
@@ -91,7 +92,7 @@ class Loops:
                     m.d.sync += [lane.eq(0), beat.eq(0)]
             address = address + beat
         elif operand.col and row_beats > 1:
-            beat = Signal(range(row_beats), name=f"{name}_beat")
+            beat = index(row_beats, name=f"{name}_beat")
             with m.If(self.step[operand.col]):
                 m.d.sync += beat.eq(Mux(self.last[operand.col], 0, beat + 1))
             address = address + beat
@@ -102,7 +103,7 @@ def slot_base(m: Module, slots: int, beats: int, advance: Value, name: str) -> V
     """Return the first beat of the current slot; `advance` moves on to the next one, round robin."""
     if slots == 1:
         return Const(0, 1)
-    base = Signal(range((slots - 1) * beats + 1), name=name)
+    base = index((slots - 1) * beats + 1, name=name)
     with m.If(advance):
         m.d.sync += base.eq(Mux(base == (slots - 1) * beats, 0, base + beats))
     return base
@@ -120,16 +121,16 @@ class Destination:
         done = Signal(name=f"{name}_done")
         if not op.element_dest:
             beats = buffer.beats(lanes)
-            beat = Signal(range(beats), name=f"{name}_beat")
+            beat = index(beats, name=f"{name}_beat")
             m.d.comb += done.eq(enable & (beat == beats - 1))
             with m.If(enable):
                 m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
         else:
             beats = buffer.beats(lanes)
-            beat = Signal(range(beats), name=f"{name}_beat")
-            col = Signal(range(cols), name=f"{name}_col")
+            beat = index(beats, name=f"{name}_beat")
+            col = index(cols, name=f"{name}_col")
             last_col = col == cols - 1
-            self.lane = Signal(range(min(cols, lanes)), name=f"{name}_lane")
+            self.lane = index(min(cols, lanes), name=f"{name}_lane")
             m.d.comb += done.eq(enable & last_col & (beat == beats - 1))
             with m.If(enable):
                 m.d.sync += [col.eq(Mux(last_col, 0, col + 1)), self.lane.eq(self.lane + 1)]

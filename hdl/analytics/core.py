@@ -9,6 +9,7 @@ from ...models.analytics.golden import identity
 from ...models.analytics.timing import REDUCE_FN, result_delay
 from ...models.numerics.formats import Float
 from ...models.numerics.latency import latency
+from ..index import index, index_range
 from ..modules import ModuleLibrary
 from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write, combine, tree
@@ -55,7 +56,7 @@ class Core(wiring.Component):
             "parameter_restart": In(1), "parameter_models": In(1), "parameter_step": In(1), "parameter_write": In(1),
             "parameter_data": In(width), "parameter_code": Out(width)}
         for q in range(plan.ports):
-            members |= {f"load{q}": In(per_port), f"load_slot{q}": In(range(plan.input_slots)), f"load_beat{q}": In(range(plan.layout.beats)),
+            members |= {f"load{q}": In(per_port), f"load_slot{q}": In(index_range(plan.input_slots)), f"load_beat{q}": In(index_range(plan.layout.beats)),
                         f"load_data{q}": In(plan.lanes * width)}
         super().__init__(members)
 
@@ -86,7 +87,7 @@ class Core(wiring.Component):
         m, schedule = self.m, self.plan.schedule
         last = max([schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")])
         self.stages = Signal(last // schedule.interval + 1, name="stages")
-        self.phase = Signal(range(schedule.interval), name="phase")
+        self.phase = index(schedule.interval, name="phase")
         wrap = self.phase == schedule.interval - 1
         m.d.sync += self.phase.eq(Mux(wrap, 0, self.phase + 1))
         with m.If(self.start):
@@ -100,7 +101,7 @@ class Core(wiring.Component):
         m = self.m
         last = max([0, *(op.start for op in self.plan.ops if op.region == region)])
         running = Signal(name=f"{region}_running")
-        time = Signal(range(last + 1), name=f"{region}_time")
+        time = index(last + 1, name=f"{region}_time")
         with m.If(running):
             m.d.sync += time.eq(time + 1)
             with m.If(time == last):
@@ -214,7 +215,12 @@ class Core(wiring.Component):
             begin, beats = place.position // plan.lanes, buffer.beats(plan.lanes)
             address = Signal(widths[f"load_address{number}"], name=f"load{t}_{number}")
             m.d.comb += address.eq(slot * beats + (beat - begin))
-            inputs[f"load{number}"] = take & (beat >= begin) & (beat < begin + beats)
+            here: Value = take
+            if begin:
+                here = here & (beat >= begin)
+            if begin + beats < plan.layout.beats:
+                here = here & (beat < begin + beats)
+            inputs[f"load{number}"] = here
             inputs[f"load_address{number}"] = address
         for name, width in widths.items():                      # instance ports take values of exactly their width
             value = Signal(width, name=f"thread{t}_{name}")
@@ -270,7 +276,7 @@ class Core(wiring.Component):
             m.d.comb += total.word_select(lane, width).eq(after)
 
     def _count(self, step: Signal, size: int, name: str) -> Signal:
-        count = Signal(range(size), name=name)
+        count = index(size, name=name)
         with self.m.If(step):
             self.m.d.sync += count.eq(Mux(count == size - 1, 0, count + 1))
         return count
@@ -280,7 +286,7 @@ class Core(wiring.Component):
         m, plan = self.m, self.plan
         size = horizon // plan.schedule.interval + 2
         entries = Array(Signal(plan.threads + 1, name=f"group{n}_{k}") for k in range(size))
-        write, read = Signal(range(size), name=f"group{n}_write"), Signal(range(size), name=f"group{n}_read")
+        write, read = index(size, name=f"group{n}_write"), index(size, name=f"group{n}_read")
         with m.If(self.start):
             m.d.sync += [entries[write].eq(Cat(self.mask, self.first)), write.eq(Mux(write == size - 1, 0, write + 1))]
         with m.If(done):

@@ -69,7 +69,8 @@ class Engine(wiring.Component):
     def _port(self, q: int) -> None:
         m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
         reader = m.submodules[f"reader{q}"] = BurstReader(bus_bytes=plan.bus_bytes, address_width=ADDRESS_BITS)
-        sequencer = m.submodules[f"sequencer{q}"] = PageSequencer(plan.bus_bytes, plan.page_size, self.port.credits, address_width=ADDRESS_BITS)
+        sequencer = m.submodules[f"sequencer{q}"] = PageSequencer(
+            bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=ADDRESS_BITS)
         access = m.submodules[f"access{q}"] = AccessPort(self.port)
         loader = m.submodules[f"loader{q}"] = Loader(plan)
         self.readers.append(reader)
@@ -78,16 +79,17 @@ class Engine(wiring.Component):
         self._join(q, reader.bus, "ar")
         self._join(q, reader.bus, "r")
         pages = self.registers[f"pages{q}"]
-        some = Signal(name=f"some{q}")                            # a port without pages is one whose epochs are empty
+        some, empty = Signal(name=f"some{q}"), Signal(name=f"empty{q}")
         m.d.comb += [
-            some.eq(pages != 0), sequencer.start.eq(conductor.begin & some), sequencer.stop.eq(conductor.stop),
+            some.eq(pages != 0), empty.eq(~some & boot.done),     # a port without pages is one whose epochs are empty
+            sequencer.start.eq(conductor.begin & some), sequencer.stop.eq(conductor.stop),
             sequencer.base.eq(self.registers[f"page_address{q}"]), sequencer.stride.eq(plan.page_size), sequencer.pages.eq(pages),
             sequencer.epochs.eq(self.registers.epochs), sequencer.free.eq(access.free),
             access.pages.eq(pages), access.first_block.eq(q), access.block_stride.eq(plan.ports),
             access.i.payload.eq(reader.o.p.data), access.i_program.payload.eq(boot.o_program.payload), access.i_program.valid.eq(boot.o_program.valid),
             loader.pop.eq(conductor.start), loader.advance.eq(conductor.advance), loader.release.eq(core.release), loader.discard.eq(self.failing),
-            loader.i.p.lanes.eq(access.o.p.lanes), loader.i.p.last.eq(access.o.p.last), loader.i.p.end.eq(access.o.p.end | ~some),
-            loader.i.valid.eq(access.o.valid | ~some), access.o.ready.eq(loader.i.ready), *observe(self.monitors[f"tuples{q}"], access.o)]
+            loader.i.p.lanes.eq(access.o.p.lanes), loader.i.p.last.eq(access.o.p.last), loader.i.p.end.eq(access.o.p.end | empty),
+            loader.i.valid.eq(access.o.valid | empty), access.o.ready.eq(loader.i.ready), *observe(self.monitors[f"tuples{q}"], access.o)]
         if q == 0:                                                # the boot image comes first
             m.d.comb += [reader.i.payload.eq(Mux(boot.done, sequencer.o.payload.as_value(), boot.o_command.payload.as_value())),
                          reader.i.valid.eq(Mux(boot.done, sequencer.o.valid, boot.o_command.valid)),

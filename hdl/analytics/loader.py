@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
+from ..index import index, index_range
 
 __all__ = ["Loader", "beat_layout"]
 
@@ -45,19 +46,19 @@ class Loader(wiring.Component):
         per_port = plan.threads_per_port
         super().__init__({
             "i": In(stream.Signature(beat_layout(plan))),
-            "load": Out(per_port), "load_slot": Out(range(plan.input_slots)), "load_beat": Out(range(plan.layout.beats)),
+            "load": Out(per_port), "load_slot": Out(index_range(plan.input_slots)), "load_beat": Out(index_range(plan.layout.beats)),
             "load_data": Out(plan.lanes * plan.format.width),
-            "available": Out(1), "count": Out(range(per_port + 1)), "ended": Out(1), "final": Out(1),
+            "available": Out(1), "count": Out(index_range(per_port + 1)), "ended": Out(1), "final": Out(1),
             "pop": In(1), "release": In(1), "advance": In(1), "discard": In(1)})
 
     def elaborate(self, platform):
         m = Module()
         plan, per_port, slots = self.plan, self.plan.threads_per_port, self.plan.input_slots
         batch = plan.merge_count // plan.ports                    # this port's positions of a batch; 0: no limit
-        head, tail = Signal(range(slots)), Signal(range(slots))   # next slot to write, oldest waiting one
-        held, level = Signal(range(slots + 1)), Signal(range(slots + 1))
-        thread, position = Signal(range(per_port)), Signal(range(max(batch, 1)))
-        counts = Array(Signal(range(per_port + 1), name=f"count{n}") for n in range(slots))
+        head, tail = index(slots), index(slots)   # next slot to write, oldest waiting one
+        held, level = index(slots + 1), index(slots + 1)
+        thread, position = index(per_port), index(max(batch, 1))
+        counts = Array(index(per_port + 1, name=f"count{n}") for n in range(slots))
         turn = lambda pointer: Mux(pointer == slots - 1, 0, pointer + 1)
 
         taken, tuple_done, group_done, complete, sit_out = Signal(), Signal(), Signal(), Signal(), Signal()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Module, Mux, Signal
 
 from ...models.analytics.config import Plan
+from ..index import index
 from .store import Store, pick
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ class ParameterAccess:
     def __init__(self, core: "Core", m: Module, plan: Plan, stores: dict[int, Store]):
         order = [*plan.runs, *plan.models]
         lanes, width = plan.lanes, plan.format.width
-        which = Signal(range(len(order)), name="parameter_buffer")
-        row, col = (Signal(range(max(getattr(plan.buffers[n], axis) for n in order)), name=f"parameter_{axis}") for axis in ("rows", "cols"))
-        beat = Signal(range(max(plan.buffers[n].beats(lanes) for n in order)), name="parameter_beat")
-        lane = Signal(range(lanes), name="parameter_lane")
+        which = index(len(order), name="parameter_buffer")
+        row, col = (index(max(getattr(plan.buffers[n], axis) for n in order), name=f"parameter_{axis}") for axis in ("rows", "cols"))
+        beat = index(max(plan.buffers[n].beats(lanes) for n in order), name="parameter_beat")
+        lane = index(lanes, name="parameter_lane")
         last_row, last_col = Signal(name="parameter_last_row"), Signal(name="parameter_last_col")
         with m.Switch(which):
             for k, n in enumerate(order):

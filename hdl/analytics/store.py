@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.memory import Memory
 
 from ...models.analytics.config import Buffer
+from ..index import index
 
 __all__ = ["Store"]
 
@@ -27,7 +28,7 @@ class Store:
         self.lanes = buffer.width(lanes)
         self.depth = buffer.beats(lanes) * buffer.slots
         self.write_enable = Signal(self.lanes, name=f"{name}_write")
-        self.write_address = Signal(range(self.depth), name=f"{name}_write_address")
+        self.write_address = index(self.depth, name=f"{name}_write_address")
         self.write_data = Signal(self.lanes * width, name=f"{name}_write_data")
         self._readers = 0
         if self.depth == 1:

@@ -28,7 +28,7 @@ class EmptySource:
     """A port without pages: nothing but end tokens."""
 
     def pull(self, ready: int) -> tuple[int, str]:
-        return ready, "end"
+        return max(ready, 0), "end"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..memory.bursts import Reader
 from ..memory.timing import Fixed
 from ..numerics.formats import Codes
 from ..strider.cycles import PortModel, analyse
-from ..strider.golden import walk_table
+from ..strider.table import walk_table
 from .config import Plan
 from .cycles import Cycles, EmptySource, TupleSource, run
 from .golden import TrainingResult, train
@@ -29,7 +29,7 @@ def walk(plan: Plan, pages: np.ndarray) -> list[Codes] | HardwareError:
     """Return each port's tuples (n, positions) as the Striders deliver them, or the error that ends the run: that of the lowest page."""
     tuples, errors = [], []
     for q, part in enumerate(port_pages(plan, pages)):
-        codes, _, error = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
+        codes, _, _, error = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
         tuples.append(codes)
         if error is not None:
             errors.append(error)
