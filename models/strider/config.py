@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..heap.page import PAGE_SIZES
 from ..heap.schema import TYPES, Schema
@@ -69,7 +70,7 @@ class WalkConfig:
         """Flat positions of a tuple, filled or not."""
         return self.layout.beats * self.layout.lanes
 
-    @property
+    @cached_property
     def used(self) -> tuple[int, ...]:
         """Attribute indices of the columns that some position takes, ascending."""
         return tuple(sorted({source.column for source in self.layout.sources}))
@@ -94,7 +95,14 @@ class WalkConfig:
 
     def sources(self, index: int) -> tuple[Source, ...]:
         """The sources that read column `index`, by their first element."""
-        return tuple(sorted((s for s in self.layout.sources if s.column == index), key=lambda s: (s.first, s.position)))
+        return self._by_column.get(index, ())
+
+    @cached_property
+    def _by_column(self) -> dict[int, tuple[Source, ...]]:
+        found: dict[int, list[Source]] = {}
+        for source in self.layout.sources:
+            found.setdefault(source.column, []).append(source)
+        return {index: tuple(sorted(sources, key=lambda s: (s.first, s.position))) for index, sources in found.items()}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ Order of checks, first one that applies (`docs/striders.md` has the same as a ta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from ..heap import page as p
 from ..heap.schema import TYPES
 from ..numerics.convert import from_pg
 from .config import WalkConfig
+from .layout import Source
 from .program import missing_codes, needed
 
 __all__ = ["PageBytes", "Stop", "array_header", "judge", "lines", "walk_page"]
@@ -178,32 +180,52 @@ class _Tuple:
         return at
 
 
-def _walk_tuple(cursor: _Tuple, walk: WalkConfig, missing: dict[int, Codes | None], values: Codes) -> bool:
-    """Fill `values`; False where a NULL leaves the tuple out. Raises Stop."""
+@dataclass(frozen=True)
+class _Attribute:
+    """What the walk needs to know of one column."""
+
+    index: int
+    length: int
+    alignment: int
+    element: str
+    size: int
+    count: int
+    sources: tuple[Source, ...]
+    missing: Codes | None
+
+
+def _attributes(walk: WalkConfig) -> list[_Attribute]:
+    found = []
     for index in range(needed(walk)):
-        column = walk.schema.columns[index]
-        kind = column.storage
+        kind = walk.schema.columns[index].storage
         sources = walk.sources(index)
-        if not cursor.present(index):
-            if not sources:
+        element = walk.element(index)
+        found.append(_Attribute(index, kind.length, kind.align, element, TYPES[element].length, walk.array_length(index) if kind.length < 0 else 1,
+                                sources, missing_codes(walk, index) if sources else None))
+    return found
+
+
+def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], values: Codes) -> bool:
+    """Fill `values`; False where a NULL leaves the tuple out. Raises Stop."""
+    for a in attributes:
+        if not cursor.present(a.index):
+            if not a.sources:
                 continue
-            constants = missing[index] if index >= cursor.natts else None
+            constants = a.missing if a.index >= cursor.natts else None
             if constants is None:
                 if walk.layout.on_null == "skip":
                     return False
                 raise Stop(ErrorCode.TUPLE_NULL, cursor.line)
-            for s in sources:
+            for s in a.sources:
                 values[s.position:s.position + s.count] = constants[s.first:s.first + s.count]
             continue
-        if kind.length < 0 and not sources:
-            cursor.skip_varlena(kind.align)
+        if a.length < 0 and not a.sources:
+            cursor.skip_varlena(a.alignment)
             continue
-        element = walk.element(index)
-        size = TYPES[element].length
-        at = cursor.array(element, walk.array_length(index)) if kind.length < 0 else cursor.fixed(size)
-        for s in sources:
-            raw = np.frombuffer(cursor.page.bytes(at + s.first * size, s.count * size), f"<u{size}")
-            values[s.position:s.position + s.count] = from_pg(element, raw, walk.format)
+        at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size)
+        for s in a.sources:
+            raw = np.frombuffer(cursor.page.bytes(at + s.first * a.size, s.count * a.size), f"<u{a.size}")
+            values[s.position:s.position + s.count] = from_pg(a.element, raw, walk.format)
     return True
 
 
@@ -226,7 +248,7 @@ def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tupl
         tuples were left out before it (invisible, or NULL under the policy "skip"); and the error or None.
     """
     data = PageBytes(page)
-    missing = {index: missing_codes(walk, index) for index in walk.used}
+    attributes = _attributes(walk)
     tuples: list[Codes] = []
     skipped = 0
     try:
@@ -237,7 +259,7 @@ def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tupl
             if seen is None:
                 raise Stop(ErrorCode.TUPLE_VISIBILITY, line)
             values = np.zeros(walk.positions, dtype=np.int64)
-            if seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, missing, values):
+            if seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, attributes, values):
                 tuples.append(values)
             else:
                 skipped += 1

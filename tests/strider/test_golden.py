@@ -1,0 +1,156 @@
+"""The golden walker against SQL's answers, an independent reader, and its own promises on corrupt pages."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from penstock.models.heap.reader import read_heap
+from penstock.models.heap.schema import TYPES, Schema
+from penstock.models.numerics.convert import from_pg
+from penstock.models.numerics.formats import parse_format
+from penstock.models.strider.config import WalkConfig
+from penstock.models.strider.golden import walk_page
+from penstock.models.strider.layout import Source, TupleLayout, place
+from penstock.models.strider.table import classify, walk_table
+from penstock.sim.strider_cases import corrupt, random_case, regular_case
+
+DATA = Path(__file__).parents[1] / "heap" / "data"
+FLOAT = parse_format("float32")
+
+
+def whole_table(schema, lanes=4, on_null="error", leave=()):
+    """A layout that uses every numeric column that is not in `leave`; each column is a field of its own."""
+    wanted = {c.name: i for i, c in enumerate(schema.columns) if c.is_numeric and c.name not in leave}
+    shapes = {name: (1, schema.columns[i].length or 1) for name, i in wanted.items()}
+    beats, fields = place(shapes, lanes)
+    sources = tuple(Source(wanted[f.name], 0, f.cols, f.position) for f in fields)
+    return WalkConfig(schema, TupleLayout(lanes, beats, fields, sources, on_null), FLOAT)
+
+
+def codes_of(walk, values):
+    """What the walker must deliver for rows of these values by column name."""
+    rows = len(next(iter(values.values())))
+    out = np.zeros((rows, walk.positions), np.int64)
+    for f in walk.layout.fields:
+        column = walk.schema.column(f.name)
+        element = TYPES[column.type].element or column.type
+        raw = np.ascontiguousarray(values[f.name]).view(f"<u{TYPES[element].length}").reshape(rows, f.cols)
+        out[:, f.position:f.position + f.cols] = from_pg(element, raw, FLOAT)
+    return out
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.npz")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("on_null", ["error", "skip"])
+def test_server_pages(path, on_null):
+    """Pages of a real server give SQL's answer, or the error they must."""
+    archive = np.load(path)
+    schema = Schema.from_json(json.loads(str(archive["schema"])))
+    expect = str(archive["expect"])
+    pages = archive["pages"]
+    names = {key.removeprefix("value_") for key in archive.files if key.startswith("value_")}
+    leave = {c.name for c in schema.columns if c.name not in names} if expect == "rows" else set()
+    walk = whole_table(schema, on_null=on_null, leave=leave)
+    codes, counts, skipped, error = walk_table(pages, walk)
+    if expect != "rows":
+        assert error is not None and error.code.name == expect
+        return
+    null = np.any([archive[f"null_{f.name}"] for f in walk.layout.fields], axis=0)
+    if on_null == "error" and null.any():
+        assert error is not None and error.code.name == "TUPLE_NULL"
+        assert np.array_equal(codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[:int(np.argmax(null))])
+        return
+    assert error is None
+    assert counts.sum() == len(codes)
+    assert np.array_equal(codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[~null])
+
+
+@pytest.mark.parametrize("array", [True, False])
+@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize("features", [1, 26, 54])
+def test_regular_table_against_reader(array, short, features):
+    case = regular_case(200, features=features, lanes=8, format=FLOAT, array=array, short=short)
+    codes, counts, skipped, error = walk_table(case.pages, case.walk)
+    rows = read_heap(case.walk.schema, case.pages)
+    x = rows["x"] if array else np.stack([rows[f"x{k}"] for k in range(features)], axis=1)
+    at = case.walk.layout.field("x").position
+    assert error is None and skipped == 0 and len(codes) == 200
+    assert np.array_equal(codes[:, at:at + features], from_pg("float4", np.ascontiguousarray(x).view("<u4"), FLOAT))
+    assert classify(case.walk, case.pages).pages.all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_table_is_pages_one_by_one(seed):
+    rng = np.random.default_rng(seed)
+    case = random_case(seed, lanes=5, format=FLOAT, page_size=2048, clean=0.6)
+    for pages in (case.pages, corrupt(case.pages, rng, 4)):
+        tuples, skipped, counts, error = [], 0, [], None
+        for k, page in enumerate(pages):
+            found, left, error = walk_page(page, case.walk, 7 + 3 * k)
+            tuples += found
+            skipped += left
+            counts.append(len(found))
+            if error is not None:
+                break
+        codes, table_counts, table_skipped, table_error = walk_table(pages, case.walk, 7, 3)
+        assert np.array_equal(codes, np.array(tuples).reshape(-1, case.walk.positions))
+        assert (table_skipped, table_error) == (skipped, error)
+        assert table_counts.tolist() == counts + [0] * (len(pages) - len(counts))
+
+
+def test_every_byte_flipped():
+    """No flipped byte makes the walker read outside the page (`PageBytes` would say so) or fail otherwise; many are noticed."""
+    case = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024)
+    good, _, none = walk_page(case.pages[0], case.walk)
+    assert none is None and len(good) == 3
+    noticed = set()
+    for at in range(1024):
+        for flip in (0xFF, 1 << at % 8):
+            page = case.pages[0].copy()
+            page[at] ^= flip
+            _, _, error = walk_page(page, case.walk)
+            noticed.add(error.code.name if error else "")
+    assert noticed >= {"", "PAGE_VERSION", "PAGE_BOUNDS", "LINE_BOUNDS", "LINE_FLAGS", "TUPLE_HEADER", "TUPLE_NATTS",
+                       "ARRAY_SHAPE"}
+
+
+def corruptions(count, seed):
+    rng = np.random.default_rng(seed)
+    cases = [random_case(seed * 1000 + k, lanes=4, format=FLOAT, rows=6, clean=0.8) for k in range(40)]
+    for n in range(count):
+        case = cases[n % len(cases)]
+        yield case.walk, corrupt(case.pages[-1:], rng, 8)[0]
+
+
+def check_corruptions(count, seed):
+    kinds = set()
+    for walk, page in corruptions(count, seed):
+        _, _, error = walk_page(page, walk, 3)
+        kinds.add(error.code.name if error else "")
+        assert error is None or error.block == 3
+    return kinds
+
+
+def test_random_corruption():
+    assert len(check_corruptions(2000, 1)) >= 9
+
+
+@pytest.mark.long
+def test_random_corruption_long():
+    assert len(check_corruptions(100_000, 2)) >= 11
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"visibility": "none"}, "visibility must be 'hints' or 'all', not 'none'"),
+    ({"layout": TupleLayout(4, 1, (), (), "maybe")}, "on_null must be 'error' or 'skip', not 'maybe'"),
+    ({"layout": TupleLayout(4, 1, (), (Source(3, 0, 1, 0),))}, "column 's' holds no numbers that a kernel can use"),
+    ({"layout": TupleLayout(4, 1, (), (Source(2, 1, 3, 0),))}, "column 'x' has 3 elements; elements 1 to 3 were asked for"),
+    ({"layout": TupleLayout(4, 1, (), (Source(2, 0, 3, 2),))}, "flat positions 2 to 4 are taken or outside the tuple's 4"),
+])
+def test_bad_walks(change, message):
+    schema = Schema.from_json({"columns": [{"name": "id", "type": "int4"}, {"name": "y", "type": "float4"},
+                                           {"name": "x", "type": "float4[]", "length": 3}, {"name": "s", "type": "text"}]})
+    arguments = {"schema": schema, "layout": TupleLayout(4, 1, (), ()), "format": FLOAT} | change
+    with pytest.raises(ValueError) as caught:
+        WalkConfig(**arguments)
+    assert str(caught.value) == message
