@@ -451,6 +451,10 @@ def _golden(op: str) -> Callable[..., NDArray[np.int64]]:
     return lambda format, codes: evaluate(op, codes, format)
 
 
+def _depth(op: str) -> Callable[[Format], int]:
+    return lambda format: pipeline(op, format).latency
+
+
 for _op in FUNCTIONS:
     formats.register(_op, 1, _golden(_op))
-    latency.register(_op, lambda format, op=_op: pipeline(op, format).latency, _cost(_op))
+    latency.register(_op, _depth(_op), _cost(_op))

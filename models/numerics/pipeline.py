@@ -275,7 +275,7 @@ class Pipeline:
         few = flat.size <= _FEW and not check
         if few not in self._functions:
             self._functions[few] = self._function(few)
-        function = self._checked if check else self._functions[few]
+        function: Callable[[Any], Any] = self._checked if check else self._functions[few]
         if few:
             return np.array([function(code) for code in flat.tolist()], dtype=np.int64).reshape(np.shape(codes))
         result = np.empty_like(flat)
