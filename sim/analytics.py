@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -64,8 +65,12 @@ def build(plan: Plan, verilog: str, design: int = 0, **options: Any) -> Library:
 
 
 def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, memory: Fixed | None = None,
-             epochs: int | None = None, limit: int = 1 << 40, watchdog: int = 1_000_000, stall_percent: int = 0, seed: int = 1) -> Simulated:
+             epochs: int | None = None, limit: int = 1 << 40, watchdog: int = 1_000_000, stall_percent: int = 0, seed: int = 1,
+             waves: str | Path | None = None, progress: Callable[[int], None] | None = None) -> Simulated:
     """Run the design on heap pages (pages, page_size) and return what came out.
+
+    Parameters: `waves`: a file for the run's waves (the library must be built with `trace`); `progress`: called now and then with the cycles
+    simulated so far.
 
     Raises Hung when the run is not over after `limit` cycles.
     """
@@ -81,8 +86,10 @@ def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Cod
             registers |= {f"page_address{q}": PAGES + q * WINDOW, f"pages{q}": len(part)}
             if part.size:
                 session.map(PAGES + q * WINDOW, part, writable=False)
+        if waves is not None:
+            session.trace(waves)
         begin = perf_counter()
-        report = session.run(registers, limit=limit, watchdog=watchdog)
+        report = session.run(registers, limit=limit, watchdog=watchdog, progress=progress)
         seconds = perf_counter() - begin
         if not report.finished:
             raise Hung(report)

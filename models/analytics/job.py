@@ -11,13 +11,13 @@ from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Fixed
 from ..numerics.formats import Codes
-from ..strider.cycles import PortModel, analyse
+from ..strider.cycles import Costs, PortModel, analyse
 from ..strider.table import walk_table
 from .config import Plan
 from .cycles import Cycles, EmptySource, TupleSource, run
 from .golden import TrainingResult, train
 
-__all__ = ["Bound", "bound", "golden", "model_cycles", "port_pages", "walk"]
+__all__ = ["Bound", "bound", "golden", "model_cycles", "page_costs", "port_pages", "strider_cycles", "walk"]
 
 
 def port_pages(plan: Plan, pages: np.ndarray) -> list[np.ndarray]:
@@ -42,15 +42,36 @@ def golden(plan: Plan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping
     return tuples if isinstance(tuples, HardwareError) else train(plan, tuples, dict(models), runs)
 
 
-def model_cycles(plan: Plan, pages: np.ndarray, memory: Fixed, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
-    """Return the exact cycles of a run of `epochs` epochs over the pages (which must be free of errors)."""
+def page_costs(plan: Plan, pages: np.ndarray) -> Costs | HardwareError:
+    """Return what walking the pages (pages, page_size) costs, or the error that ends the run: that of the lowest page."""
+    costs = analyse(plan.port, plan.walk, pages)
+    if costs.errors:
+        block = min(costs.errors)
+        return HardwareError(costs.errors[block].code, block, costs.errors[block].line)
+    return costs
+
+
+def strider_cycles(plan: Plan, costs: Costs) -> int:
+    """Return how long the busiest port's Striders take for one epoch if pages are always there and tuples always taken."""
+    walks: dict[int, int] = {}                  # pages that look alike share their list of events
+    ports = [0] * plan.ports
+    for number, events in enumerate(costs.pages):
+        if id(events) not in walks:
+            walks[id(events)] = sum(wait for _, wait, _ in events)
+        ports[number % plan.ports] += walks[id(events)]
+    return -(-max(ports, default=0) // plan.walkers)
+
+
+def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: Fixed, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
+    """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors."""
+    costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
+    assert not costs.errors
+
     def sources(reader: Reader, origin: int) -> list[TupleSource]:
         made: list[TupleSource] = []
-        for part in port_pages(plan, pages):
-            if len(part) == 0:
-                made.append(EmptySource())
-                continue
-            made.append(PortModel(plan.port, analyse(plan.port, plan.walk, part), memory.port(plan.bus_bytes), epochs))
+        for q in range(plan.ports):
+            part = costs.every(plan.ports, q)
+            made.append(PortModel(plan.port, part, memory.port(plan.bus_bytes), epochs) if part.pages else EmptySource())
         return made
     return run(plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address)
 
