@@ -27,6 +27,13 @@ def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] =
 
     Raises SourceError for everything that is wrong with the source.
     """
+    try:
+        return _open(src, schema, labels)
+    except OSError as problem:                                  # a folder or file that may not be entered or read
+        raise SourceError(f"{problem.filename or src} cannot be read: {problem.strerror or problem}", code="E702") from problem
+
+
+def _open(src: str, schema: Schema | None, labels: tuple[str, ...]) -> Table:
     if src.startswith("heap:"):
         return open_heap(src.removeprefix("heap:"))
     if src.startswith(("postgresql://", "postgres://")):
@@ -34,10 +41,10 @@ def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] =
     if src.startswith("random:"):
         options = RandomOptions.parse(src.removeprefix("random:"))
         if schema is None:
-            raise SourceError("a random table needs a kernel that says which columns to make", "give a kernel with this source")
+            raise SourceError("a random table needs a kernel that says which columns to make", "give a kernel with this source", code="E701")
         return random_table(schema, options, labels)
     path = Path(src)
     opener = _FILES.get(path.suffix.lower())
     if opener is None:
-        raise SourceError(f"unknown data source {src!r}", f"known are: {_FORMS}")
+        raise SourceError(f"unknown data source {src!r}", f"known are: {_FORMS}", code="E701")
     return opener(path)

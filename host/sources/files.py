@@ -24,11 +24,11 @@ _SEGMENT = 1 << 30      # a relation goes on in FILE.1, FILE.2, … after each g
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise SourceError(f"no such file: {path}")
+        raise SourceError(f"no such file: {path}", code="E702")
     if not path.is_file():
-        raise SourceError(f"{path} is not a file")
+        raise SourceError(f"{path} is not a file", code="E702")
     if path.stat().st_size == 0:
-        raise SourceError(f"{path} is empty")
+        raise SourceError(f"{path} is empty", code="E702")
     return path
 
 
@@ -39,7 +39,7 @@ def open_heap(files: str) -> Table:
     """Open `FILE,SCHEMA.json`: a relation file (with its further segments where it has some) and its schema."""
     file, comma, description = files.rpartition(",")
     if not comma or not file or not description:
-        raise SourceError(f"heap:{files} does not name two files", "the form is heap:FILE,SCHEMA.json")
+        raise SourceError(f"heap:{files} does not name two files", "the form is heap:FILE,SCHEMA.json", code="E701")
     path, schema = _existing(Path(file)), _schema(_existing(Path(description)))
     pages = _relation(path)
     if len(pages) % schema.page_size:
@@ -138,7 +138,7 @@ def open_csv(path: Path) -> Table:
     except ArrowInvalid as error:
         reason = str(error).removeprefix("CSV parse error: ")
         if "Empty CSV" in reason:
-            raise SourceError(f"{path.stem} has no rows") from error
+            raise SourceError(f"{path.stem} has no rows", code="E704") from error
         raise SourceError(f"{path}: {reason}", "every line needs as many cells as the first") from error
     return _pack_arrow(table, path, narrow=True)
 
@@ -165,15 +165,15 @@ def _is_number(cell: str) -> bool:
 def _check_names(names: list[str], path: Path) -> None:
     for name in names:
         if not name:
-            raise SourceError(f"{path} has a column without a name", "name every column in the first line")
+            raise SourceError(f"{path} has a column without a name", "name every column in the first line", code="E704")
         if names.count(name) > 1:
-            raise SourceError(f"{path} has two columns called {name!r}")
+            raise SourceError(f"{path} has two columns called {name!r}", code="E704")
 
 
 def _pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
     """Pack an Arrow table. `narrow`: its integers are 64 bits wide only because nobody said otherwise."""
     if not table.num_rows:
-        raise SourceError(f"{path} has no rows")
+        raise SourceError(f"{path} has no rows", code="E704")
     columns = {name: _from_arrow(name, column.combine_chunks(), path, narrow)
                for name, column in zip(table.column_names, table.columns, strict=True)}
     return pack(columns, path.stem)
@@ -195,7 +195,7 @@ def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
             strings = column.cast(pa.string())
         except pa.ArrowException as error:
             raise SourceError(f"column {name!r} of {path} has the type {kind}, which cannot be packed",
-                              "leave the column out") from error
+                              "leave the column out", code="E704") from error
         return np.array(strings.to_pylist(), object)
     null = np.asarray(column.is_null())
     fill = False if pa.types.is_boolean(kind) else 0
@@ -209,15 +209,15 @@ def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
     import pyarrow as pa
     from pyarrow import compute
     if column.null_count:
-        raise SourceError(f"array column {name!r} of {path} has rows without an array", "drop these rows, or fill them")
+        raise SourceError(f"array column {name!r} of {path} has rows without an array", "drop these rows, or fill them", code="E704")
     elements = column.flatten()
     if not (pa.types.is_integer(elements.type) or pa.types.is_floating(elements.type) or pa.types.is_boolean(elements.type)):
         raise SourceError(f"array column {name!r} of {path} has elements of the type {elements.type}",
-                          "only numbers can be packed")
+                          "only numbers can be packed", code="E704")
     if elements.null_count:
-        raise SourceError(f"array column {name!r} of {path} has missing elements", "arrays with NULL elements are not supported")
+        raise SourceError(f"array column {name!r} of {path} has missing elements", "arrays with NULL elements are not supported", code="E704")
     lengths = np.asarray(compute.list_value_length(column))
     if lengths.min() != lengths.max():
         raise SourceError(f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
-                          "every row of an array column must have the same length")
+                          "every row of an array column must have the same length", code="E704")
     return elements.to_numpy(zero_copy_only=False).reshape(len(column), -1)

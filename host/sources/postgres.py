@@ -66,12 +66,12 @@ def open_postgres(uri: str) -> Table:
         import psycopg
     except ImportError as error:
         raise SourceError("reading from a PostgreSQL server needs the package psycopg",
-                          "pip install 'penstock[postgres]'") from error
+                          "pip install 'penstock[postgres]'", code="E705") from error
     try:
         connection = psycopg.connect(address, connect_timeout=10)
     except psycopg.Error as error:
         raise SourceError(f"cannot connect to {_public(address)}: {_first_line(error)}",
-                          "is the server running, and are host, port, user and database right?") from error
+                          "is the server running, and are host, port, user and database right?", code="E705") from error
     with connection, _sql_errors(psycopg.Error, name):
         return _read(connection, name)
 
@@ -82,7 +82,7 @@ def _split(uri: str) -> tuple[str, str]:
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     tables = [value for key, value in pairs if key == "table"]
     if len(tables) != 1 or not tables[0]:
-        raise SourceError(f"{_public(uri)} does not say which table", "the form is postgresql://user@host/database?table=NAME")
+        raise SourceError(f"{_public(uri)} does not say which table", "the form is postgresql://user@host/database?table=NAME", code="E701")
     query = "&".join(f"{quote(key)}={quote(value, safe='')}" for key, value in pairs if key != "table")
     return f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if query else ''}{query}", tables[0]
 
@@ -104,7 +104,7 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
     try:
         yield
     except kind as error:
-        raise SourceError(f"the server refused a query on {name}: {_first_line(error)}") from error
+        raise SourceError(f"the server refused a query on {name}: {_first_line(error)}", code="E705") from error
 
 
 def _read(connection: Any, name: str) -> Table:
@@ -117,17 +117,17 @@ def _read(connection: Any, name: str) -> Table:
         found = connection.execute(_RELATION, {"name": quoted, "quoted": quoted}).fetchone()
     if found is None:
         raise SourceError(f"the server has no table {name}", "qualify it with its schema, and quote it where it has capitals: "
-                                                             'table=myschema."MyTable"')
+                                                             'table=myschema."MyTable"', code="E705")
     oid, kind, method, namespace, relation, full, page_size, size = found
     if kind not in "rm":
         raise SourceError(f"{name} is {_KINDS.get(kind, 'no table')}; only a table has heap pages",
-                          "name one of its partitions" if kind == "p" else "CREATE TABLE … AS SELECT … makes a table of it")
+                          "name one of its partitions" if kind == "p" else "CREATE TABLE … AS SELECT … makes a table of it", code="E705")
     if method != "heap":
-        raise SourceError(f"{name} is stored by the access method {method}, not by heap")
+        raise SourceError(f"{name} is stored by the access method {method}, not by heap", code="E705")
     columns = tuple(_column(row) for row in connection.execute(_COLUMNS, {"oid": oid}))
     columns = _lengths(connection, namespace, relation, columns)
     if not size:
-        raise SourceError(f"the table {name} is empty")
+        raise SourceError(f"the table {name} is empty", code="E705")
     pages = _pages(connection, oid, full, page_size)
     return Table(Schema(relation, columns, page_size), pages, relation)
 
@@ -140,7 +140,7 @@ def _column(row: Any) -> Column:
     stand_in = _STAND_INS.get((length, align))
     if stand_in is None:
         raise SourceError(f"column {name!r} has the type {written}, which is stored in a way that cannot be stepped over",
-                          "make a table without it: CREATE TABLE … AS SELECT …")
+                          "make a table without it: CREATE TABLE … AS SELECT …", code="E705")
     # a type that no kernel can use: text where that is how it is stored, otherwise a slot without a column in it
     return Column(name, stand_in, not_null=not_null, dropped=dropped or stand_in != "text")
 
@@ -187,7 +187,7 @@ def _pages(connection: Any, oid: int, full: str, page_size: int) -> npt.NDArray[
         reason = _first_line(refused or error)
         raise SourceError(f"this user may not read pages of {full}: {reason}",
                           "connect as a superuser, or let one run: GRANT pg_checkpoint, pg_read_server_files TO …; GRANT EXECUTE "
-                          "ON FUNCTION pg_read_binary_file(text, bigint, bigint) TO …") from error
+                          "ON FUNCTION pg_read_binary_file(text, bigint, bigint) TO …", code="E705") from error
 
 
 def _raw_pages(connection: Any, function: Any, full: str, oid: int, page_size: int) -> npt.NDArray[np.uint8]:

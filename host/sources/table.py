@@ -21,12 +21,17 @@ __all__ = ["SourceError", "Table", "pack"]
 
 
 class SourceError(Exception):
-    """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do."""
+    """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do.
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    `code` is the diagnostic's: E701 what was typed, E702 the file, E703 its contents, E704 its columns and rows, E705 the server, E706 another
+    table than the design's.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, code: str = "E703") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
 
 
 @dataclass(eq=False)
@@ -89,7 +94,7 @@ class Table:
 def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
     kinds = {"i1": "int2", "u1": "int2", "i2": "int2", "u2": "int4", "i4": "int4", "u4": "int8", "i8": "int8", "u8": "int8"}
     if values.dtype.str[1:] == "u8" and values.size and int(values.max()) >= 1 << 63:
-        raise SourceError(f"column {name!r} has values of 2**63 and more, which no integer type holds", "convert it to float64")
+        raise SourceError(f"column {name!r} has values of 2**63 and more, which no integer type holds", "convert it to float64", code="E704")
     return kinds[values.dtype.str[1:]]
 
 
@@ -102,7 +107,7 @@ def _array_type(name: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[A
         bound = 2.0 ** (24 if dtype == "<f4" else 53)
         if not converted.size or np.abs(converted.astype(np.float64)).max() <= bound:
             return kind, converted
-    raise SourceError(f"array column {name!r} has integers beyond 2**53, which no float array holds", "scale the column")
+    raise SourceError(f"array column {name!r} has integers beyond 2**53, which no float array holds", "scale the column", code="E704")
 
 
 def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] | None]:
@@ -115,18 +120,18 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
         return Column(name, "text"), array.tolist(), null
     if array.dtype.kind == "O":
         raise SourceError(f"column {name!r} holds Python objects, or arrays of different lengths",
-                          "every row of an array column must have the same length")
+                          "every row of an array column must have the same length", code="E704")
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
         raise SourceError(f"column {name!r} has the type {array.dtype}, which no column can hold",
-                          "convert it to float64")
+                          "convert it to float64", code="E704")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.ndim > 1:
         array = array.reshape(len(array), -1)                   # a matrix a tuple: row by row
         if not array.shape[1]:
-            raise SourceError(f"array column {name!r} has no elements")
+            raise SourceError(f"array column {name!r} has no elements", code="E704")
         if null is not None and null.any():
-            raise SourceError(f"array column {name!r} has missing elements", "arrays with NULL elements are not supported")
+            raise SourceError(f"array column {name!r} has missing elements", "arrays with NULL elements are not supported", code="E704")
         kind, array = _array_type(name, array)
         return Column(name, kind, not_null=True, length=array.shape[1]), array, None
     if array.dtype.kind == "f":
@@ -141,20 +146,20 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
 def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) -> Table:
     """See `Table.from_columns`."""
     if not columns:
-        raise SourceError(f"{name} has no columns")
+        raise SourceError(f"{name} has no columns", code="E704")
     if len(columns) > MAX_COLUMNS:
         raise SourceError(f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
-                          "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file")
+                          "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file", code="E704")
     arrays = {key: values if isinstance(values, np.ndarray) else np.asarray(values) for key, values in columns.items()}
     for key, array in arrays.items():
         if array.ndim == 0:
-            raise SourceError(f"{key!r} of {name} is a single value, not a column", "every array needs one entry for each row")
+            raise SourceError(f"{key!r} of {name} is a single value, not a column", "every array needs one entry for each row", code="E704")
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        raise SourceError(f"the columns of {name} have different lengths: {listed}")
+        raise SourceError(f"the columns of {name} have different lengths: {listed}", code="E704")
     if not next(iter(lengths.values())):
-        raise SourceError(f"{name} has no rows")
+        raise SourceError(f"{name} has no rows", code="E704")
     made = [_column(key, array) for key, array in arrays.items()]
     values = {column.name: data for column, data, _ in made}
     nulls = {column.name: null for column, _, null in made if null is not None}
@@ -166,5 +171,5 @@ def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) ->
         except ValueError as error:
             reason = str(error)
             if "does not fit a page" not in reason:
-                raise SourceError(f"{name}: {reason}") from error
-    raise SourceError(f"{name}: {reason}", "use float32 in place of float64, or fewer columns")
+                raise SourceError(f"{name}: {reason}", code="E704") from error
+    raise SourceError(f"{name}: {reason}", "use float32 in place of float64, or fewer columns", code="E704")
