@@ -152,7 +152,7 @@ class Library:
 
 
 def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: bool = False,
-          random: bool = False, optimise: str = "-O2") -> Library:
+          random: bool = False, optimise: str = "-O1") -> Library:
     """Compile a design for simulation.
 
     Parameters
