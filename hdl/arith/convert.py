@@ -23,7 +23,7 @@ _EXPONENT = signed(13)
 
 def pg_converter(pgtypes: Collection[str], format: Format) -> wiring.Component:
     """A converter from any of these types; see `PgConverter`."""
-    return PgConverter(pgtypes, format)
+    return PgConverter(pgtypes, format, src_loc_at=1)
 
 
 class PgConverter(wiring.Component):
