@@ -1,6 +1,13 @@
-"""Penstock: analytics and training kernels become FPGA hardware that works where the data lives."""
+"""Penstock: analytics and training kernels become FPGA hardware that works where the data lives.
+
+A kernel file needs the names of the kernel language only. `compile`, `load`, `open_table`, `Design` and `Run` come with planner, sources and
+models behind them, so they are imported when first asked for.
+"""
 
 from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.library import (
@@ -24,21 +31,30 @@ from penstock.dsl.library import (
 )
 from penstock.dsl.python import Input, Meta, Model, Output, kernel
 
+if TYPE_CHECKING:
+    from penstock.api import Design, Run, compile, load
+    from penstock.host.sources import open_table
+
 __all__ = [
+    "Design",
     "Input",
     "Kernel",
     "Meta",
     "Model",
     "Output",
+    "Run",
     "abs",
+    "compile",
     "exp",
     "gaussian",
     "kernel",
+    "load",
     "log",
     "max",
     "merge",
     "min",
     "norm",
+    "open_table",
     "outer",
     "prod",
     "sigmoid",
@@ -49,3 +65,17 @@ __all__ = [
     "until",
     "where",
 ]
+
+_LATER = ("Design", "Run", "compile", "load", "open_table")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from penstock import api
+        return getattr(api, name)
+    # what the front end's message about a misspelt name looks at
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from penstock.assumed import Assumed, assume, fitted
 from penstock.dsl.bind import Binding, bind, schema_for
 from penstock.dsl.diagnostics import Span, error
+from penstock.dsl.functions import closest
 from penstock.dsl.graph import Graph
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
@@ -21,7 +24,7 @@ from penstock.dsl.overrides import initial_value, with_overrides
 from penstock.dsl.plan import Choices, plan
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.analytics.config import Plan
-from penstock.models.analytics.job import Bound, bound, golden, model_cycles
+from penstock.models.analytics.job import Bound, bound, golden, model_cycles, page_costs, strider_cycles
 from penstock.models.analytics.resources import Resources, estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.errors import HardwareError
@@ -29,8 +32,9 @@ from penstock.models.heap.schema import Schema
 from penstock.models.memory import Fixed, parse_memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.target import TARGETS, Target
+from penstock.output import write_folder
 
-__all__ = ["BACKENDS", "Design", "Run", "compile", "load"]
+__all__ = ["BACKENDS", "Choices", "Design", "Run", "Table", "assume", "compile", "front", "load", "open_table"]
 
 BACKENDS = ("golden", "model", "rtl")
 
@@ -66,6 +70,7 @@ class Design:
     shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
     memory: Fixed
+    labels: tuple[str, ...] = ()            #: its outputs, which a random table must make learnable
     given_verilog: str | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -109,42 +114,63 @@ class Design:
         """Train on a table.
 
         Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles) or "rtl" (both, simulated);
-        `memory`: timing of the ports, the design's own by default; `options`: for "rtl", see `sim.analytics.simulate`.
+        `memory`: timing of the ports, the design's own by default; `epochs`: another number of passes than the design's; `options`: for "rtl", see
+        `sim.analytics.simulate`.
 
         Raises SourceError for a source that cannot be read or has another schema than the design, ValueError for an unknown backend.
         """
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
-        if isinstance(table, str):
-            table = open_table(table, self.plan.schema)
-        if table.schema.page_size != self.plan.page_size or len(table.schema.columns) != len(self.plan.schema.columns):
-            raise SourceError("the table's schema is not the one the design was compiled for", "compile the kernel for this table")
+        opened = open_table(table, self.plan.schema, self.labels) if isinstance(table, str) else table
+        self._check(opened.schema)
         timing = parse_memory(memory) if isinstance(memory, str) else memory or self.memory
-        limited = self.plan if epochs is None else _with_epochs(self.plan, epochs)
+        limited = self.plan if epochs is None else replace(self.plan, epochs=epochs)
         if backend == "rtl":
-            return self._simulate(limited, table, timing, options)
-        trained = golden(limited, table.pages, self.runs(), self.models())
+            return self._simulate(limited, opened, timing, options)
+        if backend == "model" and limited.until is None:
+            return self.predict(opened, memory=timing, epochs=limited.epochs)
+        begin = perf_counter()
+        trained = golden(limited, opened.pages, self.runs(), self.models())
+        seconds = perf_counter() - begin
         if isinstance(trained, HardwareError):
-            return Run(backend, None, None, None, {}, (trained,))
-        if backend == "golden":
-            counters = {"tuples": trained.tuples, "batches": trained.batches, "epochs": trained.epochs, "converged": int(trained.converged)}
-            return Run(backend, self.decode(trained.models), trained.models, None, counters, (), trained.epochs, trained.converged)
-        return self.predict(table, memory=timing, epochs=trained.epochs)
+            return Run(backend, None, None, None, {}, (trained,), seconds=seconds)
+        if backend == "model":                      # how many epochs there are is a result
+            return self.predict(opened, memory=timing, epochs=trained.epochs)
+        counters = {"tuples": trained.tuples, "batches": trained.batches, "epochs": trained.epochs, "converged": int(trained.converged)}
+        return Run(backend, self.decode(trained.models), trained.models, None, counters, (), trained.epochs, trained.converged, seconds=seconds)
 
-    def predict(self, table: Table, *, memory: Fixed | None = None, epochs: int | None = None) -> Run:
+    def predict(self, table: Table | Assumed, *, memory: Fixed | None = None, epochs: int | None = None) -> Run:
         """Return the exact cycles of a run of so many epochs (the plan's own number without), without computing results."""
-        from time import perf_counter
         timing, count = memory or self.memory, epochs or self.plan.epochs
         begin = perf_counter()
-        cycles = model_cycles(self.plan, table.pages, timing, count)
-        seconds = perf_counter() - begin
-        limits = bound(self.plan, len(table.pages), cycles.groups, cycles.batches, timing, count)
-        counters = {"tuples": cycles.tuples, "groups": cycles.groups, "batches": cycles.batches, "epochs": count}
-        return Run("model", None, None, cycles.total, counters, (), count, False, limits, seconds)
+        pages = table.pages if isinstance(table, Assumed) else len(table.pages)
+        costs = table.costs(self.plan) if isinstance(table, Assumed) else page_costs(self.plan, table.pages)
+        if isinstance(costs, HardwareError):
+            return Run("model", None, None, None, {}, (costs,), seconds=perf_counter() - begin)
+        cycles = model_cycles(self.plan, costs, timing, count)
+        limits = bound(self.plan, pages, cycles.groups, cycles.batches, timing, count)
+        counters = {"tuples": cycles.tuples, "groups": cycles.groups, "batches": cycles.batches, "epochs": count, "boot": cycles.boot,
+                    "trained": cycles.trained, "striders": strider_cycles(self.plan, costs) * count}
+        return Run("model", None, None, cycles.total, counters, (), count, False, limits, perf_counter() - begin)
+
+    def _check(self, schema: Schema) -> None:
+        """Raise SourceError where tables of this schema are not what the design was compiled for."""
+        mine = self.plan.schema
+        stored = [[(c.type, c.dropped) for c in s.columns] for s in (schema, mine)]
+        if schema.page_size != mine.page_size:
+            what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
+        elif stored[0] != stored[1]:
+            what = "its columns have other types than the design's"
+        elif any(a.length is not None and b.length is not None and a.length != b.length for a, b in zip(schema.columns, mine.columns, strict=True)):
+            what = "its arrays have other lengths than the design's"
+        else:
+            return
+        raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")
 
     def _simulate(self, limited: Plan, table: Table, memory: Fixed, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
-        out = simulate(limited, self.library(), table.pages, self.runs(), self.models(), memory=memory, **options)
+        library = self.library(trace=True) if options.get("waves") else self.library()
+        out = simulate(limited, library, table.pages, self.runs(), self.models(), memory=memory, **options)
         result = self.decode(out.models) if out.models is not None else None
         epochs, converged = out.counters.get("epochs", 0), bool(out.counters.get("converged", 0))
         return Run("rtl", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
@@ -156,24 +182,19 @@ class Design:
         return build(self.plan, self.verilog, self.identity, **options)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it."""
+        """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it.
+
+        The folder appears whole or not at all; an earlier design in it is replaced. Raises OutputError where that cannot be done.
+        """
         from penstock.models.strider.program import generate
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "penstock.v").write_text(self.verilog)
-        (folder / "boot.bin").write_bytes(images(self.plan, self.runs(), self.models()).boot.tobytes())
-        (folder / "strider.asm").write_text("".join(f"{line}\n" for line in generate(self.plan.walk)))
         manifest = {"penstock": 1, "engine": "analytics", "digest": self.digest, "plan": self.plan.to_json(), "memory": str(self.memory),
                     "register_map": register_map(self.plan, self.identity).to_json(), "resources": {**asdict(self.resources), "source": "estimate"},
                     "start": {name: value.tolist() for name, value in self.start.items()}, "shapes": {k: list(v) for k, v in self.shapes.items()},
-                    "run_values": self.run_values}
-        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-        return folder
-
-
-def _with_epochs(made: Plan, epochs: int) -> Plan:
-    from dataclasses import replace
-    return replace(made, epochs=epochs)
+                    "labels": list(self.labels), "run_values": self.run_values}
+        return write_folder(folder, {
+            "penstock.v": self.verilog.encode(), "boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes(),
+            "strider.asm": "".join(f"{line}\n" for line in generate(self.plan.walk)).encode(),
+            "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
 
 
 def load(folder: str | Path) -> Design:
@@ -186,7 +207,7 @@ def load(folder: str | Path) -> Design:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
     made = Plan.from_json(manifest["plan"])
     return Design(made, {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()}, {k: tuple(v) for k, v in manifest["shapes"].items()},
-                  manifest["run_values"], parse_memory(manifest["memory"]), verilog)
+                  manifest["run_values"], parse_memory(manifest["memory"]), tuple(manifest["labels"]), verilog)
 
 
 def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | Schema | str | None = None, format: str | Format = "float32", *,
@@ -202,9 +223,7 @@ def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | S
     """
     if not isinstance(kernel, Kernel):
         kernel = load_kernel(kernel)
-    if target not in TARGETS:
-        raise error("E602", f"there is no target {target!r}", Span.whole("--target"), hint=f"known are {', '.join(sorted(TARGETS))}")
-    part = TARGETS[target]
+    part = _target(target)
     graph, schema, binding = front(kernel, table, dims, bindings)
     graph = with_overrides(graph, metas, init, epochs)
     try:
@@ -218,14 +237,24 @@ def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | S
     made = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
     models = {v.name: v for v in graph.of_kind("model")}
     return Design(made, {name: initial_value(v) for name, v in models.items()}, {name: v.shape for name, v in models.items()},
-                  dict(made.notes["run_values"]), timing)
+                  dict(made.notes["run_values"]), timing, tuple(v.name for v in graph.of_kind("output")))
 
 
-def front(kernel: Kernel, table: Table | Schema | str | None, dims: Mapping[str, int] | None,
-          bindings: Mapping[str, Sequence[str]] | None) -> tuple[Graph, Schema, Binding]:
-    """Return the kernel's graph for a table, the table's schema, and how its columns are bound."""
+def _target(name: str) -> Target:
+    if name not in TARGETS:
+        hint = closest(name.lower(), TARGETS) or f"known are {', '.join(sorted(TARGETS))}"
+        raise error("E602", f"there is no target {name!r}", Span.whole("--target"), hint=hint)
+    return TARGETS[name]
+
+
+def front(kernel: Kernel, table: Table | Schema | str | None, dims: Mapping[str, int] | None = None,
+          bindings: Mapping[str, Sequence[str]] | None = None) -> tuple[Graph, Schema, Binding]:
+    """Return the kernel's graph for a table, the table's schema, and how its columns are bound.
+
+    Without a table, or for random numbers, the table is one of the kernel's own shapes.
+    """
     if table is None or (isinstance(table, str) and table.startswith("random:")):
-        schema = schema_for(kernel.trace(dims))
+        schema = fitted(schema_for(kernel.trace(dims)))
     elif isinstance(table, Schema):
         schema = table
     else:

@@ -1,0 +1,83 @@
+"""Tables that are only assumed: so many rows of a schema, all alike, without packing more than one page of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.host.sources import SourceError
+from penstock.models.analytics.config import Plan
+from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
+from penstock.models.heap.schema import Column, Schema
+from penstock.models.heap.writer import write_heap
+from penstock.models.strider.cycles import Costs, analyse
+
+__all__ = ["Assumed", "assume", "fitted"]
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """`rows` rows in pages that are all full but for the last: `full` (one page's bytes) `count` times, then `last` if there is one."""
+
+    rows: int
+    full: np.ndarray
+    count: int
+    last: np.ndarray | None
+
+    @property
+    def pages(self) -> int:
+        return self.count + (self.last is not None)
+
+    def costs(self, plan: Plan) -> Costs:
+        """Return what walking these pages costs, exactly as for a table that holds them."""
+        kinds = [self.full] if self.last is None else [self.full, self.last]
+        found = analyse(plan.port, plan.walk, np.stack(kinds))
+        tail = found.pages[1:]
+        return Costs([found.pages[0]] * self.count + tail, {}, self.rows)
+
+
+def fitted(schema: Schema) -> Schema:
+    """Return the schema with pages large enough for a row of it. Raises SourceError where no page is."""
+    while True:
+        try:
+            write_heap(schema, _rows(schema, 1))
+            return schema
+        except ValueError as problem:
+            if schema.page_size >= PAGE_SIZES[-1]:
+                raise SourceError(f"a row of these columns fits no page: {problem}", "a row lies in one page of at most 32 KB", code="E704") from problem
+            schema = replace(schema, page_size=2 * schema.page_size)
+
+
+def assume(schema: Schema, rows: int) -> Assumed:
+    """Return `rows` ≥ 1 rows of the schema (array columns with their lengths).
+
+    Numbers are zero and texts short: cycles do not depend on values, but they do on the lengths of texts, which a real table may have longer.
+    """
+    size = schema.page_size
+    tried = min(rows, 16)
+    while True:
+        pages = write_heap(schema, _rows(schema, tried))
+        if len(pages) > 1 or tried == rows:
+            break
+        tried = min(rows, 4 * tried)
+    if len(pages) == 1:
+        return Assumed(rows, pages[0], 1, None)
+    lower = int(np.ascontiguousarray(pages[0, :PAGE_HEADER_SIZE]).view(PAGE_HEADER)["pd_lower"][0])
+    count, left = divmod(rows, (lower - PAGE_HEADER_SIZE) // 4)
+    last = write_heap(schema, _rows(schema, left)).reshape(-1, size)[0] if left else None
+    return Assumed(rows, pages[0], count, last)
+
+
+def _rows(schema: Schema, rows: int) -> Mapping[str, Any]:
+    def values(column: Column) -> Any:
+        if column.type == "text":
+            return ["text"] * rows
+        if column.is_array:
+            if column.length is None:
+                raise SourceError(f"the length of the array column {column.name!r} is not known", 'write it into the schema ("length")', code="E704")
+            return np.zeros((rows, column.length))
+        return np.zeros(rows, dtype=bool if column.type == "bool" else np.int64)
+    return {c.name: values(c) for c in schema.columns if not c.dropped}

@@ -1,0 +1,202 @@
+"""What the commands do, with their command line read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import penstock.api as api
+from penstock.dsl.diagnostics import Span, error, render
+from penstock.dsl.kernel import Kernel
+from penstock.dsl.load import load_kernel
+from penstock.dsl.overrides import with_overrides
+from penstock.failures import DISAGREE, Failure, hardware_failure
+from penstock.models.errors import HardwareError
+from penstock.options import Request, names
+from penstock.outcome import Outcome, differences
+from penstock.progress import Steps
+from penstock.report import binding_table, profile_table, summary
+
+if TYPE_CHECKING:
+    from penstock.cli import State
+
+__all__ = ["check_kernel", "compile_kernel", "predict", "simulate"]
+
+FILES = ("penstock.v", "boot.bin", "strider.asm", "manifest.json")
+
+
+def check_kernel(state: State) -> None:
+    """Find mistakes in a kernel and its options; print its variables."""
+    request, steps = state.asked, _steps(state)
+    kernel = load_kernel(request.kernel)
+    if request.plans:
+        table = _table(request, kernel, steps)
+        state.outcome.design = _compile(request, kernel, table)
+    if request.data is None and any(name not in dict(request.dims) for name in kernel.dim_names):
+        kernel.check(names(request.dims))           # sizes may stay unknown
+        graph, schema, binding = None, None, None
+    else:
+        graph, schema, binding = api.front(kernel, _table(request, kernel, steps) or _shapes(request), names(request.dims), names(request.bindings))
+        graph = with_overrides(graph, names(request.metas), names(request.init), request.epochs)
+        if request.data is None:
+            schema = binding = None
+    _warnings(state, kernel)
+    if not request.quiet:
+        if graph is not None:
+            state.show(binding_table(graph, schema, binding))
+        state.out.print(f"{request.kernel}: the kernel {kernel.name} is fine")
+
+
+def compile_kernel(state: State, folder: Path) -> None:
+    """Write a design."""
+    from penstock.output import check_folder
+    check_folder(folder, FILES)
+    request, steps = state.asked, _steps(state)
+    kernel, table = _begin(state, steps)
+    with steps.step("planning"):
+        design = state.outcome.design = _compile(request, kernel, table)
+    _warnings(state, kernel)
+    with steps.step("Verilog"):
+        design.verilog  # noqa: B018  made once, here
+    design.save(folder)
+    state.outcome.folder = str(folder)
+    state.outcome.files = {name: (folder / name).stat().st_size for name in FILES}
+    state.show(summary(state.outcome))
+
+
+def predict(state: State, profile: bool) -> int:
+    """Predict cycles. Returns the exit code."""
+    request, outcome, steps = state.asked, state.outcome, _steps(state)
+    if request.data is None and request.rows is None:
+        raise error("E904", "model needs a table, or the number of its rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
+    kernel, table = _begin(state, steps)
+    with steps.step("planning"):
+        design = outcome.design = _compile(request, kernel, table)
+    _warnings(state, kernel)
+    if request.rows is not None:
+        assumed = api.assume(design.plan.schema, request.rows)
+        outcome.table, outcome.rows, outcome.pages, outcome.assumed = design.plan.schema.table, request.rows, assumed.pages, True
+        with steps.step(f"cycles of {request.rows:,} rows"):
+            outcome.model = design.predict(assumed)
+    else:
+        opened = _opened(state, design, table)
+        with steps.step(f"cycles of {opened.rows:,} rows"):
+            outcome.model = design.run(opened, "model")
+        if outcome.model.errors:
+            return state.stop(_hardware(request, outcome, outcome.model.errors[0]))
+    state.show(summary(outcome))
+    if profile:
+        state.show(profile_table(outcome, kernel.source or "", state.out.width))
+    return 0
+
+
+def simulate(state: State, profile: bool, waves: str | None) -> int:
+    """Run golden, model and RTL; compare them. Returns the exit code."""
+    request, outcome, steps = state.asked, state.outcome, _steps(state)
+    if request.data is None:
+        raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
+    if waves is not None:
+        from penstock.output import check_file
+        check_file(waves)
+    kernel, table = _begin(state, steps)
+    with steps.step("planning"):
+        design = outcome.design = _compile(request, kernel, table)
+    _warnings(state, kernel)
+    opened = _opened(state, design, table)
+    with steps.step("golden run"):
+        outcome.golden = design.run(opened, "golden")
+    if not outcome.golden.errors:
+        with steps.step("cycle model"):
+            outcome.model = design.predict(opened, epochs=outcome.golden.epochs)
+    with steps.step("Verilog"):
+        design.verilog  # noqa: B018  made once, here
+    with steps.step("building the simulation (Verilator, g++)"):
+        library = design.library(trace=waves is not None)
+    if waves is not None and library.trace and not waves.endswith(library.trace) and not request.quiet:
+        state.err.print(f"note: the waves in {waves} are {library.trace.upper()}", soft_wrap=True)
+    with steps.step("simulating", outcome.model.cycles if outcome.model is not None else None) as advance:
+        outcome.rtl = design.run(opened, "rtl", progress=advance, waves=waves, watchdog=_patience(design))
+    return _verdict(state, kernel, profile)
+
+
+def _verdict(state: State, kernel: Kernel, profile: bool) -> int:
+    outcome, request = state.outcome, state.asked
+    state.show(summary(outcome))
+    if profile and outcome.model is not None:
+        state.show(profile_table(outcome, kernel.source or "", state.out.width))
+    stopped = outcome.rtl.errors or outcome.golden.errors
+    wrong = differences(outcome.golden, outcome.rtl)
+    if outcome.cycle_exact is False:
+        wrong.append(f"cycles: model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,}")
+    if stopped:
+        code = state.stop(_hardware(request, outcome, stopped[0]))
+        if not wrong:
+            return code
+    if wrong:
+        outcome.errors += [{"code": "DISAGREE", "message": text, "address": ""} for text in wrong]
+        state.say("error: backends disagree: " + "; ".join(wrong)
+                  + "\nhint: this is a defect in Penstock: please report it with the command, its input and `penstock --version`")
+        return DISAGREE
+    return 0
+
+
+# steps that commands share
+
+
+def _steps(state: State) -> Steps:
+    return Steps(state.err, state.asked.quiet, state.asked.verbose > 0)
+
+
+def _begin(state: State, steps: Steps) -> tuple[Kernel, api.Table | None]:
+    with steps.step("reading kernel and table"):
+        kernel = load_kernel(state.asked.kernel)
+        return kernel, _table(state.asked, kernel, steps)
+
+
+def _table(request: Request, kernel: Kernel, steps: Steps) -> api.Table | None:
+    """Open the data source; None without one, and for random numbers, which need the kernel's sizes first."""
+    source = request.source
+    if source is None or source.startswith("random:"):
+        return None
+    return api.open_table(source)
+
+
+def _shapes(request: Request) -> str | None:
+    """What stands for the table of a random source."""
+    return request.source
+
+
+def _compile(request: Request, kernel: Kernel, table: api.Table | None) -> api.Design:
+    choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
+                          on_null=request.on_null or "error", visibility=request.visibility or "hints")
+    return api.compile(kernel, request.target or "small", table if table is not None else _shapes(request), request.format or "float32",
+                       dims=names(request.dims), bindings=names(request.bindings), metas=names(request.metas), init=names(request.init),
+                       epochs=request.epochs, memory=request.memory, choices=choices)
+
+
+def _opened(state: State, design: api.Design, table: api.Table | None) -> api.Table:
+    """Return the table; a random one is made now."""
+    request, outcome = state.asked, state.outcome
+    assert request.source is not None
+    if table is None:
+        table = api.open_table(request.source, design.plan.schema, design.labels)
+    outcome.table, outcome.rows, outcome.pages = table.name, table.rows, len(table.pages)
+    return table
+
+
+def _warnings(state: State, kernel: Kernel) -> None:
+    if not state.asked.quiet:
+        for warning in dict.fromkeys(kernel.warnings):
+            state.say(render(warning, kernel.source))
+
+
+def _hardware(request: Request, outcome: Outcome, found: HardwareError) -> Failure:
+    server = bool(request.data) and str(request.data).startswith(("postgres://", "postgresql://", "heap:"))
+    return hardware_failure(found, outcome.table, server)
+
+
+def _patience(design: api.Design) -> int:
+    """Return after how many cycles without progress the hardware has hung: many times what anything may take."""
+    schedule, memory = design.plan.schedule, design.memory
+    words = design.plan.page_size * (memory.interval(design.plan.bus_bytes) + 8)
+    return max(1_000_000, 16 * (memory.latency + words + schedule.batch + schedule.interval + schedule.settle + schedule.decide))

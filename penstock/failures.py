@@ -1,0 +1,122 @@
+"""What went wrong, as a user sees it: one diagnostic and an exit code for every exception and every hardware error."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from penstock.dsl.diagnostics import Diagnostic, KernelError, Span, render
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.output import OutputError
+
+__all__ = ["DISAGREE", "HARDWARE_PAGES", "INTERNAL", "INTERRUPTED", "USER", "Failure", "failure", "hardware_failure", "public"]
+
+USER, INTERNAL, DISAGREE, INTERRUPTED = 1, 2, 3, 130
+
+_CORRUPT = "the page is damaged, or it is no page of this table: PostgreSQL's pg_amcheck and pg_checksums look closer"
+_SCHEMA = "does the schema say what the table has? A schema written before ALTER TABLE does not"
+
+#: for every hardware error: its diagnostic, what it means, what to do
+_HARDWARE: dict[ErrorCode, tuple[str, str, str]] = {
+    ErrorCode.PAGE_VERSION: ("E811", "the page has another size or layout version than the plan's",
+                             "is this the main file of a table (not its _fsm or _vm), with the page_size that the schema says?"),
+    ErrorCode.PAGE_BOUNDS: ("E811", "the page header points outside the page", _CORRUPT),
+    ErrorCode.LINE_BOUNDS: ("E811", "a line pointer points outside the page's tuples", _CORRUPT),
+    ErrorCode.LINE_FLAGS: ("E811", "an unused or redirecting line pointer has storage", _CORRUPT),
+    ErrorCode.TUPLE_HEADER: ("E812", "the tuple's header has an impossible length", _CORRUPT),
+    ErrorCode.TUPLE_NATTS: ("E812", "the tuple has more attributes than the schema has columns", _SCHEMA),
+    ErrorCode.TUPLE_LENGTH: ("E812", "the tuple's attributes reach past its end", _SCHEMA),
+    ErrorCode.ARRAY_SHAPE: ("E812", "an array is not one-dimensional, has another length or element type, or holds NULL",
+                            "all arrays of a column must have the length that the schema says, from index 1 on, without NULL"),
+    ErrorCode.TUPLE_VISIBILITY: ("E813", "the page alone does not say whether the tuple is visible",
+                                 "run VACUUM (FREEZE) and CHECKPOINT on the table first; --visibility all takes every tuple, deleted ones too"),
+    ErrorCode.TUPLE_NULL: ("E814", "a used column is NULL", "--on-null skip leaves such rows out; or fill the column first"),
+    ErrorCode.TUPLE_EXTERNAL: ("E815", "a value is compressed or stored out of line",
+                               "ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then rewrite the rows: CREATE TABLE … AS SELECT …"),
+    ErrorCode.BUS_READ: ("E816", "a read was answered with an error", ""),
+    ErrorCode.BUS_WRITE: ("E816", "a write was answered with an error", ""),
+    ErrorCode.PROGRAM: ("E816", "the Strider program is not valid", ""),
+    ErrorCode.WATCHDOG: ("E816", "nothing moved for too long", ""),
+}
+#: the page of each hardware error, for `penstock explain`
+HARDWARE_PAGES = {code.name: page for code, (page, _, _) in _HARDWARE.items()}
+_OURS = "this is a defect in Penstock: please report it with the command, its input and `penstock --version`"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed command: the text for standard error, the entries of the report's `errors`, the exit code."""
+
+    text: str
+    errors: tuple[dict[str, Any], ...]
+    exit_code: int
+
+
+def public(source: str) -> str:
+    """Return a data source without its password."""
+    return re.sub(r"(?i)(password=)[^&\s]*", r"\1***", re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", source))
+
+
+def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER) -> Failure:
+    entry = {"code": diagnostic.code, "message": diagnostic.message, "address": str(diagnostic.span)}
+    if diagnostic.hint:
+        entry["hint"] = diagnostic.hint
+    return Failure(render(diagnostic, source), (entry,), exit_code)
+
+
+def hardware_failure(found: HardwareError, table: str, server: bool = False) -> Failure:
+    """Return what a hardware error means. `table`: the table's name; `server`: it came from a PostgreSQL server's pages."""
+    page, meaning, hint = _HARDWARE.get(found.code, ("E816", "an unknown error", ""))
+    ours = page == "E816"
+    message = f"{found.code.name}: {meaning}"
+    place = f"{table}, block {found.block}" + (f", line pointer {found.line}" if found.line else "")
+    if server and found.line and not ours:
+        hint += f"; in SQL the row is SELECT * FROM {table} WHERE ctid = '({found.block},{found.line})'"
+    text = render(Diagnostic(page, message, Span.whole(place), hint=_OURS if ours else hint))
+    entry = {"code": found.code.name, "message": meaning, "address": f"({found.block},{found.line})", "block": found.block, "line": found.line,
+             "diagnostic": page}
+    return Failure(text, (entry,), INTERNAL if ours else USER)
+
+
+def failure(problem: BaseException, data: str | None = None) -> Failure:
+    """Return what an exception means to the user. `data`: the data source as it was typed."""
+    if isinstance(problem, KernelError):
+        return _of(problem.diagnostic, problem.source)
+    if isinstance(problem, (click.Abort, KeyboardInterrupt)):
+        return Failure("interrupted", ({"code": "INTERRUPTED", "message": "interrupted", "address": ""},), INTERRUPTED)
+    if isinstance(problem, click.ClickException):
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context is not None else "penstock"
+        message = " ".join(problem.format_message().split()).rstrip(".")
+        return _of(Diagnostic("E902", message[:1].lower() + message[1:], Span.whole(command), hint=f"{command} --help lists what it takes"))
+    if isinstance(problem, OutputError):
+        return _of(Diagnostic("E903", problem.message, Span.whole("output"), hint=problem.hint))
+    return _later(problem, data)
+
+
+def _later(problem: BaseException, data: str | None) -> Failure:
+    """Exceptions of modules that not every command loads."""
+    import sys
+    sources, toolchain = sys.modules.get("penstock.host.sources"), sys.modules.get("penstock.sim.native")
+    if sources is not None and isinstance(problem, sources.SourceError):
+        return _of(Diagnostic(problem.code, problem.message, Span.whole(public(data) if data else "--data"), hint=problem.hint))
+    if toolchain is not None and isinstance(problem, toolchain.BuildError):
+        first, _, rest = str(problem).partition("\n")
+        diagnostic = Diagnostic("E801", first.rstrip(":"), Span.whole("simulation"), hint="penstock model predicts cycles without a simulation")
+        found = _of(diagnostic)
+        return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
+    if isinstance(problem, MemoryError):
+        hint = "fewer rows will do, or penstock model --rows N, which needs no table"
+        return _of(Diagnostic("E802", "there is not enough memory for this table", Span.whole(public(data) if data else "memory"), hint=hint))
+    if isinstance(problem, OSError):
+        what = f"{problem.filename}: " if problem.filename else ""
+        return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system")))
+    simulation = sys.modules.get("penstock.sim.analytics")
+    hung = simulation is not None and isinstance(problem, simulation.Hung)
+    kind = "the simulated hardware hung" if hung else f"{type(problem).__name__}: {problem}".rstrip(": ")
+    lines = kind.splitlines() or [kind]
+    text = f"internal error: {lines[0]}; {_OURS}" + ("" if hung else " (-vv shows where)") + (f"\n{problem.report}" if hung else "")
+    return Failure(text, ({"code": "HUNG" if hung else "INTERNAL", "message": kind, "address": ""},), INTERNAL)

@@ -1,0 +1,143 @@
+"""The options that commands share, and what they say put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["Request", "common", "data", "job", "kernel_options", "plan_options"]
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One command line, read. What was not given is None, or empty."""
+
+    kernel: str
+    data: str | None = None
+    rows: int | None = None
+    seed: int | None = None
+    dims: tuple[tuple[str, Any], ...] = ()
+    bindings: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    metas: tuple[tuple[str, str], ...] = ()
+    init: tuple[tuple[str, Any], ...] = ()
+    epochs: int | None = None
+    target: str | None = None
+    format: str | None = None
+    memory: str | None = None
+    threads: int | None = None
+    lanes: int | None = None
+    ports: int | None = None
+    walkers: int | None = None
+    on_null: str | None = None
+    visibility: str | None = None
+    json: str | None = None
+    verbose: int = 0
+    quiet: bool = False
+
+    @property
+    def source(self) -> str | None:
+        """The data source, with --seed in it where it is a random one without a seed."""
+        if self.data is None or not self.data.startswith("random:") or self.seed is None or "seed" in self.data:
+            return self.data
+        return f"{self.data}{'' if self.data.endswith(':') else ','}seed={self.seed}"
+
+    @property
+    def plans(self) -> bool:
+        """Whether anything was said about a plan."""
+        return any(value is not None for value in (self.target, self.format, self.memory, self.threads, self.lanes, self.ports, self.walkers))
+
+
+class _Pair(click.ParamType):
+    """`name=value`; `read` turns the value's text into what it means."""
+
+    name = "name=value"
+
+    def __init__(self, form: str, read: Callable[[str], Any]) -> None:
+        self.form, self.read = form, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = (part.strip() for part in str(value).partition("="))
+        if not equals or not name or not text:
+            self.fail(f"{value!r} is not of the form {self.form}", param, ctx)
+        return name, self.read(text)
+
+
+def _size(text: str) -> Any:
+    try:
+        return int(text)
+    except ValueError:
+        return text                         # the kernel says what is wrong with it
+
+
+def _start(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _stack(*options: Decorator) -> Decorator:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+    return decorate
+
+
+_COUNT = click.IntRange(1, 1 << 16)
+
+kernel_options = _stack(
+    click.argument("kernel", metavar="KERNEL"),
+    click.option("--dim", "dims", multiple=True, type=_Pair("d=54", _size), metavar="D=SIZE", help="Size of a named dimension. Repeatable."),
+    click.option("--bind", "bindings", multiple=True, type=_Pair("x=age,height", _columns), metavar="X=COLUMN,…", help="Columns of a variable. Repeatable."),
+    click.option("--set", "metas", multiple=True, type=_Pair("rate=0.05", str), metavar="META=NUMBER", help="Value of a meta. Repeatable."),
+    click.option("--init", multiple=True, type=_Pair("w=0.1", _start), metavar="W=FILE.npy", help="Start of a model: a .npy file or a number. Repeatable."),
+    click.option("--epochs", type=int, metavar="N", help="Passes over the table."))
+
+plan_options = _stack(
+    click.option("--target", metavar="T", help="What to build for; `penstock targets` lists them.  [default: small]"),
+    click.option("--format", metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  [default: float32]"),
+    click.option("--memory", metavar="latency=20,bytes=8", help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]"),
+    click.option("--threads", type=_COUNT, metavar="N", help="Fix the plan's threads."),
+    click.option("--lanes", type=_COUNT, metavar="N", help="Fix the plan's lanes."),
+    click.option("--ports", type=_COUNT, metavar="N", help="Fix the plan's memory ports."),
+    click.option("--walkers", type=_COUNT, metavar="N", help="Fix the plan's Striders a port."),
+    click.option("--on-null", type=click.Choice(["error", "skip"]), help="What a NULL in a used column does.  [default: error]"),
+    click.option("--visibility", type=click.Choice(["hints", "all"]), help="Judge tuples by their hint bits, or take all.  [default: hints]"))
+
+data = _stack(
+    click.option("--data", metavar="SRC", help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, FILE.csv, .npz or .parquet, or random:rows=1000,seed=1."),
+    click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of a random table."))
+
+common = _stack(
+    click.option("--json", metavar="FILE", help="Write the report as JSON to FILE; - is standard output."),
+    click.option("-v", "--verbose", count=True, help="Say what takes how long; -vv shows where an internal error came from."),
+    click.option("-q", "--quiet", is_flag=True, help="Print errors only."))
+
+job = _stack(kernel_options, data, plan_options, common)
+
+
+def request(values: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    """Split a command's values into the shared ones and the rest."""
+    known = {name: values.pop(name) for name in list(values) if name in Request.__dataclass_fields__}
+    if known.get("json") not in (None, "-"):
+        from penstock.output import check_file
+        check_file(Path(known["json"]))
+    return Request(**known), values
+
+
+def names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return repeated `name=value` options as one dictionary; the last one counts."""
+    return dict(pairs)

@@ -1,0 +1,105 @@
+"""Files and folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["OutputError", "check_file", "check_folder", "write_file", "write_folder"]
+
+
+class OutputError(Exception):
+    """Something cannot be written where the user wants it: `message` says what, `hint` what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def check_file(path: str | Path) -> Path:
+    """Return the path if a file can be written there, before any work is done for it. Raises OutputError."""
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder", "name a file")
+    _check_parent(path)
+    return path
+
+
+def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...]) -> Path:
+    """Return the path if a folder with files of these names can be made there or replace an earlier one. Raises OutputError."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
+    if path.is_dir():
+        others = sorted(entry.name for entry in path.iterdir() if entry.name not in names)
+        if others:
+            raise OutputError(f"the folder {path} holds other files ({others[0]}{', …' if others[1:] else ''})", "name a folder that does not exist yet")
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    _check_parent(above / path.name)
+    return path
+
+
+def _check_parent(path: Path) -> None:
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise OutputError(f"there is no folder {path.parent}" if not folder.exists() else f"{path.parent} is not a folder", "make it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{path.parent} may not be written", "choose another place, or change its permissions")
+
+
+def write_file(path: str | Path, data: bytes) -> Path:
+    """Write a file in one step. Raises OutputError."""
+    path = check_file(path)
+    if path.exists() and not path.is_file():            # a pipe or a device: nothing to be replaced
+        path.write_bytes(data)
+        return path
+    staged = None
+    try:
+        handle, staged = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(staged, 0o666 & ~_umask())
+        os.replace(staged, path)
+        staged = None
+    except OSError as problem:
+        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+    finally:
+        if staged is not None:
+            os.unlink(staged)
+    return path
+
+
+def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
+    """Make a folder with these files in one step, in place of an earlier one with the same names. Raises OutputError."""
+    path = check_folder(path, files)
+    target, staged = path.absolute(), None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+        made, old = staged / "new", staged / "old"
+        made.mkdir()
+        for name, data in files.items():
+            (made / name).write_bytes(data)
+        if target.exists():
+            os.rename(target, old)
+        os.rename(made, target)
+    except OSError as problem:
+        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+    finally:
+        if staged is not None:
+            if (staged / "old").exists() and not target.exists():
+                os.rename(staged / "old", target)
+            shutil.rmtree(staged, ignore_errors=True)
+    return path
+
+
+def _umask() -> int:
+    now = os.umask(0)
+    os.umask(now)
+    return now
