@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal
+from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
 __all__ = ["ModuleLibrary"]
@@ -20,25 +21,35 @@ class ModuleLibrary:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        self._ports: dict[str, dict[str, tuple[str, int]]] = {}
+        self._ports: dict[str, dict[str, tuple[bool, int]]] = {}
 
     def define(self, name: str, make: Callable[[], wiring.Component]) -> None:
         """Convert the component that `make()` returns, if no module of this name exists yet."""
         if name in self._ports:
             return
         component = make()
-        self._ports[name] = {"__".join(map(str, path)): ("i" if member.flow is wiring.In else "o", len(value))
-                             for path, member, value in component.signature.flatten(component)}
-        self._texts[name] = rtlil.convert(component, name=name, emit_src=False)
+        ports = {}
+        for path, member, value in component.signature.flatten(component):
+            port = Value.cast(value)
+            if not isinstance(port, Const):                      # the ready of a stream that is always ready
+                ports["__".join(map(str, path))] = (port, PortDirection.Input if member.flow is wiring.In else PortDirection.Output)
+        self._ports[name] = {port: (direction is PortDirection.Input, len(value)) for port, (value, direction) in ports.items()}
+        self._texts[name] = rtlil.convert(component, name=name, ports=ports, emit_src=False)
 
-    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], **inputs: Any) -> dict[str, Signal]:
-        """Put an instance of module `name` into `m`; return its outputs by port name. `inputs` are values by port name."""
+    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, domain: str = "sync",
+                 **inputs: Any) -> dict[str, Signal]:
+        """Put an instance of module `name` into `m`; return its outputs by port name.
+
+        `inputs` are values by port name; members of interfaces are joined by two underscores, as in `i__valid`. The component's domain `sync` becomes `domain`.
+        """
         self.define(name, make)
-        connections: dict[str, Any] = {"i_clk": ClockSignal("sync"), "i_rst": ResetSignal("sync")} if self._clocked(name) else {}
+        connections: dict[str, Any] = {"i_clk": ClockSignal(domain), "i_rst": ResetSignal(domain)} if self._clocked(name) else {}
         outputs = {}
-        for port, (direction, width) in self._ports[name].items():
-            if direction == "i":
-                connections[f"i_{port}"] = inputs.pop(port)
+        for port, (is_input, width) in self._ports[name].items():
+            if is_input:
+                value = Signal(width, name=f"{label}_{port}")    # instances take values of exactly a port's width
+                m.d.comb += value.eq(inputs.pop(port))
+                connections[f"i_{port}"] = value
             else:
                 outputs[port] = connections[f"o_{port}"] = Signal(width, name=f"{label}_{port}")
         if inputs:

@@ -222,10 +222,6 @@ class Core(wiring.Component):
                 here = here & (beat < begin + beats)
             inputs[f"load{number}"] = here
             inputs[f"load_address{number}"] = address
-        for name, width in widths.items():                      # instance ports take values of exactly their width
-            value = Signal(width, name=f"thread{t}_{name}")
-            m.d.comb += value.eq(inputs[name])
-            inputs[name] = value
         return self.library.instance(m, f"thread{t}", "penstock_thread", lambda: Thread(plan, self.library), **inputs)
 
     # merging

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import wiring
+from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import Out
 
 from ...models.analytics.config import Plan
@@ -14,12 +15,12 @@ from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
 from ..shell.engine import engine_members
 from ..stream.monitor import observe
-from ..strider.port import AccessPort
+from ..strider.port import AccessPort, error_layout
 from ..strider.sequencer import PageSequencer
 from .boot import Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
-from .loader import Loader
+from .loader import Loader, beat_layout
 
 __all__ = ["Engine"]
 
@@ -57,7 +58,7 @@ class Engine(wiring.Component):
         m.submodules.conductor = self.conductor = Conductor(plan)
         self.failing = Signal()
         self.loaders: list[Loader] = []
-        self.accesses: list[AccessPort] = []
+        self.errors: list[View[StructLayout]] = []
         self.readers: list[BurstReader] = []
         for q in range(plan.ports):
             self._port(q)
@@ -71,10 +72,16 @@ class Engine(wiring.Component):
         reader = m.submodules[f"reader{q}"] = BurstReader(bus_bytes=plan.bus_bytes, address_width=ADDRESS_BITS)
         sequencer = m.submodules[f"sequencer{q}"] = PageSequencer(
             bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=ADDRESS_BITS)
-        access = m.submodules[f"access{q}"] = AccessPort(self.port)
+        # one module for all ports
+        words, words_valid, taken = Signal(8 * plan.bus_bytes, name=f"words{q}"), Signal(name=f"words_valid{q}"), Signal(name=f"taken{q}")
+        access = self.library.instance(
+            m, f"access{q}", "penstock_access", lambda: AccessPort(self.port), domain="run",
+            i__payload=words, i__valid=words_valid, i_program__payload=boot.o_program.payload, i_program__valid=boot.o_program.valid,
+            pages=self.registers[f"pages{q}"], first_block=Const(q), block_stride=Const(plan.ports), flush=Const(0), o__ready=taken)
+        tuples = View(beat_layout(plan), access["o__payload"])
         loader = m.submodules[f"loader{q}"] = Loader(plan)
         self.readers.append(reader)
-        self.accesses.append(access)
+        self.errors.append(View(error_layout(), access["error"]))
         self.loaders.append(loader)
         self._join(q, reader.bus, "ar")
         self._join(q, reader.bus, "r")
@@ -84,21 +91,20 @@ class Engine(wiring.Component):
             some.eq(pages != 0), empty.eq(~some & boot.done),     # a port without pages is one whose epochs are empty
             sequencer.start.eq(conductor.begin & some), sequencer.stop.eq(conductor.stop),
             sequencer.base.eq(self.registers[f"page_address{q}"]), sequencer.stride.eq(plan.page_size), sequencer.pages.eq(pages),
-            sequencer.epochs.eq(self.registers.epochs), sequencer.free.eq(access.free),
-            access.pages.eq(pages), access.first_block.eq(q), access.block_stride.eq(plan.ports),
-            access.i.payload.eq(reader.o.p.data), access.i_program.payload.eq(boot.o_program.payload), access.i_program.valid.eq(boot.o_program.valid),
+            sequencer.epochs.eq(self.registers.epochs), sequencer.free.eq(access["free"]),
+            words.eq(reader.o.p.data),
             loader.pop.eq(conductor.start), loader.advance.eq(conductor.advance), loader.release.eq(core.release), loader.discard.eq(self.failing),
-            loader.i.p.lanes.eq(access.o.p.lanes), loader.i.p.last.eq(access.o.p.last), loader.i.p.end.eq(access.o.p.end | empty),
-            loader.i.valid.eq(access.o.valid | empty), access.o.ready.eq(loader.i.ready), *observe(self.monitors[f"tuples{q}"], access.o)]
+            loader.i.p.lanes.eq(tuples.lanes), loader.i.p.last.eq(tuples.last), loader.i.p.end.eq(tuples.end | empty),
+            loader.i.valid.eq(access["o__valid"] | empty), taken.eq(loader.i.ready), *observe(self.monitors[f"tuples{q}"], loader.i)]
         if q == 0:                                                # the boot image comes first
             m.d.comb += [reader.i.payload.eq(Mux(boot.done, sequencer.o.payload.as_value(), boot.o_command.payload.as_value())),
                          reader.i.valid.eq(Mux(boot.done, sequencer.o.valid, boot.o_command.valid)),
                          sequencer.o.ready.eq(reader.i.ready & boot.done), boot.o_command.ready.eq(reader.i.ready),
-                         boot.i.payload.eq(reader.o.payload), boot.i.valid.eq(reader.o.valid), access.i.valid.eq(reader.o.valid & boot.done),
-                         reader.o.ready.eq(Mux(boot.done, access.i.ready, boot.i.ready))]
+                         boot.i.payload.eq(reader.o.payload), boot.i.valid.eq(reader.o.valid), words_valid.eq(reader.o.valid & boot.done),
+                         reader.o.ready.eq(boot.done | boot.i.ready)]
         else:
             m.d.comb += [reader.i.payload.eq(sequencer.o.payload), reader.i.valid.eq(sequencer.o.valid), sequencer.o.ready.eq(reader.i.ready),
-                         access.i.valid.eq(reader.o.valid), reader.o.ready.eq(access.i.ready)]
+                         words_valid.eq(reader.o.valid), reader.o.ready.eq(1)]
         for name in ("load", "load_slot", "load_beat", "load_data"):
             m.d.comb += getattr(core, f"{name}{q}").eq(getattr(loader, name))
 
@@ -149,17 +155,17 @@ class Engine(wiring.Component):
     def _errors(self) -> None:
         """End the run with the error of the lowest page: every port is first followed to its own error or the end of its epoch."""
         m = self.m
-        wrong = Cat(access.error.valid for access in self.accesses)
+        wrong = Cat(error.valid for error in self.errors)
         with m.If(wrong.any()):
             m.d.sync += self.failing.eq(1)
-        through = Cat(access.error.valid | loader.ended for access, loader in zip(self.accesses, self.loaders, strict=True)).all()
-        worst = self.accesses[0].error
+        through = Cat(error.valid | loader.ended for error, loader in zip(self.errors, self.loaders, strict=True)).all()
+        worst = self.errors[0]
         found, block, code, line = worst.valid, worst.block, worst.code, worst.line
-        for access in self.accesses[1:]:
+        for error in self.errors[1:]:
             better = Signal()
-            m.d.comb += better.eq(access.error.valid & (~found | (access.error.block < block)))
-            block, code, line = (Mux(better, a, b) for a, b in zip((access.error.block, access.error.code, access.error.line), (block, code, line), strict=True))
-            found = found | access.error.valid
+            m.d.comb += better.eq(error.valid & (~found | (error.block < block)))
+            block, code, line = (Mux(better, a, b) for a, b in zip((error.block, error.code, error.line), (block, code, line), strict=True))
+            found = found | error.valid
         with m.If(self.failing & through):
             m.d.comb += [self.error.eq(1), self.report.code.eq(code), self.report.block.eq(block), self.report.line.eq(line)]
         for bad, reason in ((Cat(reader.error for reader in self.readers).any(), ErrorCode.BUS_READ), (self.writer.error, ErrorCode.BUS_WRITE)):

@@ -39,6 +39,12 @@ class ReadPort:
         self._free = _NEVER                               # the first cycle that may offer the next beat
         self._bursts: deque[list[int]] = deque()          # [earliest first beat, beats left]
 
+    def since(self, cycle: int) -> ReadPort:
+        """The same port, no burst outstanding, with cycles counted from `cycle` on."""
+        port = ReadPort(self.latency, self.interval)
+        port._free = self._free - cycle
+        return port
+
     def read(self, ar: int, beats: int) -> tuple[int, int]:
         """Read a burst of `beats` ≥ 1 accepted on AR in cycle `ar`; return the cycles of its first and last beat."""
         first = max(ar + self.latency, self._free)
