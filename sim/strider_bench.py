@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from amaranth.back.verilog import convert
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
@@ -19,11 +19,14 @@ from ..hdl.strider.port import AccessPort
 from ..hdl.strider.sequencer import PageSequencer
 from ..models.errors import ErrorCode, HardwareError
 from ..models.memory.timing import Fixed
-from ..models.strider.config import PortConfig
+from ..models.strider.config import PortConfig, WalkConfig
+from ..models.strider.cycles import Collector, PortModel, analyse
 from ..models.strider.isa import Instruction, encode
+from ..models.strider.program import generate
+from ..models.strider.table import walk_table
 from .vectors import _library
 
-__all__ = ["Outcome", "run_port"]
+__all__ = ["Outcome", "check_port", "run_port"]
 
 _HARNESS = """
 #include "Vtop.h"
@@ -50,8 +53,22 @@ extern "C" uint64_t run(Run *r) {{
     top.program_write = 0; top.pages = r->pages; top.first_block = r->first_block; top.block_stride = r->block_stride;
     uint64_t page = 0, word = 0, total = r->pages * r->epochs, credit = r->credits, freed = 0, count = 0, ends = 0, after = 0, t = 0;
     for (; t < r->limit && after < 64; t++) {{
-        bool give;
-        {serve}
+        bool give = !r->latency && page < total && (word || credit) && r->offer[t % r->offers];
+        top.start = r->latency && t == 0; top.epochs = r->epochs; top.alone = !r->latency;
+        top.write = give;
+        top.rvalid = !bursts.empty() && t >= bursts.front().first && t >= next;
+        if (give || top.rvalid) {{
+            const uint32_t *w = r->words + (give ? (page % r->pages) * r->page_words + word : bursts.front().second) * {words};
+            {drive}
+            if (give && !word) credit--;
+        }}
+        top.ready = r->ready[t % r->readies];
+        top.eval();
+        if (top.rvalid && top.rready) {{
+            give = true; next = t + r->interval; bursts.front().second++;
+            if (!--lengths.front()) {{ bursts.pop_front(); lengths.pop_front(); }}
+        }}
+        if (top.arvalid) {{ bursts.push_back({{t + r->latency, top.araddr / (4 * {words})}}); lengths.push_back(top.arlen + 1); }}
         if (give && ++word == r->page_words) {{ word = 0; r->arrivals[page++] = t; }}
         if (top.free && freed < total) {{ r->frees[freed++] = t; credit++; }}
         if (top.valid && top.ready && count < r->room) {{
@@ -73,49 +90,18 @@ extern "C" uint64_t run(Run *r) {{
 """
 
 
-#: words go in by a pattern, as credits allow
-_ALONE = """
-        give = page < total && (word || credit) && r->offer[t % r->offers];
-        top.write = give;
-        if (give) {{
-            const uint32_t *w = r->words + ((page % r->pages) * r->page_words + word) * {words};
-            {drive}
-            if (!word) credit--;
-        }}
-        top.ready = r->ready[t % r->readies];
-        top.eval();
-"""
-#: the reader asks for them; the memory follows `models.memory.timing.Fixed`
-_SYSTEM = """
-        top.start = t == 0; top.epochs = r->epochs;
-        top.ready = r->ready[t % r->readies];
-        top.rvalid = !bursts.empty() && t >= bursts.front().first && t >= next;
-        if (top.rvalid) {{
-            const uint32_t *w = r->words + bursts.front().second * {words};
-            {drive}
-        }}
-        top.eval();
-        give = top.rvalid && top.rready;
-        if (give) {{
-            next = t + r->interval; bursts.front().second++;
-            if (!--lengths.front()) {{ bursts.pop_front(); lengths.pop_front(); }}
-        }}
-        if (top.arvalid) {{ bursts.push_back({{t + r->latency, top.araddr / (4 * {words})}}); lengths.push_back(top.arlen + 1); }}
-"""
-
-
 class _Top(wiring.Component):
-    """The port, with sequencer and reader if `system`, with plain signals of at most 32 bits."""
+    """The port with sequencer and reader, and plain signals of at most 32 bits. While `alone`, words come from `write`."""
 
-    def __init__(self, config: PortConfig, system: bool):
-        self.config, self.system = config, system
+    def __init__(self, config: PortConfig):
+        self.config = config
         self.words = [f"word{k}" for k in range(config.bus_bytes // 4)]
         self.lanes = [f"lane{k}" for k in range(config.lanes)]
         plain = {"write": In(1), "program_write": In(1), "program_word": In(32), "pages": In(32), "first_block": In(32), "block_stride": In(32),
                  "flush": In(1), "ready": In(1), "valid": Out(1), "last": Out(1), "end": Out(1), "free": Out(1), "error_valid": Out(1),
                  "error_code": Out(8), "error_block": Out(32), "error_line": Out(13), "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)}
-        if system:
-            plain |= {"start": In(1), "epochs": In(32), "arvalid": Out(1), "araddr": Out(32), "arlen": Out(8), "rvalid": In(1), "rready": Out(1)}
+        plain |= {"alone": In(1), "start": In(1), "epochs": In(32), "arvalid": Out(1), "araddr": Out(32), "arlen": Out(8),
+                  "rvalid": In(1), "rready": Out(1)}
         super().__init__({**plain, **{n: In(32) for n in self.words}, **{n: Out(32) for n in self.lanes}})
 
     def elaborate(self, platform):
@@ -128,19 +114,16 @@ class _Top(wiring.Component):
         for name in ("valid", "code", "block", "line"):
             m.d.comb += getattr(self, f"error_{name}").eq(getattr(port.error, name))
         words = Cat(getattr(self, n) for n in self.words)
-        if self.system:
-            m.submodules.sequencer = sequencer = PageSequencer(bus_bytes=self.config.bus_bytes, page_size=self.config.page_size,
-                                                               credits=self.config.credits, address_width=32)
-            m.submodules.reader = reader = BurstReader(bus_bytes=self.config.bus_bytes, address_width=32)
-            wiring.connect(m, sequencer.o, reader.i)
-            m.d.comb += [
-                sequencer.start.eq(self.start), sequencer.stride.eq(self.config.page_size), sequencer.pages.eq(self.pages),
-                sequencer.epochs.eq(self.epochs), sequencer.free.eq(port.free),
-                self.arvalid.eq(reader.bus.arvalid), self.araddr.eq(reader.bus.araddr), self.arlen.eq(reader.bus.arlen),
-                reader.bus.arready.eq(1), reader.bus.rvalid.eq(self.rvalid), reader.bus.rdata.eq(words), self.rready.eq(reader.bus.rready),
-                reader.o.ready.eq(1), port.i.payload.eq(reader.o.p.data), port.i.valid.eq(reader.o.valid)]
-        else:
-            m.d.comb += [port.i.payload.eq(words), port.i.valid.eq(self.write)]
+        m.submodules.sequencer = sequencer = PageSequencer(bus_bytes=self.config.bus_bytes, page_size=self.config.page_size,
+                                                           credits=self.config.credits, address_width=32)
+        m.submodules.reader = reader = BurstReader(bus_bytes=self.config.bus_bytes, address_width=32)
+        wiring.connect(m, sequencer.o, reader.i)
+        m.d.comb += [
+            sequencer.start.eq(self.start), sequencer.stride.eq(self.config.page_size), sequencer.pages.eq(self.pages),
+            sequencer.epochs.eq(self.epochs), sequencer.free.eq(port.free),
+            self.arvalid.eq(reader.bus.arvalid), self.araddr.eq(reader.bus.araddr), self.arlen.eq(reader.bus.arlen),
+            reader.bus.arready.eq(1), reader.bus.rvalid.eq(self.rvalid), reader.bus.rdata.eq(words), self.rready.eq(reader.bus.rready),
+            reader.o.ready.eq(1), port.i.payload.eq(words), port.i.valid.eq(Mux(self.alone, self.write, reader.o.valid))]
         m.d.comb += [
             port.i_program.payload.eq(self.program_word), port.i_program.valid.eq(self.program_write),
             port.o.ready.eq(self.ready), self.valid.eq(port.o.valid), self.last.eq(port.o.p.last), self.end.eq(port.o.p.end)]
@@ -175,13 +158,13 @@ class Outcome:
 
 
 @lru_cache(maxsize=16)
-def _build(config: PortConfig, system: bool) -> ctypes.CDLL:
-    top = _Top(config, system)
+def _build(config: PortConfig) -> ctypes.CDLL:
+    top = _Top(config)
     verilog = convert(top, name="top", emit_src=False, strip_internal_attrs=True)
     drive = " ".join(f"top.{n} = w[{k}];" for k, n in enumerate(top.words))
-    harness = _HARNESS.format(serve=(_SYSTEM if system else _ALONE).format(words=len(top.words), drive=drive),
+    harness = _HARNESS.format(words=len(top.words), drive=drive,
                               collect=" ".join(f"r->codes[count * {len(top.lanes)} + {k}] = top.{n};" for k, n in enumerate(top.lanes)))
-    library = ctypes.CDLL(str(_library(verilog, harness)))
+    library = ctypes.CDLL(str(_library(verilog, harness, "-O1")))     # runs are short; compiling is what takes time
     library.run.restype = ctypes.c_uint64
     return library
 
@@ -211,7 +194,7 @@ def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[
     run = _Run(**timing, pages=len(pages), epochs=epochs, page_words=config.words_per_page, program_words=len(image), offers=len(offers),
                readies=len(readies), limit=limit, credits=config.credits, first_block=first_block, block_stride=block_stride, room=room,
                **{n: a.ctypes.data for n, a in arrays.items()})
-    count = _build(config, memory is not None).run(ctypes.byref(run))
+    count = _build(config).run(ctypes.byref(run))
     status = arrays["status"]
     cycles, flags, codes = arrays["cycles"][:count], arrays["flags"][:count], arrays["codes"][:count]
     data = flags & 2 == 0
@@ -233,3 +216,43 @@ def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[
     freed = int(status[10])
     return Outcome(tuples, tokens, cycles[data], error, arrays["arrivals"].tolist(), arrays["frees"][:freed].tolist(),
                    tuple(int(v) for v in status[5:8]), int(status[8]), bool(status[0]) or int(status[9]) == epochs)
+
+
+def _accepter(ready: NDArray[np.bool_] | None) -> Callable[[int], int]:
+    """The first cycle from its argument on in which the pattern is high."""
+    if ready is None:
+        return lambda cycle: cycle
+    period = len(ready)
+    high = np.nonzero(np.concatenate([ready, ready]))[0]
+    following = high[np.searchsorted(high, np.arange(period))].tolist()
+    return lambda cycle: cycle - cycle % period + following[cycle % period]
+
+
+def check_port(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8], *, epochs: int = 1, offer: NDArray[np.bool_] | None = None,
+               ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1, memory: Fixed | None = None,
+               program: Sequence[Instruction] | None = None) -> Outcome:
+    """Run a port and compare it with the golden walker, code by code, and with the cycle model, cycle by cycle.
+
+    Returns the outcome. Raises AssertionError that says what differs.
+    """
+    program = generate(walk) if program is None else program
+    out = run_port(config, program, pages, epochs=epochs, offer=offer, ready=ready, first_block=first_block, block_stride=block_stride, memory=memory)
+    assert out.complete, f"the port hangs: {len(out.tokens)} tokens in {out.cycles} cycles"
+    codes, _, skipped, error = walk_table(pages, walk, first_block, block_stride)
+    expected = codes if error else np.concatenate([codes] * epochs)
+    assert out.error == error, f"the port reports {out.error}, the golden walker {error}"
+    assert out.tuples.shape == expected.shape, f"the port delivers {out.tuples.shape[0]} tuples, the golden walker {expected.shape[0]}"
+    wrong = np.nonzero((out.tuples != expected).any(axis=1))[0]
+    assert not len(wrong), f"tuple {wrong[0]} is {out.tuples[wrong[0]]}, should be {expected[wrong[0]]}"
+    assert out.counters[0] == len(expected), f"{out.counters[0]} tuples counted, {len(expected)} delivered"
+    assert error or out.counters[1] == skipped * epochs, f"{out.counters[1]} tuples left out, should be {skipped * epochs}"
+    costs = analyse(config, walk, pages)
+    model = Collector(config, costs, out.arrivals.__getitem__) if memory is None \
+        else PortModel(config, costs, memory.port(config.bus_bytes), epochs)
+    accept = _accepter(ready)
+    tokens = [model.pull(0, accept) for _ in out.tokens]
+    late = [k for k, (a, b) in enumerate(zip(tokens, out.tokens, strict=True)) if a != b]
+    assert not late, f"token {late[0]} is {out.tokens[late[0]]}, the model says {tokens[late[0]]}"
+    both = min(len(model.free), len(out.frees))
+    assert model.free[:both] == out.frees[:both], "page buffers are freed in other cycles than the model says"
+    return out

@@ -91,8 +91,9 @@ def _runtime() -> Path:
     return target
 
 
-def _library(verilog: str, harness: str) -> Path:
-    target = _cached(f"{_version()}\n{harness}\n{verilog}", ".so")
+def _library(verilog: str, harness: str, level: str = "-O2") -> Path:
+    """The shared library of a top called `top` and its harness, compiled at this level of g++."""
+    target = _cached(f"{_version()}\n{level}\n{harness}\n{verilog}", ".so")
     if not target.exists():
         runtime = _runtime()
         with tempfile.TemporaryDirectory(dir=target.parent) as name:
@@ -104,7 +105,7 @@ def _library(verilog: str, harness: str) -> Path:
             slow = sorted(path.name for path in work.glob("*__Slow.cpp"))     # runs once; optimising memory contents takes long
             _run(["g++", *_CXX_FLAGS, "-O0", *_includes(), "-I.", "-c", *slow], work)
             sources = sorted(p.name for p in work.iterdir() if p.suffix == ".o" or (p.suffix == ".cpp" and p.name not in slow))
-            _run(["g++", *_CXX_FLAGS, "-shared", "-Wl,-Bsymbolic", *_includes(), "-I.", *sources, runtime, "-lpthread",
+            _run(["g++", *_CXX_FLAGS, level, "-shared", "-Wl,-Bsymbolic", *_includes(), "-I.", *sources, runtime, "-lpthread",
                   "-o", "model.so"], work)
             os.replace(work / "model.so", target)
     return target

@@ -74,7 +74,7 @@ def normal_lines(page: PageBytes, count: int) -> Iterator[tuple[int, int, int]]:
             if offset % p.ALIGN or offset < upper or offset + length > special or length < p.PAGE_HEADER_SIZE:
                 raise Stop(ErrorCode.LINE_BOUNDS, line)
             yield line, offset, length
-        elif flags == p.LP_UNUSED and length or flags == p.LP_REDIRECT and (length or not 1 <= offset <= count):
+        elif (flags == p.LP_UNUSED and length) or (flags == p.LP_REDIRECT and (length or not 1 <= offset <= count)):
             raise Stop(ErrorCode.LINE_FLAGS, line)
 
 
@@ -172,7 +172,7 @@ class _Tuple:
             raise Stop(ErrorCode.TUPLE_EXTERNAL, self.line)
         expected = array_header(element, count, bool(first & 1))
         self.fit(self.at, len(expected))
-        if self.page.bytes(self.at, len(expected)) != expected or first & 1 and 21 + count * size > p.VARATT_SHORT_MAX:
+        if self.page.bytes(self.at, len(expected)) != expected or (first & 1 and 21 + count * size > p.VARATT_SHORT_MAX):
             raise Stop(ErrorCode.ARRAY_SHAPE, self.line)
         at = self.at + len(expected)
         self.fit(at, count * size)

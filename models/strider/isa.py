@@ -71,7 +71,7 @@ _BY_NAME = {name: op for op, name in MNEMONICS.items()}
 
 #: field -> (first bit, bits)
 FIELDS = {"op": (0, 4), "type": (4, 3), "bexit": (7, 1), "base": (8, 2), "test": (10, 1), "use": (11, 1), "missing": (12, 1), "flag": (13, 1), "keep": (14, 1),
-         
+
           "count": (16, 16), "offset": (32, 16), "attr": (48, 11), "beat": (64, 16), "lane": (80, 8)}
 
 

@@ -18,7 +18,7 @@ from ..heap import page as p
 from ..heap.schema import TYPES
 from ..numerics.convert import from_pg
 from .config import FIXED_TYPES, PortConfig
-from .golden import PageBytes, Stop, array_header, judge, lines
+from .golden import PageBytes, Stop, array_header, judge
 from .isa import Base, Instruction, Op
 from .program import BITMAP_GROUP, short_possible
 
@@ -162,7 +162,7 @@ class Machine:
             self.now = cycle + 1
             if flags == p.LP_NORMAL:
                 break
-            if flags == p.LP_UNUSED and length or flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count):
+            if (flags == p.LP_UNUSED and length) or (flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count)):
                 self.pending = ("error", ErrorCode.LINE_FLAGS)
                 return
         if offset % p.ALIGN or offset < self.upper or offset + length > self.special or length < p.PAGE_HEADER_SIZE:
@@ -216,7 +216,7 @@ class Machine:
     def _legal(self, i: Instruction) -> bool:
         if i.op in (Op.RUN, Op.ATT) and (i.op == Op.RUN or i.use) and i.type not in self.types:
             return False
-        if i.op in (Op.RUN, Op.CLN, Op.ARR) and i.base == 3 or i.op == Op.ARR and i.type not in (4, 5):
+        if (i.op in (Op.RUN, Op.CLN, Op.ARR) and i.base == 3) or (i.op == Op.ARR and i.type not in (4, 5)):
             return False
         return i.op in (Op.BEXIT, Op.INS, Op.EXTRBI) or i.type < len(FIXED_TYPES)
 

@@ -108,7 +108,7 @@ def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
             size = TYPES[FIXED_TYPES[old.type]].length
             follows = old.base == Base.P or new.offset == old.offset + old.count * size
             flat = old.beat * walk.layout.lanes + old.lane + old.count
-            if new.op == Op.CLN and new.base == Base.P or new.op == Op.RUN and follows and flat == new.beat * walk.layout.lanes + new.lane:
+            if (new.op == Op.CLN and new.base == Base.P) or (new.op == Op.RUN and follows and flat == new.beat * walk.layout.lanes + new.lane):
                 out[-1] = replace(old, count=old.count + new.count)
                 continue
         out.append(new)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import TYPES, Schema
 from penstock.models.numerics.convert import from_pg
@@ -51,7 +52,7 @@ def test_server_pages(path, on_null):
     names = {key.removeprefix("value_") for key in archive.files if key.startswith("value_")}
     leave = {c.name for c in schema.columns if c.name not in names} if expect == "rows" else set()
     walk = whole_table(schema, on_null=on_null, leave=leave)
-    codes, counts, skipped, error = walk_table(pages, walk)
+    codes, counts, _, error = walk_table(pages, walk)
     if expect != "rows":
         assert error is not None and error.code.name == expect
         return
@@ -70,7 +71,7 @@ def test_server_pages(path, on_null):
 @pytest.mark.parametrize("features", [1, 26, 54])
 def test_regular_table_against_reader(array, short, features):
     case = regular_case(200, features=features, lanes=8, format=FLOAT, array=array, short=short)
-    codes, counts, skipped, error = walk_table(case.pages, case.walk)
+    codes, _, skipped, error = walk_table(case.pages, case.walk)
     rows = read_heap(case.walk.schema, case.pages)
     x = rows["x"] if array else np.stack([rows[f"x{k}"] for k in range(features)], axis=1)
     at = case.walk.layout.field("x").position

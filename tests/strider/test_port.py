@@ -1,0 +1,156 @@
+"""`AccessPort` in Verilator: codes as the golden walker has them, cycles as the model has them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from penstock.hdl.strider.walker import Walker
+from penstock.models.errors import ErrorCode
+from penstock.models.memory.timing import Fixed
+from penstock.models.numerics.formats import parse_format
+from penstock.models.strider.config import FIXED_TYPES, PortConfig
+from penstock.models.strider.isa import Instruction
+from penstock.models.strider.program import generate
+from penstock.sim import strider_bench
+from penstock.sim.strider_bench import check_port, run_port
+from penstock.sim.strider_cases import corrupt, random_case, regular_case
+
+FLOAT = parse_format("float32")
+
+#: few builds by default; the others run with --long
+NARROW = PortConfig(1024, 8, 4, 12, FLOAT, FIXED_TYPES, slots=2, program_depth=256)
+SEVERAL = PortConfig(1024, 4, 3, 16, parse_format("bfloat16"), ("int2", "float8"), walkers=2, buffers=3, slots=5, program_depth=256)
+LONG = [
+    PortConfig(2048, 64, 16, 4, FLOAT, ("int4", "float4"), walkers=4, slots=20, program_depth=256),
+    PortConfig(1024, 16, 1, 40, parse_format("fixed:8,16"), FIXED_TYPES, buffers=3, slots=2, program_depth=256),
+    PortConfig(4096, 32, 7, 8, parse_format("float16"), ("int2", "float4", "float8"), walkers=3, slots=5, program_depth=256),
+    PortConfig(1024, 8, 16, 4, FLOAT, ("float4", "float8"), walkers=1, slots=4, program_depth=256),
+    PortConfig(1024, 64, 11, 6, FLOAT, ("bool", "int8", "float4", "float8"), slots=4, program_depth=256),
+    PortConfig(32768, 32, 13, 6, parse_format("bfloat16"), ("bool", "float4"), walkers=2, slots=3, program_depth=256),
+    PortConfig(1024, 4, 16, 4, FLOAT, FIXED_TYPES, walkers=2, buffers=4, slots=2, program_depth=256),
+]
+
+
+def table(config, seed, clean=0.6):
+    """A random table that the port can serve, with as many beats as the port has."""
+    case = random_case(seed, lanes=config.lanes, format=config.format, page_size=config.page_size, types=config.types, clean=clean)
+    if case.walk.layout.beats > config.beats:
+        return None
+    layout = dataclasses.replace(case.walk.layout, beats=config.beats)
+    return dataclasses.replace(case.walk, layout=layout), case.pages
+
+
+def pattern(rng):
+    return None if rng.random() < 0.3 else rng.random(997) < rng.choice([0.1, 0.5, 0.9])
+
+
+def sweep(config, seeds, corruptions, system=False):
+    """Random tables and corruptions of them; returns what the runs ended in."""
+    ends = set()
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        drawn = table(config, seed)
+        if drawn is None:
+            continue
+        walk, pages = drawn
+        memory = Fixed(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64]))) if system else None
+        for k in range(1 + corruptions):
+            out = check_port(config, walk, corrupt(pages, rng, 4) if k else pages, epochs=int(rng.integers(1, 4)), offer=pattern(rng),
+                             ready=pattern(rng), first_block=int(rng.integers(9)), block_stride=int(rng.integers(1, 4)), memory=memory)
+            ends.add(out.error.code.name if out.error else "")
+    return ends
+
+
+@pytest.mark.parametrize("config", [NARROW, SEVERAL], ids=["narrow", "several"])
+def test_random_tables(config):
+    assert len(sweep(config, range(30), 2)) >= 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", LONG, ids=lambda c: f"{c.bus_bytes}-bytes-{c.lanes}-lanes-{c.walkers}-walkers")
+def test_random_tables_long(config):
+    sweep(config, range(100, 200), 3)
+
+
+def test_behind_the_reader():
+    """With page sequencer and reader on a memory of fixed latency: exact from `start` on."""
+    for config in (NARROW, SEVERAL):
+        sweep(config, range(40, 60), 0, system=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", LONG[:3], ids=lambda c: f"{c.bus_bytes}-bytes")
+def test_behind_the_reader_long(config):
+    sweep(config, range(100, 160), 1, system=True)
+
+
+def check_flips(step):
+    walk = dataclasses.replace(regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).walk)
+    walk = dataclasses.replace(walk, layout=dataclasses.replace(walk.layout, beats=NARROW.beats))
+    good = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).pages
+    ends = set()
+    for at in range(0, 1024, step):
+        pages = good.copy()
+        pages[0, at] ^= 0xFF if at % 2 else 1 << at // 2 % 8
+        out = check_port(NARROW, walk, pages)
+        ends.add(out.error.code.name if out.error else "")
+    return ends
+
+
+def test_flipped_bytes():
+    assert len(check_flips(11)) >= 4
+
+
+@pytest.mark.long
+def test_every_byte_flipped():
+    assert len(check_flips(1)) >= 8
+
+
+@pytest.mark.long
+def test_random_corruption_long():
+    assert len(sweep(NARROW, range(500, 550), 20)) >= 11
+
+
+@pytest.mark.parametrize("at, code, line", [(0, ErrorCode.PROGRAM, 0), (1, ErrorCode.PROGRAM, 0), (3, ErrorCode.PROGRAM, 1)])
+@pytest.mark.parametrize("how", ["opcode", "end"])
+def test_bad_program(at, code, line, how):
+    """An unknown opcode, or running past the program's end, stops the run with a report."""
+    drawn = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024)
+    program = generate(drawn.walk)
+    program = program[:at] if how == "end" else [*program[:at], Instruction(12), *program[at + 1:]]
+    if not program:
+        program = [Instruction(0)]
+    out = run_port(NARROW, program, drawn.pages, first_block=5)
+    assert out.complete and (out.error.code, out.error.block, out.error.line) == (code, 5, line)
+    assert len(out.tuples) == 0
+
+
+def pace(features, array, short=False, walkers=1, slots=4):
+    """Cycles from tuple to tuple on a 64-byte bus, and the bus words of a tuple."""
+    case = regular_case(400, features=features, lanes=16, format=FLOAT, array=array, short=short)
+    config = PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), walkers=walkers, slots=slots, program_depth=16)
+    walk = dataclasses.replace(case.walk, layout=dataclasses.replace(case.walk.layout, beats=4))
+    out = check_port(config, walk, case.pages, epochs=2)
+    cycles = [cycle for cycle, kind in out.tokens if kind == "end"]
+    line = case.pages[0, 24:28].copy().view("<u4")[0]
+    return (cycles[1] - cycles[0]) / 400, int(line >> 17) / 64
+
+
+@pytest.mark.parametrize("features, array, short", [(54, True, False), (54, False, False), (26, True, True), (26, False, False), (2, True, True)])
+def test_pace(features, array, short):
+    """At most four cycles a tuple on top of its bus words, the page's own costs included."""
+    cycles, words = pace(features, array, short)
+    assert cycles <= words + 4
+
+
+@pytest.mark.long
+def test_a_broken_check_is_seen(monkeypatch):
+    """The comparison has teeth: a walker that does not check the length of tuples fails it."""
+    strider_bench._build.cache_clear()
+    monkeypatch.setattr(Walker, "_fit", lambda self, m, end: None)
+    with pytest.raises(AssertionError):
+        sweep(NARROW, range(40), 20)
+    strider_bench._build.cache_clear()
+
+
