@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.options import Request, common, data, job, kernel_options, plan_options, request
+from penstock.options import Count, Request, common, data, job, kernel_options, plan_options, request
 
 if TYPE_CHECKING:
     from penstock.failures import Failure
@@ -30,8 +31,8 @@ class State:
 
     request: Request | None = None
     outcome: Outcome | None = None
-    out: Console = field(default_factory=lambda: Console(highlight=False))
-    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    out: Console = field(default_factory=lambda: Console(highlight=False, markup=False))
+    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, markup=False))
 
     def begin(self, command: str, values: dict[str, Any]) -> dict[str, Any]:
         """Note the command's options; return those that only it has."""
@@ -57,7 +58,7 @@ class State:
     def say(self, text: str) -> None:
         """Print a diagnostic on standard error as it is, in colour on a terminal."""
         from rich.text import Text
-        shown = Text(text)
+        shown = Text("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text))
         shown.highlight_regex(r"(?m)^(internal )?error(\[\w+\])?", "bold red")
         shown.highlight_regex(r"(?m)^warning\[\w+\]", "bold yellow")
         shown.highlight_regex(r"(?m)^(hint|note):", "bold cyan")
@@ -118,7 +119,7 @@ def compile(state: State, **values: Any) -> None:
 
 @program.command()
 @job
-@click.option("--rows", type=click.IntRange(1, 1 << 40), metavar="N", help="Assume a table of N rows of the kernel's (or of SRC's) columns.")
+@click.option("--rows", type=Count(1, 1 << 40), metavar="N", help="Assume a table of N rows of the kernel's (or of SRC's) columns.")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
 @click.pass_obj
 def model(state: State, **values: Any) -> int:
@@ -185,7 +186,7 @@ def _failed(state: State, problem: BaseException) -> int:
     from penstock.failures import failure
     request = state.request
     if request is not None and request.verbose > 1:
-        state.err.print("".join(traceback.format_exception(problem)), end="", markup=False, soft_wrap=True)
+        state.err.print("".join(traceback.format_exception(problem)), end="", soft_wrap=True)
     return state.stop(failure(problem, request.data if request else None))
 
 
@@ -214,6 +215,8 @@ def _write_report(state: State) -> None:
 
 def main() -> None:
     """The program `penstock`."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")         # they are for who works on Penstock, not for who uses it
     try:
         code = run()
         sys.stdout.flush()

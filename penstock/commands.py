@@ -13,7 +13,7 @@ from penstock.dsl.overrides import with_overrides
 from penstock.failures import DISAGREE, Failure, hardware_failure
 from penstock.models.errors import HardwareError
 from penstock.options import Request, names
-from penstock.outcome import Outcome, differences
+from penstock.outcome import differences
 from penstock.progress import Steps
 from penstock.report import binding_table, profile_table, summary
 
@@ -83,7 +83,7 @@ def predict(state: State, profile: bool) -> int:
         with steps.step(f"cycles of {opened.rows:,} rows"):
             outcome.model = design.run(opened, "model")
         if outcome.model.errors:
-            return state.stop(_hardware(request, outcome, outcome.model.errors[0]))
+            return state.stop(_hardware(request, opened, outcome.model.errors[0]))
     state.show(summary(outcome))
     if profile:
         state.show(profile_table(outcome, kernel.source or "", state.out.width))
@@ -116,10 +116,10 @@ def simulate(state: State, profile: bool, waves: str | None) -> int:
         state.err.print(f"note: the waves in {waves} are {library.trace.upper()}", soft_wrap=True)
     with steps.step("simulating", outcome.model.cycles if outcome.model is not None else None) as advance:
         outcome.rtl = design.run(opened, "rtl", progress=advance, waves=waves, watchdog=_patience(design))
-    return _verdict(state, kernel, profile)
+    return _verdict(state, kernel, opened, profile)
 
 
-def _verdict(state: State, kernel: Kernel, profile: bool) -> int:
+def _verdict(state: State, kernel: Kernel, opened: api.Table, profile: bool) -> int:
     outcome, request = state.outcome, state.asked
     state.show(summary(outcome))
     if profile and outcome.model is not None:
@@ -129,7 +129,7 @@ def _verdict(state: State, kernel: Kernel, profile: bool) -> int:
     if outcome.cycle_exact is False:
         wrong.append(f"cycles: model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,}")
     if stopped:
-        code = state.stop(_hardware(request, outcome, stopped[0]))
+        code = state.stop(_hardware(request, opened, stopped[0]))
         if not wrong:
             return code
     if wrong:
@@ -190,9 +190,13 @@ def _warnings(state: State, kernel: Kernel) -> None:
             state.say(render(warning, kernel.source))
 
 
-def _hardware(request: Request, outcome: Outcome, found: HardwareError) -> Failure:
-    server = bool(request.data) and str(request.data).startswith(("postgres://", "postgresql://", "heap:"))
-    return hardware_failure(found, outcome.table, server)
+def _hardware(request: Request, table: api.Table, found: HardwareError) -> Failure:
+    """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user."""
+    assert request.data is not None
+    if not request.data.startswith(("postgres://", "postgresql://", "heap:")) and found.line:
+        row = api.Table(table.schema, table.pages[:found.block]).rows + found.line
+        return hardware_failure(found, f"{request.data}, row {row:,}")
+    return hardware_failure(found, table.name, server=True)
 
 
 def _patience(design: api.Design) -> int:

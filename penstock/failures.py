@@ -68,11 +68,11 @@ def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER
 
 
 def hardware_failure(found: HardwareError, table: str, server: bool = False) -> Failure:
-    """Return what a hardware error means. `table`: the table's name; `server`: it came from a PostgreSQL server's pages."""
+    """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a PostgreSQL server wrote the pages."""
     page, meaning, hint = _HARDWARE.get(found.code, ("E816", "an unknown error", ""))
     ours = page == "E816"
     message = f"{found.code.name}: {meaning}"
-    place = f"{table}, block {found.block}" + (f", line pointer {found.line}" if found.line else "")
+    place = f"{table}, block {found.block}" + (f", line pointer {found.line}" if found.line else "") if server else table
     if server and found.line and not ours:
         hint += f"; in SQL the row is SELECT * FROM {table} WHERE ctid = '({found.block},{found.line})'"
     text = render(Diagnostic(page, message, Span.whole(place), hint=_OURS if ours else hint))

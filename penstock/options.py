@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Request", "common", "data", "job", "kernel_options", "plan_options"]
+__all__ = ["Count", "Request", "common", "data", "job", "kernel_options", "plan_options"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -96,7 +96,18 @@ def _stack(*options: Decorator) -> Decorator:
     return decorate
 
 
-_COUNT = click.IntRange(1, 1 << 16)
+class Count(click.IntRange):
+    """A whole number in a range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            most = "" if self.max is None else f" to {self.max:,}"
+            raise click.BadParameter(f"it must be a whole number from {self.min}{most}, not {value!r}", ctx, param) from None
+
 
 kernel_options = _stack(
     click.argument("kernel", metavar="KERNEL"),
@@ -104,22 +115,22 @@ kernel_options = _stack(
     click.option("--bind", "bindings", multiple=True, type=_Pair("x=age,height", _columns), metavar="X=COLUMN,…", help="Columns of a variable. Repeatable."),
     click.option("--set", "metas", multiple=True, type=_Pair("rate=0.05", str), metavar="META=NUMBER", help="Value of a meta. Repeatable."),
     click.option("--init", multiple=True, type=_Pair("w=0.1", _start), metavar="W=FILE.npy", help="Start of a model: a .npy file or a number. Repeatable."),
-    click.option("--epochs", type=int, metavar="N", help="Passes over the table."))
+    click.option("--epochs", type=Count(1, (1 << 31) - 1), metavar="N", help="Passes over the table."))
 
 plan_options = _stack(
     click.option("--target", metavar="T", help="What to build for; `penstock targets` lists them.  [default: small]"),
     click.option("--format", metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  [default: float32]"),
     click.option("--memory", metavar="latency=20,bytes=8", help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]"),
-    click.option("--threads", type=_COUNT, metavar="N", help="Fix the plan's threads."),
-    click.option("--lanes", type=_COUNT, metavar="N", help="Fix the plan's lanes."),
-    click.option("--ports", type=_COUNT, metavar="N", help="Fix the plan's memory ports."),
-    click.option("--walkers", type=_COUNT, metavar="N", help="Fix the plan's Striders a port."),
+    click.option("--threads", type=Count(1, 256), metavar="N", help="Fix the plan's threads."),
+    click.option("--lanes", type=Count(1, 128), metavar="N", help="Fix the plan's lanes."),
+    click.option("--ports", type=Count(1, 32), metavar="N", help="Fix the plan's memory ports."),
+    click.option("--walkers", type=Count(1, 64), metavar="N", help="Fix the plan's Striders a port."),
     click.option("--on-null", type=click.Choice(["error", "skip"]), help="What a NULL in a used column does.  [default: error]"),
     click.option("--visibility", type=click.Choice(["hints", "all"]), help="Judge tuples by their hint bits, or take all.  [default: hints]"))
 
 data = _stack(
     click.option("--data", metavar="SRC", help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, FILE.csv, .npz or .parquet, or random:rows=1000,seed=1."),
-    click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of a random table."))
+    click.option("--seed", type=Count(0, 1 << 63), metavar="N", help="Seed of a random table."))
 
 common = _stack(
     click.option("--json", metavar="FILE", help="Write the report as JSON to FILE; - is standard output."),

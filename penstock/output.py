@@ -55,12 +55,11 @@ def _check_parent(path: Path) -> None:
 
 def write_file(path: str | Path, data: bytes) -> Path:
     """Write a file in one step. Raises OutputError."""
-    path = check_file(path)
-    if path.exists() and not path.is_file():            # a pipe or a device: nothing to be replaced
-        path.write_bytes(data)
-        return path
-    staged = None
+    path, staged = check_file(path), None
     try:
+        if path.exists() and not path.is_file():        # a pipe or a device: nothing to be replaced
+            path.write_bytes(data)
+            return path
         handle, staged = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
         with os.fdopen(handle, "wb") as file:
             file.write(data)

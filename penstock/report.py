@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.dsl.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import Plan
 from penstock.models.target import TARGETS, Target
 from penstock.outcome import Outcome, differences
 
 if TYPE_CHECKING:
     from penstock.dsl.bind import Binding
-    from penstock.dsl.graph import Graph
     from penstock.models.heap.schema import Schema
 
 __all__ = ["binding_table", "profile_table", "show", "summary", "targets_table"]
@@ -195,19 +195,19 @@ def binding_table(graph: Graph, schema: Schema | None, binding: Binding | None) 
     return table
 
 
-def _origin(variable: object, schema: Schema | None, binding: Binding | None) -> str:
-    kind, name = getattr(variable, "kind", ""), getattr(variable, "name", "")
-    if kind == "meta":
-        value = getattr(variable, "value", None)
-        return "--set" if value is None else f"{value:g}"
-    if kind == "model":
-        start = getattr(variable, "init", 0.0)
+def _origin(variable: Variable, schema: Schema | None, binding: Binding | None) -> str:
+    if variable.kind == "meta":
+        return "--set" if variable.value is None else f"{variable.value:g}"
+    if variable.kind == "model":
+        start = variable.init
         if isinstance(start, (int, float)):
             return f"starts at {start:g}"
-        return f"starts at {start}" if not isinstance(start, (list, np.ndarray)) else "starts at the given array"
+        if isinstance(start, Uniform):
+            return f"starts at uniform({start.low:g}, {start.high:g}, seed={start.seed})"
+        return "starts at the given array"
     if schema is None or binding is None:
         return ""
-    names = [schema.columns[s.attribute].name for s in binding.fields[name]]
+    names = [schema.columns[s.attribute].name for s in binding.fields[variable.name]]
     return f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
 
 
