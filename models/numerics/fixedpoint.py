@@ -75,7 +75,7 @@ class Fixed(Format):
         return self.to_codes(np.clip(scaled, -self.top - 1, self.top).astype(np.int64))
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
-        return self.to_integers(codes) * 2.0 ** -self.fraction_bits
+        return self.to_integers(codes).astype(np.float64) * 2.0 ** -self.fraction_bits
 
     def is_zero(self, a: ArrayLike) -> NDArray[np.bool_]:
         return as_codes(a) == 0

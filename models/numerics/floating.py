@@ -129,12 +129,12 @@ class Float(Format):
             bits = result.view(np.uint32)
             magnitude = bits & np.uint32(0x7FFF_FFFF)
             bits = np.where(magnitude < 0x0080_0000, bits & np.uint32(0x8000_0000), bits)
-            bits = np.where(magnitude > 0x7F80_0000, np.uint32(self.nan), bits).astype(np.int64)
+            out: Codes = np.where(magnitude > 0x7F80_0000, np.uint32(self.nan), bits).astype(np.int64)
             edge = magnitude == 0x0080_0000
             if edge.any():
-                operands = [np.broadcast_to(as_codes(c), bits.shape)[edge] for c in codes]
-                bits[edge] = self.encode(function(*map(self.decode, operands)))
-            return bits
+                operands = [np.broadcast_to(as_codes(c), out.shape)[edge] for c in codes]
+                out[edge] = self.encode(function(*map(self.decode, operands)))
+            return out
 
     def add(self, a: ArrayLike, b: ArrayLike) -> Codes:
         return self._compute(np.add, a, b)
