@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
 from penstock.models.numerics.formats import Codes, Fixed, Float, Format
 
 __all__ = ["mixed_codes", "special_codes"]

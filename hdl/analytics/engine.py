@@ -112,7 +112,8 @@ class Engine(wiring.Component):
         """Tie the signals of one AXI channel to memory port q."""
         outer = getattr(self, f"m{q}")
         for name, member in inner.signature.members.items():
-            if name.startswith(channel) and name.removeprefix(channel) in ("valid", "ready", "addr", "len", "size", "burst", "id", "data", "resp", "last", "strb"):
+            field = name.removeprefix(channel)
+            if name.startswith(channel) and field in ("valid", "ready", "addr", "len", "size", "burst", "id", "data", "resp", "last", "strb"):
                 a, b = getattr(outer, name), getattr(inner, name)
                 self.m.d.comb += a.eq(b) if member.flow is Out else b.eq(a)
 

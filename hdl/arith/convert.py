@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
+
 from penstock.models.numerics.convert import PG_BITS, in_order
 from penstock.models.numerics.formats import Fixed, Float, Format
 from penstock.models.numerics.latency import convert_latency

@@ -6,6 +6,7 @@ Each function takes a pipeline under construction and operands (codes), adds its
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Mux, Value, ValueLike
+
 from penstock.models.numerics.formats import Fixed
 from penstock.models.numerics.latency import digits, digits_per_stage
 

@@ -7,6 +7,7 @@ adder, shifter or zero count each.
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Mux, Value
+
 from penstock.models.numerics.formats import Float
 from penstock.models.numerics.latency import digits, digits_per_stage
 

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, 
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
 from penstock.models.numerics.formats import Format
 from penstock.models.numerics.functions import FUNCTIONS, pipeline
 from penstock.models.numerics.pipeline import Pipeline, Wire

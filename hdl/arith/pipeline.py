@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike, signed, unsigned
 from amaranth.utils import bits_for
+
 from penstock.models.numerics.formats import Float
 from penstock.models.numerics.latency import slices
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, ShapeCastable, Value, ValueCastable, unsigned
 from amaranth.hdl import Format as Text
+
 from penstock.models.numerics.formats import Fixed, Float, Format
 
 __all__ = ["FormatShape", "Number"]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from amaranth.hdl import Module, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from penstock.models.numerics.formats import ARITY, Fixed, Float, Format
 from penstock.models.numerics.latency import latency
 

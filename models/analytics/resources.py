@@ -54,7 +54,8 @@ def estimate(plan: Plan, target: Target) -> Resources:
             total += unit.lanes * plan.threads * combine               # threads - 1 in the tree, one accumulates
             continue
         total += copies * unit.lanes * (cost(unit.fn, fmt, shape) + Cost(fmt.width // 2, 2 * fmt.width, 0))
-        kinds = {(op.reduce, op.lane_reduce): max(o.extents[2] for o in plan.ops if o.unit == number and o.reduce == op.reduce and o.lane_reduce == op.lane_reduce)
+        kinds = {(op.reduce, op.lane_reduce): max(o.extents[2] for o in plan.ops
+                                                       if o.unit == number and o.reduce == op.reduce and o.lane_reduce == op.lane_reduce)
                  for op in plan.ops if op.unit == number and op.reduce is not None}
         for (reduce, lane_reduce), longest in kinds.items():
             assert reduce is not None

@@ -2,7 +2,8 @@
 
 All times are cycles relative to the operation's start (its first operand address). A beat whose address is presented in cycle n reaches
 the unit in n + FETCH, leaves it `latency(fn)` later, passes the lane tree and the levels of the tree over time if it is reduced, or the
-tree over the threads and the accumulator if it is merged, and is written in the cycle in which it leaves the last of them. It can be read from the next cycle on.
+tree over the threads and the accumulator if it is merged, and is written in the cycle in which it leaves the last of them. It can be read from the next
+cycle on.
 """
 
 from __future__ import annotations

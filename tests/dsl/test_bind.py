@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.dsl.bind import Source, bind, schema_for
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.kernel import Kernel

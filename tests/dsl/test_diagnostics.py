@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from penstock.dsl import codes
 from penstock.dsl.diagnostics import Diagnostic, KernelError, Note, Span, render
 from penstock.dsl.kernel import Kernel

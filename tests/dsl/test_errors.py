@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from penstock.dsl.diagnostics import Diagnostic, KernelError
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel

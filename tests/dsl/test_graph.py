@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import penstock as ps
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.graph import Graph, Region, Uniform
 from penstock.dsl.kernel import Kernel, resolve
 from penstock.dsl.load import load_kernel
-
-import penstock as ps
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

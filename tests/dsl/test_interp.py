@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from penstock.dsl import interp
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.load import load_kernel
 

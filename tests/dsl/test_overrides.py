@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.graph import Uniform
 from penstock.dsl.kernel import Kernel

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from penstock.host.sources import open_table
 from penstock.models.heap.schema import Schema
 from penstock.models.heap.values import DTYPES

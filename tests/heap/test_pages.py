@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.page import LP_DEAD, LP_REDIRECT, LP_UNUSED, split_line_pointer
 from penstock.models.heap.reader import read_heap

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from psycopg import sql
+
 from penstock.host.sources import open_table
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.page import PAGE_HEADER, split_line_pointer
@@ -17,7 +19,6 @@ from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.values import DTYPES
 from penstock.models.heap.writer import write_heap
-from psycopg import sql
 
 _spec = importlib.util.spec_from_file_location("make_pages", Path(__file__).parent / "make_pages.py")
 assert _spec and _spec.loader

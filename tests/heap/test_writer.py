@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.models.heap import page as p
 from penstock.models.heap import writer as module
 from penstock.models.heap.checksum import checksum

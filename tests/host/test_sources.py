@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
+
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
-from pyarrow import parquet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "data"
 

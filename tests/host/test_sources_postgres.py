@@ -9,6 +9,7 @@ from urllib.parse import quote
 import numpy as np
 import psycopg
 import pytest
+
 from penstock.host.sources import SourceError, open_table
 from penstock.models.heap.schema import Column
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
+
 from penstock.hdl.memory import BurstReader, BurstWriter
 from penstock.models.memory import Fixed, Reader, Writer, split
 from penstock.sim.memory import AxiMemory

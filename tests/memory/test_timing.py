@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from penstock.models.memory import Fixed, burst_count, parse_memory, split
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from penstock.hdl.arith.convert import PgConverter, pg_converter
 from penstock.models.numerics.convert import PG_BITS, convert, from_pg, in_order
 from penstock.models.numerics.formats import Fixed, Float, bfloat16, float16, float32, parse_format

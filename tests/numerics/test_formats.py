@@ -7,6 +7,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
+
 from penstock.models.numerics.formats import ARITY, Fixed, Float, bfloat16, float16, float32, parse_format
 from penstock.sim.operands import mixed_codes, special_codes
 

@@ -10,6 +10,7 @@ import scipy.special
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from penstock.hdl.arith.functions import PipelineUnit, function_unit
 from penstock.models.numerics import latency, tables
 from penstock.models.numerics.formats import ARITY, Fixed, Float, Format, bfloat16, float16, float32, parse_format

@@ -5,6 +5,7 @@ import re
 import pytest
 from amaranth.hdl import Module, Print, Signal
 from amaranth.sim import Simulator
+
 from penstock.hdl.arith.shape import FormatShape
 from penstock.models.numerics.formats import Fixed, bfloat16, float32
 

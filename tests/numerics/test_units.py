@@ -8,6 +8,7 @@ import pytest
 from amaranth.hdl import Module, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from penstock.hdl.arith.unit import operand_names, unit
 from penstock.models.numerics.formats import Format, parse_format
 from penstock.models.numerics.latency import cost, latency, multipliers

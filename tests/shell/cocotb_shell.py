@@ -5,6 +5,7 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
+
 from penstock.models.errors import ErrorCode
 from penstock.models.shell import IDENTITY, Control, Status
 from penstock.sim.cocotb.bench import Bench

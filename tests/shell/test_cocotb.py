@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.sim.native.toolchain import design_ports
 from penstock.sim.toy import CopyEngine

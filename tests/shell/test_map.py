@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from penstock.models.shell import CONTROL, Counter, EngineRegister, Monitor, RegisterMap
 
 MAP = RegisterMap([EngineRegister("narrow", 5, reset=3), EngineRegister("wide", 40), EngineRegister("last", 1)], [Counter("tuples", step_bits=3)],

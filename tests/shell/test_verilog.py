@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from penstock.hdl.memory import AXI4
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.shell import RegisterMap

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed

@@ -6,6 +6,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from penstock.sim import vectors
 from penstock.sim.vectors import run_vectors
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
+
 from penstock.hdl.stream import Buffer, Queue
 
 SHAPE = data.StructLayout({"value": 16, "last": 1})
