@@ -5,6 +5,8 @@ Each function takes a pipeline under construction and operands (codes), adds its
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from amaranth.hdl import Cat, Const, Mux, Value, ValueLike
 
 from penstock.models.numerics.formats import Fixed
@@ -111,7 +113,7 @@ def select(pipe: Pipeline, format: Fixed, c: Value, a: Value, b: Value) -> Value
     return pipe.rank(o=Mux(c.any(), a, b)).o
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Value]] = {
     "add": add, "sub": sub, "mul": mul, "div": div, "sqrt": sqrt, "neg": neg, "abs": absolute, "max": maximum, "min": minimum,
     "lt": lt, "le": le, "gt": lambda pipe, format, a, b: lt(pipe, format, b, a), "ge": lambda pipe, format, a, b: le(pipe, format, b, a),
     "select": select,

@@ -6,6 +6,8 @@ adder, shifter or zero count each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from penstock.models.numerics.formats import Float
@@ -163,7 +165,7 @@ def select(pipe: Pipeline, format: Float, c: Value, a: Value, b: Value) -> Value
     return pipe.rank(o=Mux(c[format.fraction_bits:-1].any(), a, b)).o
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Value]] = {
     "add": add, "sub": sub, "mul": mul, "div": div, "sqrt": sqrt, "neg": neg, "abs": absolute, "max": maximum, "min": minimum,
     "lt": lt, "le": le, "gt": lambda pipe, format, a, b: lt(pipe, format, b, a), "ge": lambda pipe, format, a, b: le(pipe, format, b, a),
     "select": select,

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.models.numerics.formats import ARITY, Fixed, Float, Format
+from penstock.models.numerics.formats import ARITY, Format
 from penstock.models.numerics.latency import latency
 
 from . import fixeds, floats
@@ -71,13 +71,9 @@ class Unit(wiring.Component):
     def _build(self, pipe: Pipeline, *operands: Value) -> Value:
         if self.op == "pass":
             return pipe.rank(o=operands[0]).o
-        if isinstance(self.format, Float):
-            table, format = floats.OPERATIONS, self.format
-        else:
-            assert isinstance(self.format, Fixed)
-            table, format = fixeds.OPERATIONS, self.format
+        table: dict[str, Callable[..., Value]] = floats.OPERATIONS if self.format.is_float else fixeds.OPERATIONS
         if self.op != "mac":
-            return table[self.op](pipe, format, *operands)
+            return table[self.op](pipe, self.format, *operands)
         a, b, c = operands
-        product = table["mul"](pipe, format, a, b)
-        return table["add"](pipe, format, product, pipe.delay(c, pipe.depth, name="c"))
+        product = table["mul"](pipe, self.format, a, b)
+        return table["add"](pipe, self.format, product, pipe.delay(c, pipe.depth, name="c"))
