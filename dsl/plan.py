@@ -60,7 +60,7 @@ def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Sch
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
     the engine's number format; `memory`: the port's timing where it is not the target's own.
 
-    Raises KernelError (E601) where nothing fits.
+    Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
     planner = _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory or Fixed(target.latency, target.bytes_per_cycle))
     return planner.run()
@@ -76,7 +76,10 @@ class _Planner:
 
     def run(self) -> Plan:
         good: list[_Candidate] = []
-        for lanes, threads, ports in self._space():
+        space = list(self._space())
+        if not space:
+            raise self._impossible()
+        for lanes, threads, ports in space:
             candidate = self._candidate(lanes, threads, ports)
             if self.smallest is None or candidate.resources.lut < self.smallest.resources.lut:
                 self.smallest = candidate
@@ -92,27 +95,20 @@ class _Planner:
 
     def _space(self) -> Iterator[tuple[int, int, int]]:
         """Yield (lanes, threads, ports) to be tried."""
-        batch = self.graph.merge_count
+        chosen, batch = self.choices, self.graph.merge_count
         most = min(batch or MOST_THREADS, MOST_THREADS)
-        columns = {cols for _, cols in self.shapes.values()} | {(1, 1, *v.shape)[-1] for v in self.graph.of_kind("model")}
-        longest = max(columns, default=1)
+        cols = {cols for _, cols in self.shapes.values()} | {(1, 1, *v.shape)[-1] for v in self.graph.of_kind("model")}
+        longest = max(cols, default=1)
+        useful = max(1, min(longest, 64, 4 * self.target.bus_bytes // self.fmt.container))
         widths = {1, 2, 4, 8, 16, 32} | {-(-longest // beats) for beats in (1, 2, 3, 4)}
-        limit = max(4 * self.target.bus_bytes // max(self.fmt.container, 1), 1)
-        for ports in _powers(self.target.ports):
-            if self.choices.ports not in (None, ports) or ports > most:
-                continue
-            for threads in _powers(most):
-                if self.choices.threads not in (None, threads) or threads % ports or (ports > 1 and batch % threads):
-                    continue
-                if ports < self.target.ports and self.choices.ports is None and ports * 2 <= threads and (not batch or batch % (ports * 2) == 0):
-                    continue                                    # as many ports as the batch allows
-                for lanes in sorted(widths):
-                    if lanes <= max(1, min(longest, limit, 64)) and self.choices.lanes in (None, lanes):
+        lanes_tried = [chosen.lanes] if chosen.lanes else sorted(n for n in widths if n <= useful)
+        for threads in [chosen.threads] if chosen.threads else _powers(most):
+            # several ports share a batch evenly; as many of them are used as threads and batch allow
+            possible = [n for n in _powers(self.target.ports) if threads % n == 0 and (n == 1 or batch % threads == 0)]
+            for ports in [chosen.ports] if chosen.ports else possible[-1:]:
+                if ports in possible:
+                    for lanes in lanes_tried:
                         yield lanes, threads, ports
-        if self.choices.threads is not None and self.choices.threads not in list(_powers(most)):
-            ports = self.choices.ports or 1
-            for lanes in ([self.choices.lanes] if self.choices.lanes else sorted(widths)):
-                yield lanes, self.choices.threads, ports
 
     # one candidate
 
@@ -196,6 +192,12 @@ class _Planner:
 
     def _walkers(self, lanes: int) -> int:
         return int(max(1, min(8, np.ceil(self._walk_cycles(lanes) / max(1.0, self._bus_cycles())))))
+
+    def _impossible(self) -> Exception:
+        threads, ports, batch = self.choices.threads, self.choices.ports, self.graph.merge_count
+        span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
+        return error("E605", f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} for batches of "
+                     f"{batch or 'an epoch'}", span, hint="ports must be a power of two, divide the threads, and threads on several ports must divide the batch")
 
     def _too_large(self) -> Exception:
         assert self.smallest is not None

@@ -60,8 +60,8 @@ def target(name: str) -> Target:
     return TARGETS[name]
 
 
-register(Target("small", "a small part for tests: one thread, few lanes", 50.0, 8, 8, 20, 1,
-                lut=24_000, ff=24_000, dsp=28, bram=56, bram_bits=18 * 1024, multiplier=(18, 18)))
+register(Target("small", "a made-up part for tests, of a large ECP5's size, with fast memory", 50.0, 8, 8, 20, 1,
+                lut=84_000, ff=84_000, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
 register(Target("ulx3s-85f", "ULX3S with Lattice ECP5-85F and 32 MB of 16-bit SDRAM", 60.0, 8, 2, 24, 1,
                 lut=83_640, ff=83_640, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
 # the paper's part: DAnA, PVLDB 11(11), section 7; 9.6 GB/s is the bandwidth that CoSMIC's rule implies for it

@@ -24,11 +24,36 @@ class TupleSource(Protocol):
         """Take the next tuple's first beat, or the end token, from cycle `ready` on; return its cycle and "tuple" or "end"."""
 
 
+    @property
+    def page(self) -> int:
+        """The page being delivered, counted over epochs."""
+
+    def alike(self) -> int:
+        """Pages from this one to the epoch's end that cost the same."""
+
+    def state(self, base: int) -> tuple[int, ...]:
+        """What the future depends on, times relative to `base`."""
+
+    def leap(self, pages: int, cycles: int) -> None:
+        """Go on as if so many pages more had been delivered."""
+
+
 class EmptySource:
     """A port without pages: nothing but end tokens."""
 
+    page = 0
+
     def pull(self, ready: int) -> tuple[int, str]:
         return max(ready, 0), "end"
+
+    def alike(self) -> int:
+        return 0
+
+    def state(self, base: int) -> tuple[int, ...]:
+        return ()
+
+    def leap(self, pages: int, cycles: int) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -110,55 +135,128 @@ class _Loader:
         self.groups += 1
         return 0
 
+    def state(self, base: int) -> tuple[int, ...]:
+        """What the future depends on, times relative to `base`; an ended port has none."""
+        if self.ended is not None:
+            return ()
+        waiting = [x for seen, count in self.waiting for x in (seen - base, count)]
+        return (self.ready - base, self.thread, self.position, len(self.waiting), *waiting, self.groups - len(self.release),
+                *(t - base for t in self.release[-self.slots:]), *self.source.state(base - self.origin))
+
+    def leap(self, pages: int, cycles: int) -> None:
+        """Go on as if the source had delivered so many pages more."""
+        self.ready += cycles
+        self.waiting = [(seen + cycles, count) for seen, count in self.waiting]
+        self.release = [t + cycles for t in self.release]
+        self.source.leap(pages, cycles)
+
     def advance(self, cycle: int) -> None:
         self.ended = None
         self.ready = cycle + 1
 
 
-def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, converged: bool = False, *,
+def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, *,
         boot_address: int = 0, result_address: int = 0) -> Cycles:
-    """Return the cycles of a run over `epochs` epochs (all of them, or as many as the convergence test let pass: `converged`).
+    """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
 
     `sources(reader, origin)` gives each port's tuples; `origin` is the cycle of the sequencers' start, and `reader` the state of
     port 0's reader after the boot image.
     """
     reader = Reader(memory, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    loaders = [_Loader(plan, source, origin) for source in sources(reader, origin)]
-    schedule = plan.schedule
-    never = -(1 << 60)
-    start, batch, free = never, never, origin + 1      # latest group start, latest batch close, earliest next event
-    first, batch_groups = True, 0
-    per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
-    groups = batches = tuples = 0
+    conductor = _Conductor(plan, [_Loader(plan, source, origin) for source in sources(reader, origin)], origin + 1)
     for _ in range(epochs):
-        trained = False
-        while True:
-            seen = max(free, *(loader.prepare() for loader in loaders))
-            over = True
+        conductor.epoch()
+    finish = max(conductor.free, conductor.batch + plan.schedule.settle)
+    counts = conductor.counts
+    return Cycles(_results(plan, memory, finish, result_address), origin, finish, counts["groups"], counts["batches"], counts["tuples"])
+
+
+@dataclass
+class _Mark:
+    """A group start that was seen before: where the ports stood then, in which cycle, and how much had been done."""
+
+    cycle: int
+    pages: list[int]
+    alike: list[int]
+    counts: dict[str, int]
+
+
+class _Conductor:
+    """The twin of `hdl.analytics.conductor.Conductor`; absolute cycles.
+
+    Where a table's pages are alike, the run soon repeats itself exactly: a state that was seen before, pages and cycles later, will come again as much
+    later still. Whole periods are then leapt over.
+    """
+
+    def __init__(self, plan: Plan, loaders: list[_Loader], free: int):
+        self.plan, self.loaders = plan, loaders
+        self.free = free                                       # earliest cycle of the next event
+        self.start = self.batch = -(1 << 60)                   # latest group start, latest batch close
+        self.first, self.batch_groups = True, 0
+        self.per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
+        self.counts = {"groups": 0, "batches": 0, "tuples": 0}
+        self.marks: dict[tuple[object, ...], _Mark] = {}
+        self.marked_page = -1
+
+    def epoch(self) -> None:
+        schedule, loaders, counts = self.plan.schedule, self.loaders, self.counts
+        before = counts["groups"]
+        over = False
+        while not over:
+            seen = max(self.free, *(loader.prepare() for loader in loaders))
             if any(loader.waiting for loader in loaders):
-                cycle = _next_start(schedule.interval, schedule.drain, start, max(seen, batch + schedule.batch) if first else seen)
+                earliest = max(seen, self.batch + schedule.batch) if self.first else seen
+                cycle = self.start = _next_start(schedule.interval, schedule.drain, self.start, earliest)
                 over = all([loader.final(cycle) for loader in loaders])
-                start, groups, trained = cycle, groups + 1, True
-                tuples += sum(loader.pop(cycle, schedule.release) for loader in loaders)
-                batch_groups += 1
-                first = over or batch_groups == per_batch
-                if first:
-                    batch, batches, batch_groups = cycle, batches + 1, 0
+                counts["groups"] += 1
+                counts["tuples"] += sum([loader.pop(cycle, schedule.release) for loader in loaders])
+                self.batch_groups += 1
+                self.first = over or self.batch_groups == self.per_batch
+                if self.first:
+                    self._close(cycle)
+                self.free = cycle + 1
+                if loaders[0].source.page != self.marked_page and not over:
+                    self._mark()
             else:
-                cycle = seen
-                if not first:
-                    batch, batches, batch_groups, first = cycle, batches + 1, 0, True
-            free = cycle + 1
-            if over:
-                break
+                over = True
+                if not self.first:
+                    self._close(seen)
+                self.free = seen + 1
         for loader in loaders:
-            loader.advance(cycle)
-        if plan.until is not None and trained:
-            free = max(free, batch + schedule.settle) + schedule.decide + 2
-    del converged
-    finish = max(free, batch + schedule.settle)
-    return Cycles(_results(plan, memory, finish, result_address), origin, finish, groups, batches, tuples)
+            loader.advance(self.free - 1)
+        if self.plan.until is not None and counts["groups"] > before:
+            self.free = max(self.free, self.batch + schedule.settle) + schedule.decide + 2
+
+    def _close(self, cycle: int) -> None:
+        self.batch, self.batch_groups, self.first = cycle, 0, True
+        self.counts["batches"] += 1
+
+    def _mark(self) -> None:
+        """Note the state at a group's start; leap if it was seen before."""
+        loaders, now = self.loaders, self.start
+        self.marked_page = loaders[0].source.page
+        lag = min(now - self.batch, self.plan.schedule.batch + self.plan.schedule.settle)
+        key = (self.first, self.batch_groups if self.per_batch else 0, lag, *(loader.state(now) for loader in loaders))
+        mark = _Mark(now, [loader.source.page for loader in loaders], [loader.source.alike() for loader in loaders], dict(self.counts))
+        last = self.marks.get(key)
+        self.marks[key] = mark
+        if last is None:
+            return
+        strides = [page - then for page, then in zip(mark.pages, last.pages, strict=True)]
+        same = all(then - alike == stride for then, alike, stride in zip(last.alike, mark.alike, strides, strict=True))
+        if not same or min(strides) < 1:
+            return
+        times = min((alike - 2) // stride for alike, stride in zip(mark.alike, strides, strict=True))
+        if times < 1:
+            return
+        cycles = times * (now - last.cycle)
+        for loader, stride in zip(loaders, strides, strict=True):
+            loader.leap(times * stride, cycles)
+        for name, count in mark.counts.items():
+            self.counts[name] += times * (count - last.counts[name])
+        self.start, self.batch, self.free = self.start + cycles, self.batch + cycles, self.free + cycles
+        self.marked_page = loaders[0].source.page
 
 
 def _next_start(interval: int, drain: int, start: int, earliest: int) -> int:

@@ -45,6 +45,15 @@ class ReadPort:
         port._free = self._free - cycle
         return port
 
+    @property
+    def idle_from(self) -> int:
+        """The first cycle that may offer the next beat."""
+        return self._free
+
+    def delay(self, cycles: int) -> None:
+        """Go on as if everything so far had happened `cycles` later."""
+        self._free += cycles
+
     def read(self, ar: int, beats: int) -> tuple[int, int]:
         """Read a burst of `beats` ≥ 1 accepted on AR in cycle `ar`; return the cycles of its first and last beat."""
         first = max(ar + self.latency, self._free)

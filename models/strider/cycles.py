@@ -199,6 +199,7 @@ class PortModel(Collector):
         self._command = 0                       # first cycle that can offer the next command
         self._issue = 0                         # first cycle that can accept it
         self._ends: list[int] = []              # last words of all pages asked for
+        self._runs: list[int] = []              # by page: equal pages from it on
         super().__init__(config, costs, self._fetch)
 
     def _fetch(self, page: int) -> int:
@@ -216,3 +217,47 @@ class PortModel(Collector):
             self._issue = taken + burst_count(self.base + k % self.count * self.stride, words, self.config.bus_bytes)
             self._ends.append(self.memory.read(taken + 1, words)[1])
         return self._ends[page]
+
+    # runs of equal pages repeat themselves: what a caller needs to leap over them
+
+    @property
+    def page(self) -> int:
+        """The page being collected, counted over epochs."""
+        return self._page
+
+    def alike(self) -> int:
+        """How many pages from this one on, up to the end of the epoch, cost the same as it."""
+        place = self._page % self.count
+        if not self._runs:
+            runs = [1] * self.count
+            for k in range(self.count - 2, -1, -1):
+                if self.costs.pages[k] is self.costs.pages[k + 1]:
+                    runs[k] = runs[k + 1] + 1
+            self._runs = runs
+        return self._runs[place]
+
+    def state(self, base: int) -> tuple[int, ...]:
+        """Everything that the future depends on besides the pages themselves, times relative to cycle `base`.
+
+        Two equal states lead to the same deliveries, as much later as their bases are apart, as long as the pages are alike.
+        """
+        recent = self._ends[-max(self.commands, self.config.credits):]
+        freed = self.free[-self.config.credits:]
+        slots = [time for room in self._slots for time in room]
+        return (self._at, len(self._events), len(self._ends) - self._page, len(self.free) - self._page, self._page % self.config.walkers,
+                self.memory.idle_from - base, *(time - base for time in
+                (self._command, self._issue, self._go, self._start, *self._idle, *recent, *freed, *slots)))
+
+    def leap(self, pages: int, cycles: int) -> None:
+        """Go on as if `pages` more pages (a multiple of the walkers) had been delivered, everything `cycles` later."""
+        shift = lambda times: [time + cycles for time in times]
+        self._command, self._issue, self._go, self._start = shift((self._command, self._issue, self._go, self._start))
+        self._idle = shift(self._idle)
+        self._slots = [deque(shift(room)) for room in self._slots]
+        self._ends = [0] * pages + shift(self._ends)
+        self.free = [0] * pages + shift(self.free)
+        self._page += pages
+        self._left -= pages
+        if self._at < len(self._events):
+            self._room = self._slots[self._walker]
+        self.memory.delay(cycles)

@@ -1,0 +1,153 @@
+"""Golden = RTL bit for bit, model = RTL cycle for cycle: every example, three formats, three memory timings, several shapes of engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.api import Design, compile
+from penstock.dsl.plan import Choices
+from penstock.host.sources import Table
+from penstock.models.errors import ErrorCode
+from penstock.models.memory import Fixed
+from penstock.models.target import TARGETS, register
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FORMATS = ("float32", "bfloat16", "fixed:8,16")
+MEMORIES = (Fixed(20, 8), Fixed(3, 2), Fixed(60, 1))
+
+if "test-ports" not in TARGETS:
+    register(replace(TARGETS["small"], name="test-ports", ports=4, lut=10_000_000, ff=10_000_000, dsp=10_000, bram=10_000))
+
+
+def table(rows: int, features: int, seed: int, *, signed: bool = False, page_size: int = 1024) -> Table:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, features)).astype(np.float32)
+    y = (x @ rng.normal(size=features) > 0).astype(np.float32)
+    return Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": 2 * y - 1 if signed else y, "x": x}, "table", page_size=page_size)
+
+
+def ratings(seed: int) -> Table:
+    rng = np.random.default_rng(seed)
+    known = (rng.random((6, 9)) < 0.6).astype(np.float32)
+    stars = rng.integers(1, 6, size=(6, 9)).astype(np.float32)
+    return Table.from_columns({"u": np.eye(6, dtype=np.float32), "r": known * stars, "mask": known}, "ratings", page_size=1024)
+
+
+def check(design: Design, data: Table, memories: tuple[Fixed, ...] = MEMORIES, stalls: bool = True) -> None:
+    """Demand that all backends agree on `data`."""
+    golden = design.run(data, "golden")
+    assert golden.codes is not None
+    for memory in memories:
+        rtl = design.run(data, "rtl", memory=memory, limit=20_000_000, watchdog=50_000)
+        assert not rtl.errors
+        assert rtl.codes is not None
+        for name, codes in golden.codes.items():
+            assert np.array_equal(rtl.codes[name], codes), f"{name} with {memory}"
+        model = design.run(data, "model", memory=memory)
+        assert rtl.cycles == model.cycles, memory
+        for count in ("tuples", "groups", "batches", "epochs"):
+            assert rtl.counters[count] == model.counters[count], count
+        assert model.bound is not None and model.bound.cycles <= model.cycles
+    if stalls:                                                 # no model knows these, the numbers must be the same all the same
+        rtl = design.run(data, "rtl", limit=20_000_000, stall_percent=30, seed=5)
+        assert rtl.codes is not None and all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
+
+
+#: example -> (table for a seed, dimensions, choices)
+CASES: dict[str, tuple[Any, dict[str, int], Choices]] = {
+    "linear": (lambda seed: table(150, 5, seed), {}, Choices(lanes=2, threads=1)),
+    "logistic": (lambda seed: table(203, 10, seed), {}, Choices(lanes=4, threads=4)),
+    "svm": (lambda seed: table(120, 7, seed, signed=True), {}, Choices(lanes=7, threads=2)),
+    "ridge": (lambda seed: table(130, 6, seed), {}, Choices(lanes=3, threads=2, walkers=2)),
+    "mlp": (lambda seed: table(101, 6, seed), {"h": 5}, Choices(lanes=4, threads=2)),
+    "lrmf": (ratings, {"k": 3}, Choices(lanes=4, threads=1)),
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_examples(name: str, format: str) -> None:
+    data, dims, choices = CASES[name]
+    design = compile(EXAMPLES / f"{name}.py", "test-ports", data(1), format, dims=dims, epochs=2, choices=replace(choices, ports=1))
+    check(design, data(1))
+    check(design, data(2), memories=(Fixed(11, 5),), stalls=False)
+
+
+@pytest.mark.parametrize(("ports", "threads", "rows"), [(2, 4, 203), (4, 8, 333), (4, 4, 20), (2, 16, 9)])
+def test_ports(ports: int, threads: int, rows: int) -> None:
+    """Pages striped over ports, uneven shares, ports that run dry and ports without any page."""
+    data = table(rows, 9, rows)
+    check(compile(EXAMPLES / "linear.py", "test-ports", data, "fixed:8,8", epochs=3, choices=Choices(lanes=3, threads=threads, ports=ports)), data)
+
+
+@ps.kernel(epochs=6)
+def whole(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Meta = 0.05):
+    error = ps.sum(w * x) + b - y
+    step = ps.merge(error * x)
+    base = ps.merge(error)
+    ps.until(ps.norm(w) + ps.norm(rate * step) < 1.2)
+    return w - rate * step / 64, b - rate * base / 64
+
+
+@ps.kernel(epochs=2)
+def single(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.05):
+    return w - rate * (ps.sigmoid(w @ x) - y) * x
+
+
+@ps.kernel(epochs=2, init={"a": 0.5, "m": ps.uniform(-1, 1, seed=3)})
+def mixture(x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], m: ps.Model["d", "e"], rate: ps.Meta = 0.02):
+    z = x @ m
+    far = ps.where(ps.abs(z) > 0.5, z, 0.0)
+    error = ps.sum(a * x) + ps.max(far) - y
+    both = ps.merge(error * x, 6) / 6
+    top = ps.merge(ps.max(ps.outer(x, far), axis=1), 6, op="max")
+    spread = ps.merge(x[:, None] * z[None, :] * error, 6)
+    return a - rate * (both + 0.1 * top * ps.sum(m, axis=1)), m - rate * spread + 0.01 * (a[:, None] - m)
+
+
+@pytest.mark.parametrize(("kernel", "dims", "format", "choices"), [
+    (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)), (single, {}, "fixed:6,10", Choices()), (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=4)),
+    (mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1))])
+def test_kernels(kernel: Any, dims: dict[str, int], format: str, choices: Choices) -> None:
+    data = table(64, 5, 3)
+    check(compile(kernel, "test-ports", data, format, dims=dims, choices=replace(choices, ports=1)), data, memories=MEMORIES[:2])
+
+
+def test_empty_and_tiny() -> None:
+    """A design serves any table of its schema: none, one row, a table without pages."""
+    design = compile(EXAMPLES / "linear.py", "test-ports", table(50, 3, 1), "fixed:8,8", epochs=2, choices=Choices(lanes=3, threads=4, ports=1))
+    for rows in (1, 3, 16, 17):
+        check(design, table(rows, 3, rows), memories=MEMORIES[:1], stalls=False)
+    some = table(4, 3, 1)
+    nothing = Table(some.schema, np.zeros((0, 1024), np.uint8))
+    blank = Table(some.schema, np.zeros((3, 1024), np.uint8))
+    check(design, nothing, memories=MEMORIES[:1], stalls=False)
+    check(design, blank, memories=MEMORIES[:1], stalls=False)
+
+
+def test_errors() -> None:
+    """The lowest bad page is reported by RTL and golden alike, nothing is published, and the design works again afterwards."""
+    data = table(200, 9, 4)
+    design = compile(EXAMPLES / "linear.py", "test-ports", data, "fixed:8,8", epochs=3, choices=Choices(lanes=3, threads=8, ports=4))
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        pages = data.pages.copy()
+        for page in rng.integers(0, len(pages), size=3):
+            pages[page, rng.integers(0, 64)] ^= 1 << int(rng.integers(0, 8))
+        broken = Table(data.schema, pages)
+        golden, rtl = design.run(broken, "golden"), design.run(broken, "rtl", limit=2_000_000)
+        assert golden.errors == rtl.errors
+        assert (golden.codes is None) == (rtl.codes is None)
+        if golden.codes is not None and rtl.codes is not None:
+            assert np.array_equal(golden.codes["w"], rtl.codes["w"])
+    pages = data.pages.copy()
+    pages[7, 18] = 9
+    pages[3, 19] = 9
+    run = design.run(Table(data.schema, pages), "rtl")
+    assert [(e.code, e.block, e.line) for e in run.errors] == [(ErrorCode.PAGE_VERSION, 3, 0)]
