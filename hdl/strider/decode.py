@@ -81,7 +81,7 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        tag, window = self.tag, self.window
+        tag = self.tag
         m.d.comb += [self.valid.eq(tag.valid & ~self.halted), self.code.eq(tag.code)]
         with m.If(self.valid & (self.code != 0)):
             m.d.sync += self.halted.eq(1)

@@ -7,7 +7,7 @@ array's header already in t + 2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -202,10 +202,11 @@ class Machine:
         self.group = 0
         values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
         pc = 2 if not self.nulls and self.natts >= self.need else self.program[1].offset
-        run = {Op.BEXIT: self._bexit, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
-               Op.EXTRBI: self._extrbi, Op.INS: self._ins}
+        run: dict[int, Callable[[Instruction, NDArray[np.int64]], None]] = {
+            Op.BEXIT: self._bexit, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
+            Op.EXTRBI: self._extrbi, Op.INS: self._ins}
         while True:
-            step = run.get(Op(self._op(pc)) if self._op(pc) in Op.__members__.values() else None)
+            step = run.get(self._op(pc))
             if step is None or not self._legal(self.program[pc]):
                 raise _Failed(ErrorCode.PROGRAM, self.now)
             step(self.program[pc], values)
