@@ -68,7 +68,8 @@ def estimate(plan: Plan, target: Target) -> Resources:
     total += Cost(luts + 60 * len(plan.ops), 60 * len(plan.ops), 0)
     port_cost, port_bram = _port(plan, target)
     total += plan.ports * port_cost
-    return Resources(total.lut, total.ff, total.dsp, bram + plan.ports * port_bram)
+    tables = -(-total.bram * 18 * 1024 // target.bram_bits)        # units count theirs in blocks of 18 kbit
+    return Resources(total.lut, total.ff, total.dsp, bram + tables + plan.ports * port_bram)
 
 
 def _buffer(plan: Plan, number: int, buffer: Buffer, target: Target) -> tuple[int, int]:
