@@ -16,14 +16,14 @@ from .diagnostics import Span
 __all__ = ["caller_span", "decisive", "function_node", "iterated", "node_span", "traceback_span"]
 
 _HERE = str(Path(__file__).resolve().parent) + os.sep
-#: code of Python and of installed packages is not the user's
+#: code of Python, of installed packages and of our own, wherever that is installed, is not the user's
 _FOREIGN = tuple(
     {
         str(Path(path).resolve()) + os.sep
         for name, path in sysconfig.get_paths().items()
         if name in ("stdlib", "platstdlib", "purelib", "platlib")
     }
-)
+) + tuple(str(Path(path).resolve()) + os.sep for path in sys.modules[__name__.partition(".")[0]].__path__)
 
 
 @lru_cache(maxsize=256)
