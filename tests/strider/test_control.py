@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
+
 from penstock.hdl.strider.port import AccessPort
 from penstock.hdl.strider.sequencer import PageSequencer
 from penstock.models.numerics.formats import parse_format
