@@ -85,8 +85,11 @@ class Design:
 
     @cached_property
     def verilog(self) -> str:
+        if self.given_verilog:
+            return self.given_verilog
+        from penstock.cache import remembered
         from penstock.sim.analytics import generate
-        return self.given_verilog or generate(self.plan, self.identity)
+        return remembered(self.digest, lambda: generate(self.plan, self.identity))
 
     @property
     def target(self) -> Target:
@@ -203,11 +206,11 @@ def load(folder: str | Path) -> Design:
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         verilog = (folder / "penstock.v").read_text()
-    except (OSError, ValueError) as problem:
+        return Design(Plan.from_json(manifest["plan"]), {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
+                      {k: tuple(v) for k, v in manifest["shapes"].items()}, manifest["run_values"], parse_memory(manifest["memory"]),
+                      tuple(manifest["labels"]), verilog)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
-    made = Plan.from_json(manifest["plan"])
-    return Design(made, {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()}, {k: tuple(v) for k, v in manifest["shapes"].items()},
-                  manifest["run_values"], parse_memory(manifest["memory"]), tuple(manifest["labels"]), verilog)
 
 
 def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | Schema | str | None = None, format: str | Format = "float32", *,

@@ -1,0 +1,49 @@
+"""Verilog that was generated before: the same plan and the same generator give the same text."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from penstock.output import OutputError, write_file
+
+__all__ = ["remembered"]
+
+
+@cache
+def generator() -> str:
+    """Return a digest of everything that makes Verilog of a plan."""
+    import penstock.hdl
+    import penstock.models
+    import penstock.sim.analytics
+    state = hashlib.sha256(importlib.metadata.version("amaranth").encode())
+    files = [Path(penstock.sim.analytics.__file__)]
+    for package in (penstock.hdl, penstock.models):
+        files += sorted(Path(package.__path__[0]).rglob("*.py"))
+    for file in files:
+        state.update(file.read_bytes())
+    return state.hexdigest()
+
+
+def remembered(digest: str, make: Callable[[], str]) -> str:
+    """Return the Verilog of the plan with this digest, from the cache of compiled simulations if it is there, else made and kept there."""
+    from penstock.sim.native.toolchain import cache_folder
+    key = hashlib.sha256(f"{digest} {generator()}".encode()).hexdigest()[:32]
+    try:
+        kept = cache_folder() / f"design-{key}.v"
+    except OSError:                     # a cache that cannot be made is no reason to stop here
+        return make()
+    try:
+        text = kept.read_text()
+        os.utime(kept)
+        return text
+    except OSError:
+        text = make()
+    with suppress(OutputError):
+        write_file(kept, text.encode())
+    return text

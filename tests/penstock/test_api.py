@@ -1,0 +1,81 @@
+"""The Python API without a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.dsl.diagnostics import KernelError
+from penstock.host.sources import SourceError
+
+KERNEL = '''import penstock as ps
+
+@ps.kernel(epochs=50)
+def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Meta = 0.1):
+    error = ps.sum(w * x) + b - y
+    step = ps.merge(error * x, 4) / 4
+    ps.until(ps.norm(step) < 0.05)
+    return w - rate * step, b - rate * ps.merge(error, 4) / 4
+'''
+
+
+@pytest.fixture
+def design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ps.Design:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    return ps.compile("k.py", dims={"d": 3}, init={"b": 0.5})
+
+
+def table(rows: int = 60, columns: int = 3) -> ps.api.Table:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((rows, columns)).astype(np.float32)
+    return ps.api.Table.from_columns({"y": x @ np.arange(1, columns + 1, dtype=np.float32), "x": x})
+
+
+def test_golden_learns(design: ps.Design) -> None:
+    run = design.run(table(), "golden")
+    assert run.result is not None and run.codes is not None and not run.errors
+    assert run.converged and 1 < run.epochs < 50
+    assert run.result["w"].shape == (3,) and run.result["b"].shape == ()
+    assert np.allclose(run.result["w"], [1, 2, 3], atol=0.1)
+
+
+def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:
+    epochs = design.run(table(), "golden").epochs
+    model = design.run(table(), "model")
+    assert model.result is None and model.epochs == epochs and model.bound is not None
+    assert model.cycles == design.predict(table(), epochs=epochs).cycles
+    assert model.cycles is not None and model.cycles >= model.bound.cycles
+
+
+def test_save_and_load(design: ps.Design, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(design), "verilog", "module penstock; endmodule\n")
+    again = ps.load(design.save(tmp_path / "d"))
+    assert (again.digest, again.labels, again.shapes, again.memory) == (design.digest, design.labels, design.shapes, design.memory)
+    first, second = design.run("random:rows=20,regression"), again.run("random:rows=20,regression")
+    assert first.codes is not None and second.codes is not None
+    assert all(np.array_equal(first.codes[name], second.codes[name]) for name in ("w", "b"))
+    (tmp_path / "d" / "manifest.json").write_text("{}")
+    for bad in ("d", "nowhere", "k.py"):
+        with pytest.raises(ValueError, match="holds no design"):
+            ps.load(bad)
+
+
+def test_another_table(design: ps.Design) -> None:
+    for wrong in (table(columns=4), ps.api.Table.from_columns({"y": np.zeros(4), "x": np.zeros((4, 3))})):
+        with pytest.raises(SourceError, match=r"is not of the kind the design was compiled for") as caught:
+            design.run(wrong)
+        assert caught.value.code == "E706"
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, not 'fpga'$"):
+        design.run(table(), "fpga")
+
+
+def test_a_misspelt_function_is_the_kernels_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL.replace("ps.norm", "ps.nrm"))
+    with pytest.raises(KernelError) as caught:
+        ps.compile("k.py", dims={"d": 3})
+    assert caught.value.diagnostic.code == "E202"
