@@ -53,7 +53,7 @@ class Costs:
 
 def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> Costs:
     """Find the costs of all pages. Regular pages with equally many tuples cost the same, so one of each is walked."""
-    machine = Machine(config, generate(walk))
+    machine = Machine(config, generate(walk), deliver=False)
     costs = Costs()
     known: dict[tuple[int, tuple[tuple[int, int], ...]], list[tuple[int, int, int]]] = {}
     for first in range(0, len(pages), _CHUNK):

@@ -205,8 +205,47 @@ def _attributes(walk: WalkConfig) -> list[_Attribute]:
     return found
 
 
-def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], values: Codes) -> bool:
-    """Fill `values`; False where a NULL leaves the tuple out. Raises Stop."""
+class _Values:
+    """Values of a page's tuples, converted together at the end: one conversion a type instead of one a value."""
+
+    def __init__(self, walk: WalkConfig) -> None:
+        self.walk = walk
+        self.count = 0                                                          # complete tuples
+        self.raw: dict[str, list[tuple[int, int, bytes]]] = {}                  # element type -> (flat index, elements, bytes)
+        self.constants: list[tuple[int, Codes]] = []
+        self._pieces: list[tuple[str, int, int, bytes]] = []
+        self._constants: list[tuple[int, Codes]] = []
+
+    def take(self, element: str, position: int, count: int, data: bytes) -> None:
+        self._pieces.append((element, position, count, data))
+
+    def constant(self, position: int, codes: Codes) -> None:
+        self._constants.append((position, codes))
+
+    def finish(self, complete: bool) -> None:
+        """The tuple is complete, or left out."""
+        if complete:
+            base = self.count * self.walk.positions
+            for element, position, count, data in self._pieces:
+                self.raw.setdefault(element, []).append((base + position, count, data))
+            self.constants += [(base + position, codes) for position, codes in self._constants]
+            self.count += 1
+        self._pieces, self._constants = [], []
+
+    def codes(self) -> list[Codes]:
+        flat = np.zeros(self.count * self.walk.positions, dtype=np.int64)
+        for element, pieces in self.raw.items():
+            counts = np.array([count for _, count, _ in pieces])
+            starts = np.array([at for at, _, _ in pieces]) - (np.cumsum(counts) - counts)
+            raw = np.frombuffer(b"".join(data for _, _, data in pieces), f"<u{TYPES[element].length}")
+            flat[np.repeat(starts, counts) + np.arange(len(raw))] = from_pg(element, raw, self.walk.format)
+        for at, codes in self.constants:
+            flat[at:at + len(codes)] = codes
+        return list(flat.reshape(self.count, self.walk.positions))
+
+
+def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], values: _Values) -> bool:
+    """Give the tuple's values to `values`; False where a NULL leaves the tuple out. Raises Stop."""
     for a in attributes:
         if not cursor.present(a.index):
             if not a.sources:
@@ -217,15 +256,14 @@ def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], 
                     return False
                 raise Stop(ErrorCode.TUPLE_NULL, cursor.line)
             for s in a.sources:
-                values[s.position:s.position + s.count] = constants[s.first:s.first + s.count]
+                values.constant(s.position, constants[s.first:s.first + s.count])
             continue
         if a.length < 0 and not a.sources:
             cursor.skip_varlena(a.alignment)
             continue
         at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size)
         for s in a.sources:
-            raw = np.frombuffer(cursor.page.bytes(at + s.first * a.size, s.count * a.size), f"<u{a.size}")
-            values[s.position:s.position + s.count] = from_pg(a.element, raw, walk.format)
+            values.take(a.element, s.position, s.count, cursor.page.bytes(at + s.first * a.size, s.count * a.size))
     return True
 
 
@@ -249,8 +287,9 @@ def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tupl
     """
     data = PageBytes(page)
     attributes = _attributes(walk)
-    tuples: list[Codes] = []
+    values = _Values(walk)
     skipped = 0
+    error = None
     try:
         count = lines(data, walk)
         everything = walk.visibility == "all" or bool(data.word(10, 2) & p.PD_ALL_VISIBLE)
@@ -258,11 +297,9 @@ def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tupl
             seen = everything or judge(data.word(offset + 20, 2))
             if seen is None:
                 raise Stop(ErrorCode.TUPLE_VISIBILITY, line)
-            values = np.zeros(walk.positions, dtype=np.int64)
-            if seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, attributes, values):
-                tuples.append(values)
-            else:
-                skipped += 1
+            complete = seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, attributes, values)
+            values.finish(complete)
+            skipped += not complete
     except Stop as stop:
-        return tuples, skipped, HardwareError(stop.code, block, stop.line)
-    return tuples, skipped, None
+        error = HardwareError(stop.code, block, stop.line)
+    return values.codes(), skipped, error

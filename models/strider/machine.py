@@ -72,9 +72,10 @@ class _Failed(Exception):
 
 
 class Machine:
-    """Runs `program` on pages, as one walker of a port with this configuration."""
+    """Runs `program` on pages, as one walker of a port with this configuration. Values are converted only if `deliver`."""
 
-    def __init__(self, config: PortConfig, program: Sequence[Instruction]) -> None:
+    def __init__(self, config: PortConfig, program: Sequence[Instruction], deliver: bool = True) -> None:
+        self.deliver = deliver
         self.config = config
         self.program = program
         self.parts = [-(-count // config.bus_bytes) for _, count in (PAGE_FIELDS, TUPLE_FIELDS)]
@@ -236,6 +237,8 @@ class Machine:
         return p.align(self.places[Base(i.base)] + i.offset, 1 if i.base == Base.A else alignment)
 
     def _emit(self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]) -> None:
+        if not self.deliver:
+            return
         size = TYPES[name].length
         codes = from_pg(name, np.frombuffer(self.page.bytes(at, count * size), f"<u{size}"), self.config.format)
         values[position:position + count] = codes
