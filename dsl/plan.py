@@ -70,7 +70,8 @@ class _Planner:
     def __init__(self, graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format,
                  choices: Choices, memory: Fixed):
         self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = graph, columns, schema, target, fmt, choices, memory
-        self.shapes = {v.name: (1, 1, *v.shape)[-2:] for kind in ("input", "output") for v in graph.of_kind(kind)}
+        variables = [v for kind in ("input", "output") for v in graph.of_kind(kind)]
+        self.shapes: dict[str, tuple[int, int]] = {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
         self.tuple_bytes = self._tuple_bytes()
         self.smallest: _Candidate | None = None
 
@@ -196,8 +197,9 @@ class _Planner:
     def _impossible(self) -> Exception:
         threads, ports, batch = self.choices.threads, self.choices.ports, self.graph.merge_count
         span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
-        return error("E605", f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} for batches of "
-                     f"{batch or 'an epoch'}", span, hint="ports must be a power of two, divide the threads, and threads on several ports must divide the batch")
+        return error("E605", f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} "
+                     f"for batches of {batch or 'an epoch'}", span,
+                     hint="ports must be a power of two, divide the threads, and threads on several ports must divide the batch")
 
     def _too_large(self) -> Exception:
         assert self.smallest is not None
@@ -206,8 +208,8 @@ class _Planner:
         assert resource is not None
         span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
         sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.graph.of_kind("model"))
-        return error("E601", f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs {getattr(need, resource):,} {resource.upper()}, "
-                     f"the part has {getattr(have, resource):,}", span,
+        return error("E601", f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
+                     f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}", span,
                      hint=f"models {sizes} in {self.fmt.name}: a smaller dimension, a narrower format (--format) or a larger target (--target) would help")
 
 

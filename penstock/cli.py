@@ -49,6 +49,12 @@ class State:
         assert self.request is not None
         return self.request
 
+    @property
+    def record(self) -> Outcome:
+        """What the command has found so far."""
+        assert self.outcome is not None
+        return self.outcome
+
     def show(self, table: Any) -> None:
         """Print a table unless --quiet is given."""
         if not self.asked.quiet:
@@ -204,7 +210,7 @@ def _write_report(state: State) -> None:
         import numpy as np
         kept = str(Path(request.json).with_suffix(".result.npz"))
         memory = io.BytesIO()
-        np.savez(memory, **outcome.result)
+        np.savez(memory, **(outcome.result or {}))
         write_file(kept, memory.getvalue())
     text = json.dumps(outcome.to_json(kept), indent=1, allow_nan=False) + "\n"
     if request.json == "-":

@@ -31,7 +31,7 @@ def check_kernel(state: State) -> None:
     kernel = load_kernel(request.kernel)
     if request.plans:
         table = _table(request, kernel, steps)
-        state.outcome.design = _compile(request, kernel, table)
+        state.record.design = _compile(request, kernel, table)
     if request.data is None and any(name not in dict(request.dims) for name in kernel.dim_names):
         kernel.check(names(request.dims))           # sizes may stay unknown
         graph, schema, binding = None, None, None
@@ -54,19 +54,19 @@ def compile_kernel(state: State, folder: Path) -> None:
     request, steps = state.asked, _steps(state)
     kernel, table = _begin(state, steps)
     with steps.step("planning"):
-        design = state.outcome.design = _compile(request, kernel, table)
+        design = state.record.design = _compile(request, kernel, table)
     _warnings(state, kernel)
     with steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here
     design.save(folder)
-    state.outcome.folder = str(folder)
-    state.outcome.files = {name: (folder / name).stat().st_size for name in FILES}
-    state.show(summary(state.outcome))
+    state.record.folder = str(folder)
+    state.record.files = {name: (folder / name).stat().st_size for name in FILES}
+    state.show(summary(state.record))
 
 
 def predict(state: State, profile: bool) -> int:
     """Predict cycles. Returns the exit code."""
-    request, outcome, steps = state.asked, state.outcome, _steps(state)
+    request, outcome, steps = state.asked, state.record, _steps(state)
     if request.data is None and request.rows is None:
         raise error("E904", "model needs a table, or the number of its rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
     kernel, table = _begin(state, steps)
@@ -92,7 +92,7 @@ def predict(state: State, profile: bool) -> int:
 
 def simulate(state: State, profile: bool, waves: str | None) -> int:
     """Run golden, model and RTL; compare them. Returns the exit code."""
-    request, outcome, steps = state.asked, state.outcome, _steps(state)
+    request, outcome, steps = state.asked, state.record, _steps(state)
     if request.data is None:
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
     if waves is not None:
@@ -120,7 +120,7 @@ def simulate(state: State, profile: bool, waves: str | None) -> int:
 
 
 def _verdict(state: State, kernel: Kernel, opened: api.Table, profile: bool) -> int:
-    outcome, request = state.outcome, state.asked
+    outcome, request = state.record, state.asked
     state.show(summary(outcome))
     if profile and outcome.model is not None:
         state.show(profile_table(outcome, kernel.source or "", state.out.width))
@@ -176,7 +176,7 @@ def _compile(request: Request, kernel: Kernel, table: api.Table | None) -> api.D
 
 def _opened(state: State, design: api.Design, table: api.Table | None) -> api.Table:
     """Return the table; a random one is made now."""
-    request, outcome = state.asked, state.outcome
+    request, outcome = state.asked, state.record
     assert request.source is not None
     if table is None:
         table = api.open_table(request.source, design.plan.schema, design.labels)

@@ -118,5 +118,5 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     hung = simulation is not None and isinstance(problem, simulation.Hung)
     kind = "the simulated hardware hung" if hung else f"{type(problem).__name__}: {problem}".rstrip(": ")
     lines = kind.splitlines() or [kind]
-    text = f"internal error: {lines[0]}; {_OURS}" + ("" if hung else " (-vv shows where)") + (f"\n{problem.report}" if hung else "")
+    text = f"internal error: {lines[0]}; {_OURS}" + ("" if hung else " (-vv shows where)") + (f"\n{getattr(problem, 'report', '')}" if hung else "")
     return Failure(text, ({"code": "HUNG" if hung else "INTERNAL", "message": kind, "address": ""},), INTERNAL)

@@ -215,7 +215,7 @@ def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[
         error = HardwareError(ErrorCode(int(status[1])), int(status[2]), int(status[3]))
     freed = int(status[10])
     return Outcome(tuples, tokens, cycles[data], error, arrays["arrivals"].tolist(), arrays["frees"][:freed].tolist(),
-                   tuple(int(v) for v in status[5:8]), int(status[8]), bool(status[0]) or int(status[9]) == epochs)
+                   (int(status[5]), int(status[6]), int(status[7])), int(status[8]), bool(status[0]) or int(status[9]) == epochs)
 
 
 def _accepter(ready: NDArray[np.bool_] | None) -> Callable[[int], int]:

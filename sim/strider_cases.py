@@ -31,7 +31,7 @@ class Case:
 
 def _values(rng: np.random.Generator, column: Column, rows: int) -> Any:
     element = TYPES[column.type].element or column.type
-    shape = (rows, column.length) if column.is_array else (rows,)
+    shape = (rows, column.length or 0) if column.is_array else (rows,)
     if column.type == "text":
         texts: list[Any] = ["x" * int(n) for n in rng.choice([0, 1, 3, 60, 126, 127, 150], rows)]
         oddities = Raw(bytes([1, 18]) + bytes(16)), Raw((30 << 2 | 2).to_bytes(4, "little") + bytes(26))
@@ -117,7 +117,7 @@ def random_case(seed: int, *, lanes: int, format: Format, page_size: int = 1024,
                 nulls[c.name] = rng.random(rows) < rng.choice([0.0, 0.05 if used else 0.3])
     natts = None
     if rng.random() < 0.3:
-        natts = rng.integers(max(1, len(columns) - 2), len(columns) + 1, rows)
+        natts = rng.integers(max(1, len(columns) - 2), len(columns) + 1, rows).tolist()
         if tidy:
             natts = None
     states = ["frozen"] * rows

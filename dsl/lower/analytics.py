@@ -257,6 +257,7 @@ class _Lowering:
             loops, extents, shape = ("j", "c"), (1, -(-cols // self.lanes), rows), (1, cols)
         else:
             loops, extents, shape = ("i", "j"), (rows, 1, -(-cols // self.lanes)), (1, rows)
+        operands: tuple[Operand, ...]
         if node.op == "norm":
             operand = self._operand(source, region, (rows, cols), loops, True)
             fn, operands = "mul", (operand, operand)

@@ -17,7 +17,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize(("rows", "features", "target", "memory", "choices", "epochs"), [
-    (4000, 54, "small", Fixed(20, 8), Choices(), 1), (4000, 54, "vu9p", Fixed(40, 64), Choices(), 2), (2000, 10, "vu9p", Fixed(30, 16), Choices(threads=4, lanes=4), 3),
+    (4000, 54, "small", Fixed(20, 8), Choices(), 1), (4000, 54, "vu9p", Fixed(40, 64), Choices(), 2),
+    (2000, 10, "vu9p", Fixed(30, 16), Choices(threads=4, lanes=4), 3),
     (3000, 30, "u55c", Fixed(60, 32), Choices(threads=8, ports=4), 2), (1500, 20, "u55c", Fixed(5, 32), Choices(threads=8, ports=8, walkers=3), 1)])
 def test_leap(rows: int, features: int, target: str, memory: Fixed, choices: Choices, epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(rows).normal(size=(rows, features)).astype(np.float32)

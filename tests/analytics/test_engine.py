@@ -112,7 +112,8 @@ def mixture(x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], m: ps.Model["d", "
 
 
 @pytest.mark.parametrize(("kernel", "dims", "format", "choices"), [
-    (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)), (single, {}, "fixed:6,10", Choices()), (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=4)),
+    (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)), (single, {}, "fixed:6,10", Choices()),
+    (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=4)),
     (mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1))])
 def test_kernels(kernel: Any, dims: dict[str, int], format: str, choices: Choices) -> None:
     data = table(64, 5, 3)
