@@ -1,16 +1,20 @@
 """`AccessPort` in Verilator: codes as the golden walker has them, cycles as the model has them."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from penstock.hdl.strider.walker import Walker
 from penstock.models.errors import ErrorCode
+from penstock.models.heap.schema import Schema
 from penstock.models.memory.timing import Fixed
 from penstock.models.numerics.formats import parse_format
-from penstock.models.strider.config import FIXED_TYPES, PortConfig
+from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
 from penstock.models.strider.isa import Instruction
+from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
 from penstock.sim import strider_bench
 from penstock.sim.strider_bench import check_port, run_port
@@ -154,3 +158,20 @@ def test_a_broken_check_is_seen(monkeypatch):
     strider_bench._build.cache_clear()
 
 
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("on_null", ["error", "skip"])
+def test_server_pages(on_null):
+    """Pages of a real server through the hardware: all columns that tell the same length in each row."""
+    config = PortConfig(8192, 8, 4, 110, FLOAT, FIXED_TYPES, slots=3, program_depth=256)
+    paths = sorted((Path(__file__).parents[1] / "heap" / "data").glob("*.npz"))
+    assert paths
+    for path in paths:
+        archive = np.load(path)
+        schema = Schema.from_json(json.loads(str(archive["schema"])))
+        columns = {c.name: i for i, c in enumerate(schema.columns) if c.is_numeric and (c.length or not c.is_array) and (c.length or 1) < 400}
+        _, fields = place({name: (1, schema.columns[i].length or 1) for name, i in columns.items()}, config.lanes)
+        sources = tuple(Source(columns[f.name], 0, f.cols, f.position) for f in fields)
+        walk = WalkConfig(schema, TupleLayout(config.lanes, config.beats, fields, sources, on_null), FLOAT)
+        check_port(config, walk, archive["pages"])
