@@ -210,7 +210,8 @@ def _write_report(state: State) -> None:
         import numpy as np
         kept = str(Path(request.json).with_suffix(".result.npz"))
         memory = io.BytesIO()
-        np.savez(memory, **(outcome.result or {}))
+        arrays: Any = outcome.result
+        np.savez(memory, **arrays)
         write_file(kept, memory.getvalue())
     text = json.dumps(outcome.to_json(kept), indent=1, allow_nan=False) + "\n"
     if request.json == "-":

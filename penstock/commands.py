@@ -124,9 +124,10 @@ def _verdict(state: State, kernel: Kernel, opened: api.Table, profile: bool) -> 
     state.show(summary(outcome))
     if profile and outcome.model is not None:
         state.show(profile_table(outcome, kernel.source or "", state.out.width))
+    assert outcome.golden is not None and outcome.rtl is not None
     stopped = outcome.rtl.errors or outcome.golden.errors
     wrong = differences(outcome.golden, outcome.rtl)
-    if outcome.cycle_exact is False:
+    if outcome.cycle_exact is False and outcome.model is not None:
         wrong.append(f"cycles: model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,}")
     if stopped:
         code = state.stop(_hardware(request, opened, stopped[0]))

@@ -115,8 +115,9 @@ def _later(problem: BaseException, data: str | None) -> Failure:
         what = f"{problem.filename}: " if problem.filename else ""
         return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system")))
     simulation = sys.modules.get("penstock.sim.analytics")
-    hung = simulation is not None and isinstance(problem, simulation.Hung)
-    kind = "the simulated hardware hung" if hung else f"{type(problem).__name__}: {problem}".rstrip(": ")
-    lines = kind.splitlines() or [kind]
-    text = f"internal error: {lines[0]}; {_OURS}" + ("" if hung else " (-vv shows where)") + (f"\n{getattr(problem, 'report', '')}" if hung else "")
-    return Failure(text, ({"code": "HUNG" if hung else "INTERNAL", "message": kind, "address": ""},), INTERNAL)
+    if simulation is not None and isinstance(problem, simulation.Hung):
+        report = str(problem.report)
+        return Failure(f"internal error: the simulated hardware hung; {_OURS}\n{report}", ({"code": "HUNG", "message": report, "address": ""},), INTERNAL)
+    kind = f"{type(problem).__name__}: {problem}".rstrip(": ")
+    first = kind.partition("\n")[0]
+    return Failure(f"internal error: {first}; {_OURS} (-vv shows where)", ({"code": "INTERNAL", "message": kind, "address": ""},), INTERNAL)
