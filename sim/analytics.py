@@ -23,7 +23,7 @@ from ..models.numerics.formats import Codes
 from .native import Library, PortSpec, RunReport, Session
 from .native import build as build_native
 
-__all__ = ["Hung", "Simulated", "build", "generate", "simulate"]
+__all__ = ["Hung", "Simulated", "build", "generate", "ports", "simulate"]
 
 #: where things lie in the simulated memory; each port's pages have a window of their own
 BOOT, RESULT, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
@@ -58,10 +58,14 @@ def generate(plan: Plan, design: int = 0) -> str:
     return to_verilog(Shell(engine, engine.register_map), library=library)
 
 
+def ports(plan: Plan) -> tuple[PortSpec, ...]:
+    """Return the memory ports of the plan's top."""
+    return tuple(PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports))
+
+
 def build(plan: Plan, verilog: str, design: int = 0, **options: Any) -> Library:
     """Compile a design's Verilog for simulation; `options` as `sim.native.build`."""
-    ports = [PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports)]
-    return build_native(verilog, ports=ports, register_map=register_map(plan, design), **options)
+    return build_native(verilog, ports=ports(plan), register_map=register_map(plan, design), **options)
 
 
 def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, memory: Fixed | None = None,
