@@ -72,22 +72,21 @@ sources_digest() {
 }
 
 install() {
-    local folder=$1 extra=$2 digest needs work options=(--quiet --disable-pip-version-check)
+    local folder=$1 extra=$2 digest work options=(--quiet --disable-pip-version-check)
     digest=$(sources_digest)
     [ "$(cat "$folder/penstock-sources" 2>/dev/null)" != "$digest $extra" ] || return 0
-    needs=$(sha256sum pyproject.toml | cut -d ' ' -f 1)
     rm -f "$folder/penstock-sources"
-    if [ "$(cat "$folder/penstock-packages" 2>/dev/null)" != "$needs $extra" ]; then
-        say "installing Python packages into $folder (some 300 MB the first time)"
-        "$folder/bin/python" - "$extra" >"$folder/penstock-requirements.txt" <<'PYTHON'
+    "$folder/bin/python" - "$extra" >"$folder/penstock-requirements.txt" <<'PYTHON'
 import sys, tomllib
 with open("pyproject.toml", "rb") as file:
     made = tomllib.load(file)
 extra = made["project"]["optional-dependencies"][sys.argv[1]]
 print(*made["build-system"]["requires"], *made["project"]["dependencies"], *extra, sep="\n")
 PYTHON
+    if ! cmp -s "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"; then
+        say "installing Python packages into $folder (some 300 MB the first time)"
         "$folder/bin/python" -m pip install "${options[@]}" -r "$folder/penstock-requirements.txt"
-        printf '%s\n' "$needs $extra" >"$folder/penstock-packages"
+        cp "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"
     fi
     # the wheel is made from a copy: setuptools leaves files beside the sources, and takes up what it left the last time
     say "installing Penstock into $folder"
