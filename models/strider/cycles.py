@@ -82,7 +82,7 @@ class Collector:
     config, costs
         The port and its pages.
     arrival
-        Gives the cycle of the last word of the k-th page (counted over epochs); called in order, after `freed` says when the buffer
+        Gives the cycle of the last word of the k-th page (counted over epochs); called in order, after `free` says when the buffer
         of page k - credits was freed.
     """
 
