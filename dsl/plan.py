@@ -138,7 +138,7 @@ class _Planner:
         backlog = min(s.batch / fill, -(-(self.graph.merge_count or threads) // threads))
         input_slots = max(2, min(8, int(-(-s.release // max(s.interval, fill))) + 1 + int(np.ceil(backlog))))
         rows = max(1, (self.schema.page_size - 24) // (self.tuple_bytes + 4))
-        tuple_slots = 2 if walkers == 1 else min(rows + 1, 4096)
+        tuple_slots = 4 if walkers == 1 else min(rows + 1, 4096)
         latency_pages = (self.memory.latency + 24) / max(1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes))
         buffers, ops, remap = _compact(scheduled.buffers, program, scheduled)
         buffers = tuple(replace(b, slots=input_slots) if b.kind == "input" else b for b in buffers)

@@ -36,14 +36,13 @@ class ModuleLibrary:
         self._ports[name] = {port: (direction is PortDirection.Input, len(value)) for port, (value, direction) in ports.items()}
         self._texts[name] = rtlil.convert(component, name=name, ports=ports, emit_src=False)
 
-    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, domain: str = "sync",
-                 **inputs: Any) -> dict[str, Signal]:
+    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], **inputs: Any) -> dict[str, Signal]:
         """Put an instance of module `name` into `m`; return its outputs by port name.
 
-        `inputs` are values by port name; members of interfaces are joined by two underscores, as in `i__valid`. The component's domain `sync` becomes `domain`.
+        `inputs` are values by port name; members of interfaces are joined by two underscores, as in `i__valid`.
         """
         self.define(name, make)
-        connections: dict[str, Any] = {"i_clk": ClockSignal(domain), "i_rst": ResetSignal(domain)} if self._clocked(name) else {}
+        connections: dict[str, Any] = {"i_clk": ClockSignal("sync"), "i_rst": ResetSignal("sync")} if self._clocked(name) else {}
         outputs = {}
         for port, (is_input, width) in self._ports[name].items():
             if is_input:

@@ -45,15 +45,19 @@ class Engine(wiring.Component):
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
-        m = self.m = Module()
-        plan = self.plan
-        # instances know no ResetInserter: a domain of their own carries the shell's reset to them
+        m = Module()
+        # Instances know no ResetInserter: everything lives in a domain of its own, into whose reset the shell's becomes, all in the same cycle.
         fresh = Signal(init=1)
         m.d.sync += fresh.eq(0)
         m.domains.run = ClockDomain("run", local=True)
         m.d.comb += [ClockSignal("run").eq(ClockSignal("sync")), ResetSignal("run").eq(ResetSignal("sync") | fresh)]
-        self.core = Core(plan, self.library)
-        m.submodules.core = DomainRenamer("run")(self.core)
+        m.submodules.run = DomainRenamer("run")(self._body())
+        return m
+
+    def _body(self) -> Module:
+        m = self.m = Module()
+        plan = self.plan
+        m.submodules.core = self.core = Core(plan, self.library)
         m.submodules.boot = self.boot = Boot(plan)
         m.submodules.conductor = self.conductor = Conductor(plan)
         self.failing = Signal()
@@ -75,7 +79,7 @@ class Engine(wiring.Component):
         # one module for all ports
         words, words_valid, taken = Signal(8 * plan.bus_bytes, name=f"words{q}"), Signal(name=f"words_valid{q}"), Signal(name=f"taken{q}")
         access = self.library.instance(
-            m, f"access{q}", "penstock_access", lambda: AccessPort(self.port), domain="run",
+            m, f"access{q}", "penstock_access", lambda: AccessPort(self.port),
             i__payload=words, i__valid=words_valid, i_program__payload=boot.o_program.payload, i_program__valid=boot.o_program.valid,
             pages=self.registers[f"pages{q}"], first_block=Const(q), block_stride=Const(plan.ports), flush=Const(0), o__ready=taken)
         tuples = View(beat_layout(plan), access["o__payload"])

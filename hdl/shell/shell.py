@@ -120,6 +120,9 @@ class Shell(wiring.Component):
             with m.State("CLEAR"):
                 m.d.comb += [stop.eq(1), clear.eq(1), control.ended.eq(next_done | next_failed)]
                 m.d.sync += [done.eq(next_done), failed.eq(next_failed)]
+                m.next = "REST"
+            with m.State("REST"):                          # an engine may hand the reset on to a domain of its own, a cycle late
+                m.d.comb += stop.eq(1)
                 m.next = "IDLE"
 
         values = control.values
