@@ -25,7 +25,11 @@ DATA = HERE / "data"
 
 
 def line(what: str, *values: object) -> None:
-    print(f"  {what:<26}" + "".join(f"{value!s:<26}" for value in values).rstrip())
+    print(f"  {what:<28}" + "".join(f"{value!s:<26}" for value in values).rstrip())
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def accuracy(weights: np.ndarray, x: np.ndarray, y: np.ndarray, offset: float = 0.0) -> str:
@@ -42,10 +46,11 @@ def main() -> int:
 
     begin = perf_counter()
     table = open_table(f"heap:{DATA / 'cancer.heap'},{DATA / 'cancer.json'}")
-    print(f"logistic regression on {table.rows} rows in {len(table.pages)} heap pages that a PostgreSQL server wrote\n")
+    print(f"logistic regression on {table.rows} rows in {len(table.pages)} heap pages that a PostgreSQL server wrote")
     design = compile(HERE / "logistic.py", options.target, table, options.format, epochs=options.epochs)
     plan = design.plan
-    print(f"{design.target.title}, {options.format}: {plan.ports} memory port(s), {plan.threads} thread(s) x {plan.lanes} lane(s), memory {design.memory}")
+    print(f"for {design.target.title}\n"
+          f"{options.format}; {count(plan.ports, 'memory port')} ({design.memory}), {count(plan.threads, 'thread')} × {count(plan.lanes, 'lane')}")
 
     golden = design.run(table, "golden")
     if golden.codes is None or golden.result is None:
@@ -79,7 +84,7 @@ def main() -> int:
     print()
     line("RTL = golden, bit for bit", "yes" if bits else "NO", f"{ours.size} weights, {golden.epochs} epochs")
     line("RTL = model, in cycles", "yes" if cycles else "NO", f"{rtl.cycles:,} and {model.cycles:,}" if rtl.cycles is not None else "")
-    line("bound", f"{model.bound.cycles:,} cycles", f"{model.cycles / model.bound.cycles:.3f} x; {model.bound.by} binds")
+    line("bound", f"{model.bound.cycles:,} cycles", f"{model.cycles / model.bound.cycles:.3f} ×; {model.bound.by} binds")
     line("at the target's clock", f"{model.cycles / design.target.clock_mhz / 1e3:.2f} ms", f"{design.target.clock_mhz:g} MHz")
     times = f"{model.seconds:.2f} model, {verilog:.1f} to Verilog, {build:.1f} compilation, {perf_counter() - begin:.1f} in all"
     line("seconds", f"{rtl.seconds:.2f} simulated", times)

@@ -1,0 +1,171 @@
+"""The repository as a whole: packaging, documents that name things, nothing of any one machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.cli import program
+from penstock.dsl import codes
+from penstock.models.target import TARGETS
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("boards", "dsl", "hdl", "host", "models", "sim")
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")])
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def tracked() -> list[Path]:
+    """All files of the repository: git's list, or where this is no clone all that is not hidden, built or cached."""
+    if (ROOT / ".git").exists():
+        done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True)
+        return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [path for path in ROOT.rglob("*") if path.is_file() and not any(part.startswith(".") or part in ("__pycache__", "build", "dist")
+                                                                           or part.endswith(".egg-info") for part in path.relative_to(ROOT).parts)]
+
+
+FILES = tracked()
+
+
+def room_files() -> list[Path]:
+    return [path for path in FILES if path.relative_to(ROOT).parts[0] in (*ROOMS, "penstock")]
+
+
+def installed_as(path: Path) -> str:
+    """The path under the installed package `penstock`."""
+    relative = path.relative_to(ROOT)
+    return (relative.relative_to("penstock") if relative.parts[0] == "penstock" else relative).as_posix()
+
+
+# packaging
+
+
+def test_packages_are_complete(project: dict[str, Any]) -> None:
+    folders = {path.parent for path in room_files() if path.suffix == ".py"}
+    found = {".".join(("penstock", *Path(installed_as(folder / "x.py")).parts[:-1])) for folder in folders}
+    listed = project["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(found)
+    for folder in folders:
+        assert (folder / "__init__.py").is_file(), f"{folder.relative_to(ROOT)} has no __init__.py"
+
+
+def test_everything_is_installed() -> None:
+    for path in room_files():
+        name = installed_as(path)
+        package, _, rest = name.partition("/")
+        spec = importlib.util.find_spec(f"penstock.{package}") if rest else None
+        places = list(spec.submodule_search_locations or ()) if spec is not None else list(penstock.__path__)
+        assert any((Path(place) / (rest or name)).is_file() for place in places), f"{name} is not in the installed package"
+
+
+def test_no_room_is_installed_at_the_top() -> None:
+    assert [room for room in ROOMS if (Path(sysconfig.get_path("purelib")) / room).exists()] == []
+    script = f"import importlib.util as u; print([name for name in {ROOMS} if u.find_spec(name)])"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-P", "-c", script], cwd=ROOT / "docs", env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[project.scripts]")[0]
+    lines = [line for line in text.splitlines() if re.match(r'    "[A-Za-z]', line)]
+    assert len(lines) > 15
+    assert [line for line in lines if not re.search(r'",\s+# \w', line)] == []
+
+
+def test_version_is_in_the_changelog(project: dict[str, Any]) -> None:
+    version = project["project"]["version"]
+    assert importlib.metadata.version("penstock") == version
+    assert re.search(rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+
+
+# documents
+
+
+def kernel_of(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return text[text.index("@ps.kernel"):].rstrip() + "\n"
+
+
+def test_readme_shows_the_example() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    assert any(block.endswith(kernel_of(ROOT / "examples" / "logistic.py")) for block in blocks)
+    assert all(len(block.splitlines()) <= 15 for block in blocks if "@ps.kernel" in block)
+
+
+def test_readme_names_every_target() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in TARGETS if f"`{name}`" not in text] == []
+
+
+def test_index_lists_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "index.md" and f"]({path.name})" not in text] == []
+
+
+def test_diagnostics_page_is_current() -> None:
+    assert (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8") == codes.document()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_documents_name_what_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    missing = []
+    for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
+        if not (path.parent / target).exists():
+            missing.append(f"link to {target}")
+    if path.name != "diagnostics.md":           # its commands are examples of mistakes
+        # paths of the repository in commands and prose; capitals, stars and braces stand for something
+        for name in re.findall(r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])", text):
+            if not re.search(r"(?<![a-z])[A-Z]{2,}", name) and not any((base / name).exists() for base in (ROOT, path.parent)) \
+                    and not (ROOT / f"{name}.py").exists() and not (ROOT / f"{name}.heap").exists():
+                missing.append(name)
+        for command in re.findall(r"(?:^|`|bin/|\$ )penstock ([a-z]+)", text, re.M):
+            if command not in program.commands:
+                missing.append(f"the command penstock {command}")
+        for module in re.findall(r"python3? -m (penstock[\w.]*)", text):
+            if importlib.util.find_spec(module) is None:
+                missing.append(f"the module {module}")
+    assert missing == []
+
+
+def test_scripts_can_be_run() -> None:
+    for name in ("scripts/demo", "scripts/test", "scripts/with-postgres", ".ci/run"):
+        assert os.access(ROOT / name, os.X_OK), name
+        assert subprocess.run(["bash", "-n", ROOT / name]).returncode == 0
+
+
+# nothing of one machine
+
+#: folders that only one machine has; the names are in pieces so that this file does not find itself
+MACHINE = re.compile("|".join(rf"(?<![\w.}}*$-])/{name}/(?=\w)" for name in ("wo" + "rk", "ro" + "ot", "ho" + "me", "op" + "t", "Us" + "ers")))
+REGISTRY = re.compile("|".join(("pypi" + r"\.org", "python" + "hosted", "npm" + r"js\.(?:org|com)", "extra-" + "index", "index-" + "url", "find-" + "links",
+                                "arti" + "factory", r"://[\w.-]*mirror" + r"[\w.-]*/", r"deb\.deb" + r"ian\.org")))
+
+
+def test_no_path_and_no_registry_of_a_machine() -> None:
+    found = []
+    for path in FILES:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if MACHINE.search(line) or REGISTRY.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}")
+    assert found == []
