@@ -81,11 +81,11 @@ class _Planner:
         if not space:
             raise self._impossible()
         for lanes, threads, ports in space:
-            candidate = self._candidate(lanes, threads, ports)
-            if self.smallest is None or candidate.resources.lut < self.smallest.resources.lut:
-                self.smallest = candidate
-            if candidate.resources.fits(self.target) is None:
-                good.append(candidate)
+            for candidate in self._candidates(lanes, threads, ports):
+                if self.smallest is None or candidate.resources.lut < self.smallest.resources.lut:
+                    self.smallest = candidate
+                if candidate.resources.fits(self.target) is None:
+                    good.append(candidate)
         if not good:
             raise self._too_large()
         best = min(c.cycles for c in good)
@@ -113,15 +113,20 @@ class _Planner:
 
     # one candidate
 
-    def _candidate(self, lanes: int, threads: int, ports: int) -> _Candidate:
+    def _candidates(self, lanes: int, threads: int, ports: int) -> Iterator[_Candidate]:
+        """Yield the plan with the units that the stream of tuples asks for, and, where the way through a batch is what takes long, one with more."""
         layout = self._layout(lanes)
         walkers = self.choices.walkers or self._walkers(lanes)
         stream = max(self._bus_cycles(), self._walk_cycles(lanes) / walkers, layout.beats)
-        target_interval = max(1, int(stream * threads / ports))
-        program = lower(self.graph, lanes, serial_limit=target_interval)
-        scheduled = schedule(program, self.fmt, threads, target_interval)
-        made = self._assemble(program, scheduled, layout, threads, ports, walkers, stream)
-        return _Candidate(made, self._cycles(made, stream), estimate(made, self.target))
+        interval = max(1, int(stream * threads / ports))
+        for target in dict.fromkeys((interval, max(1, interval // 4))):
+            program = lower(self.graph, lanes, serial_limit=target)
+            scheduled = schedule(program, self.fmt, threads, target)
+            made = self._assemble(program, scheduled, layout, threads, ports, walkers, stream)
+            cycles = self._cycles(made, stream)
+            yield _Candidate(made, cycles, estimate(made, self.target))
+            if cycles * ports <= stream * TOLERANCE:
+                return
 
     def _cycles(self, made: Plan, stream: float) -> float:
         """Return the estimated cycles a tuple in the long run."""
