@@ -189,6 +189,7 @@ class Design:
 
         The folder appears whole or not at all; an earlier design in it is replaced. Raises OutputError where that cannot be done.
         """
+        from penstock.models.strider.isa import disassemble
         from penstock.models.strider.program import generate
         manifest = {"penstock": 1, "engine": "analytics", "digest": self.digest, "plan": self.plan.to_json(), "memory": str(self.memory),
                     "register_map": register_map(self.plan, self.identity).to_json(), "resources": {**asdict(self.resources), "source": "estimate"},
@@ -196,7 +197,7 @@ class Design:
                     "labels": list(self.labels), "run_values": self.run_values}
         return write_folder(folder, {
             "penstock.v": self.verilog.encode(), "boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes(),
-            "strider.asm": "".join(f"{line}\n" for line in generate(self.plan.walk)).encode(),
+            "strider.asm": disassemble(generate(self.plan.walk)).encode(),
             "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
 
 

@@ -1,15 +1,11 @@
 """Access to models and run constants one code at a time: how they are loaded before a run and read after it."""
 
-from typing import TYPE_CHECKING
-
 from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
 
 from ...models.analytics.config import Plan
 from ..index import index
 from .store import Store, pick
-
-if TYPE_CHECKING:
-    from .core import Core
 
 __all__ = ["ParameterAccess"]
 
@@ -17,7 +13,7 @@ __all__ = ["ParameterAccess"]
 class ParameterAccess:
     """Walks the run constants, then the models, in plan order, row by row; `core`'s `parameter_…` ports move it, write and read."""
 
-    def __init__(self, core: "Core", m: Module, plan: Plan, stores: dict[int, Store]):
+    def __init__(self, core: wiring.Component, m: Module, plan: Plan, stores: dict[int, Store]):
         order = [*plan.runs, *plan.models]
         lanes, width = plan.lanes, plan.format.width
         which = index(len(order), name="parameter_buffer")
