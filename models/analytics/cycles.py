@@ -200,26 +200,35 @@ class _Conductor:
         self.marked_page = -1
 
     def epoch(self) -> None:
-        schedule, loaders, counts = self.plan.schedule, self.loaders, self.counts
+        schedule, loaders, counts, per_batch = self.plan.schedule, self.loaders, self.counts, self.per_batch
+        interval, drain, release, gap = schedule.interval, schedule.drain, schedule.release, schedule.batch
         before = counts["groups"]
         over = False
         while not over:
-            seen = max(self.free, *(loader.prepare() for loader in loaders))
-            if any(loader.waiting for loader in loaders):
-                earliest = max(seen, self.batch + schedule.batch) if self.first else seen
-                cycle = self.start = _next_start(schedule.interval, schedule.drain, self.start, earliest)
-                over = all([loader.final(cycle) for loader in loaders])
+            seen, waiting = self.free, False
+            for loader in loaders:
+                there = loader.prepare()
+                if there > seen:
+                    seen = there
+                if loader.waiting:
+                    waiting = True
+            over = True
+            if waiting:
+                if self.first and self.batch + gap > seen:
+                    seen = self.batch + gap
+                self.start = cycle = _next_start(interval, drain, self.start, seen)
+                for loader in loaders:                         # each must look ahead, whatever the others found
+                    over = loader.final(cycle) and over
+                    counts["tuples"] += loader.pop(cycle, release)
                 counts["groups"] += 1
-                counts["tuples"] += sum([loader.pop(cycle, schedule.release) for loader in loaders])
                 self.batch_groups += 1
-                self.first = over or self.batch_groups == self.per_batch
+                self.first = over or self.batch_groups == per_batch
                 if self.first:
                     self._close(cycle)
                 self.free = cycle + 1
                 if loaders[0].source.page != self.marked_page and not over:
                     self._mark()
             else:
-                over = True
                 if not self.first:
                     self._close(seen)
                 self.free = seen + 1
