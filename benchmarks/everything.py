@@ -1,0 +1,47 @@
+"""Runs all benchmarks and rewrites the generated parts of docs/benchmarks.md; see `benchmarks/all`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import traceback
+from time import perf_counter
+
+from common import Options, Section
+from page import names, rewrite
+
+MODULES = ("shapes", "formats", "u55c", "accuracy", "simulation", "model_speed", "verilog_time", "peers")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks/all", description="Runs the benchmarks and rewrites the generated parts of docs/benchmarks.md.")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--timings", action="store_true", help="only what depends on this machine's speed; nothing else should run beside it")
+    kind.add_argument("--counts", action="store_true", help="only what does not: cycles, ratios, estimates, equality, accuracy")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, printed instead of written")
+    given = parser.parse_args()
+    sections: list[Section] = [section for module in MODULES for section in importlib.import_module(module).SECTIONS]
+    if sorted(names()) != sorted(section.name for section in sections):
+        raise ValueError("docs/benchmarks.md has other parts than the benchmarks make")
+    failed = 0
+    for section in sections:
+        if (given.timings and not section.timed) or (given.counts and section.timed):
+            continue
+        begin = perf_counter()
+        try:
+            text = section.make(Options(given.quick))
+        except Exception:                                     # the others are still worth having
+            traceback.print_exc()
+            failed += 1
+            continue
+        if given.quick:
+            print(f"## {section.name}\n\n{text}\n", flush=True)
+        else:
+            rewrite(section.name, text)
+        print(f"{section.name}: {perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

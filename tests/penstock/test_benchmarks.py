@@ -1,0 +1,50 @@
+"""The benchmarks run, and the page has a place for what they make. Their numbers are not looked at here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "benchmarks"
+
+
+def run(script: str, *arguments: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}      # they import each other
+    done = subprocess.run([sys.executable, FOLDER / script, *arguments], capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", ["shapes", "formats", "u55c", "verilog_time"])
+def test_runs(script: str) -> None:
+    assert "| --- |" in run(f"{script}.py", "--quick")
+
+
+@pytest.mark.parametrize("script", ["accuracy", "peers"])
+def test_runs_beside_scikit_learn(script: str) -> None:
+    pytest.importorskip("sklearn")
+    assert "| --- |" in run(f"{script}.py", "--quick")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", ["model_speed", "simulation"])
+def test_simulates(script: str) -> None:
+    pytest.importorskip("cocotbext.axi")
+    assert "| --- |" in run(f"{script}.py", "--quick")
+
+
+def test_page_has_all_parts() -> None:
+    code = "import importlib, everything, page; " \
+           "made = [s.name for m in everything.MODULES for s in importlib.import_module(m).SECTIONS]; assert sorted(made) == sorted(page.names()), made"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(FOLDER)}, cwd=FOLDER, timeout=120)
+
+
+def test_quick_numbers_are_not_written() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
+    done = subprocess.run([sys.executable, FOLDER / "formats.py", "--quick", "--write"], capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 1 and "--quick" in done.stderr
