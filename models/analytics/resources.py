@@ -13,6 +13,8 @@ __all__ = ["Resources", "estimate", "memory_blocks"]
 
 #: memories of at most this many words are expected in LUTs
 SHALLOW = 32
+#: how full of logic a part may become and still be routed
+FILL = 0.9
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Resources:
     def fits(self, target: Target) -> str | None:
         """Return the name of the first resource that the target has too little of, or None."""
         for name in ("dsp", "bram", "lut", "ff"):
-            if getattr(self, name) > getattr(target, name) * (1.0 if name in ("dsp", "bram") else 0.85):
+            if getattr(self, name) > getattr(target, name) * (1.0 if name in ("dsp", "bram") else FILL):
                 return name
         return None
 
