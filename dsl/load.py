@@ -90,7 +90,7 @@ def _run(path: Path, source: str) -> ModuleType:
     except SyntaxError as problem:
         raise error("E101", f"Python cannot read this: {problem.msg}", _syntax_span(problem, file), source=source) from None
     except ValueError as problem:
-        raise error("E101", f"Python cannot read {file}: {problem}", whole, source=source) from None
+        raise error("E101", f"Python cannot read this: {problem}", whole, source=source) from None
     except (RecursionError, MemoryError):
         raise error(
             "E107",

@@ -269,7 +269,7 @@ class _Scheduler:
             if self.buffers[op.dest].kind == "model":
                 written = self.writes[number][1]
                 for (reader, buffer), (first, _) in self.reads.items():
-                    if buffer == op.dest and ops[reader].region == "group":
+                    if buffer == op.dest and ops[reader].region != "epoch":      # a batch operation's next turn may come just as soon
                         used = first != _NEVER
                         distances.append(starts[number] + int((written[used] + 1 - first[used]).max()) - starts[reader])
             for buffer in {o.buffer for o in op.operands}:

@@ -110,7 +110,7 @@ def test_readme_shows_the_example() -> None:
 
 def test_readme_names_every_target() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in TARGETS if f"`{name}`" not in text] == []
+    assert [name for name in TARGETS if not name.startswith("test-") and f"`{name}`" not in text] == []      # tests register their own
 
 
 def test_index_lists_every_page() -> None:

@@ -6,6 +6,7 @@ An elementwise operation whose only reader is a reduction or a merge is fused wi
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -51,7 +52,12 @@ def _two(shape: tuple[int, ...]) -> tuple[int, int]:
 
 def lower(graph: Graph, lanes: int, *, serial_limit: int) -> Program:
     """Lower `graph` for `lanes` lanes. Costly functions on more than `serial_limit` elements get a unit on every lane."""
-    return _Lowering(graph, lanes, serial_limit).run()
+    usual = sys.getrecursionlimit()
+    try:                                                       # a chain of operations is followed node by node
+        sys.setrecursionlimit(usual + 8 * len(graph.nodes))
+        return _Lowering(graph, lanes, serial_limit).run()
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 class _Lowering:
@@ -209,15 +215,16 @@ class _Lowering:
         return dest
 
     def _emit(self, node: Node, index: int, fn: str, operands: tuple[Operand, ...], extents: tuple[int, int, int], region: str,
-              shape: tuple[int, int], *, reduce: str | None = None, lane_reduce: bool = False) -> int:
+              shape: tuple[int, int], *, reduce: str | None = None, columns: int = 0) -> int:
         dest = self._destination(index, node, region, shape)
-        self._append(node, index, fn, operands, extents, region, dest, reduce=reduce, lane_reduce=lane_reduce)
+        self._append(node, index, fn, operands, extents, region, dest, reduce=reduce, columns=columns)
         return dest
 
     def _append(self, node: Node, index: int, fn: str, operands: tuple[Operand, ...], extents: tuple[int, int, int], region: str, dest: int, *,
-                vector: bool = True, reduce: str | None = None, lane_reduce: bool = False, merge: str | None = None) -> None:
+                vector: bool = True, reduce: str | None = None, columns: int = 0, merge: str | None = None) -> None:
+        """Add an operation; `columns` > 0 says that so many columns are reduced, lanes first."""
         home = "thread" if any(self.buffers[o.buffer].home == "thread" for o in operands) else "core"
-        self.ops.append(Op(f"{node.op}{index}", fn, operands, extents, vector, reduce, lane_reduce, merge, dest, region, home, node.span.line))
+        self.ops.append(Op(f"{node.op}{index}", fn, operands, extents, vector, reduce, columns > 0, merge, dest, region, home, columns, node.span.line))
 
     def _copy(self, view: _View, shape: tuple[int, int], region: str, name: str, *, row: str = "i", col: str = "c") -> _View:
         """Copy a value to a buffer of its own, one element a cycle where it is turned, beat by beat otherwise."""
@@ -266,10 +273,10 @@ class _Lowering:
             operands = tuple(self._operand(i, region, (rows, cols), loops, True) for i in inner.inputs)
         else:
             fn, operands = "pass", (self._operand(source, region, (rows, cols), loops, True),)
-        result = self._emit(node, index, fn, operands, extents, region, shape, reduce=reduce, lane_reduce=not down)
+        result = self._emit(node, index, fn, operands, extents, region, shape, reduce=reduce, columns=0 if down else cols)
         if axis is None and rows > 1 and not down:             # a whole matrix: rows first, then the vector of their results
             again = (Operand(result, "", "j", False),)
-            result = self._emit(node, index, "pass", again, (1, 1, -(-rows // self.lanes)), region, (1, 1), reduce=reduce, lane_reduce=True)
+            result = self._emit(node, index, "pass", again, (1, 1, -(-rows // self.lanes)), region, (1, 1), reduce=reduce, columns=rows)
         if node.op == "norm":
             total = self.buffers[result]
             dest = self._destination(index, node, region, (total.rows, total.cols))
@@ -286,7 +293,7 @@ class _Lowering:
         depth = left.shape[-1]
         if len(right.shape) == 1:                              # rows of the left matrix times a vector: lanes are added up
             operands = (Operand(a, "i" if rows > 1 else "", "j", False), Operand(b, "", "j", False))
-            result = self._emit(node, index, "mul", operands, (rows, 1, -(-depth // self.lanes)), region, (1, rows), reduce="add", lane_reduce=True)
+            result = self._emit(node, index, "mul", operands, (rows, 1, -(-depth // self.lanes)), region, (1, rows), reduce="add", columns=depth)
             return _View(result)
         cols = right.shape[1]
         operands = (Operand(a, "i" if rows > 1 else "", "j", True), Operand(b, "j" if depth > 1 else "", "c", False))
@@ -332,7 +339,7 @@ class _Lowering:
         if self.buffers[view.buffer].kind == "model" and view.buffer != model:   # two models trade places: by way of a copy
             operand = replace(operand, buffer=self._copy(view, shape, "batch", f"old{index}").buffer)
         self.ops.append(Op(f"new_{self.buffers[model].name}", "pass", (operand,), self._extents(shape, True), True, None, False, None, model,
-                           "batch", "core", node.span.line))
+                           "batch", "core", 0, node.span.line))
 
     def _streams(self, op: Op, model: int) -> bool:
         """Whether an operation may overwrite `model` while it reads: each beat of it once, in order, and no other model."""

@@ -150,18 +150,13 @@ class Core(wiring.Component):
         active, complete = delay(loops.active, cycles), delay(loops.complete, cycles)
         full = Const((1 << lanes) - 1, lanes)
         keep: Value = full
-        cols = self._reduced_columns(op)
-        if op.lane_reduce and cols % lanes:
+        if op.lane_reduce and op.columns % lanes:
             edge = Signal(name=f"op{n}_edge")
             self.m.d.comb += edge.eq(loops.active & loops.last_col)
-            keep = Mux(delay(edge, cycles), Const((1 << cols % lanes) - 1, lanes), full)
+            keep = Mux(delay(edge, cycles), Const((1 << op.columns % lanes) - 1, lanes), full)
         control.valid[reduction] = control.valid.get(reduction, Const(0)) | active
         control.last[reduction] = control.last.get(reduction, Const(0)) | complete
         control.keep[reduction] = Mux(active, keep, control.keep.get(reduction, full))
-
-    def _reduced_columns(self, op: Op) -> int:
-        """Return how many columns a reduction over the lanes really has."""
-        return max(self.plan.buffers[o.buffer].cols for o in op.operands if o.col == "j")
 
     def _source(self, n: int, k: int) -> Value:
         """Return an operand that lies in the core, in the cycle after its address."""

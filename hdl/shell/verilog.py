@@ -1,5 +1,6 @@
 """Verilog of a design, fit for simulators and synthesis alike."""
 
+import os
 import re
 
 from amaranth.back import rtlil, verilog
@@ -24,7 +25,15 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
     others.
     """
     top = rtlil.convert(design, name=name, emit_src=False)        # elaborates, and so fills the library
-    text = str(verilog._convert_rtlil_text("\n".join([*(library.texts if library else ()), top]), strip_internal_attrs=True))
+    saved = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"                             # Yosys starts as a Python module: no file beside the user's kernel may be in its way
+    try:
+        text = str(verilog._convert_rtlil_text("\n".join([*(library.texts if library else ()), top]), strip_internal_attrs=True))
+    finally:
+        if saved is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = saved
     return _MODULE.sub(_awaken, text)
 
 

@@ -80,7 +80,8 @@ class Op:
     """One array operation. `extents` are the loops (i, c, j).
 
     `region`: "group" (every group of tuples), "batch" (after a batch's last group) or "epoch" (convergence). `home` as for buffers. `merge`: the result
-    goes through the merge tree into the accumulator `dest`. `line` is the kernel's source line, for profiles.
+    goes through the merge tree into the accumulator `dest`. `columns`: with `lane_reduce`, how many columns are
+    added up. `line` is the kernel's source line, for profiles.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Op:
     dest: int
     region: str
     home: str
+    columns: int = 0
     line: int = 0
     unit: int = -1
     merge_unit: int = -1

@@ -133,8 +133,11 @@ class _Machine:
         buffer = self.plan.buffers[op.dest]
         if op.reduce is not None:
             fn = REDUCE_FN[op.reduce]
-            if op.lane_reduce:
+            if not op.lane_reduce:
+                result = np.broadcast_to(result, (*result.shape[:-1], op.extents[2]))
+            else:
                 beats = op.extents[2]
+                result = np.broadcast_to(result, (*result.shape[:-1], op.columns))
                 result = _pad(result, result.ndim - 1, beats * lanes, identity(fn, fmt))
                 result = result.reshape(*result.shape[:-1], beats, lanes)
                 result = _tree(result, result.ndim - 1, fn, fmt)
