@@ -37,8 +37,8 @@ class Core(wiring.Component):
         The oldest started group's input slot may be written again from the next cycle on.
     flag : Out(1)
         The convergence flag.
-    load, load_beat, load_data : In
-        For each port: the threads (one bit each) whose input slot takes the beat, its address in the slots counted in beats, the beat.
+    load, load_slot, load_beat, load_data : In
+        For each port: the threads (one bit each) that take a beat, into which input slot, which beat of the tuple it is, the beat.
     parameter_restart, parameter_models : In(1)
         Go to the first run constant, or to the first model.
     parameter_step, parameter_write, parameter_data : In

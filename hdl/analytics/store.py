@@ -30,7 +30,6 @@ class Store:
         self.write_enable = Signal(self.lanes, name=f"{name}_write")
         self.write_address = index(self.depth, name=f"{name}_write_address")
         self.write_data = Signal(self.lanes * width, name=f"{name}_write_data")
-        self._readers = 0
         if self.depth == 1:
             self._register = Signal(self.lanes * width, name=f"{name}_value")
             self._fetched = Signal(self.lanes * width, name=f"{name}_fetched")
@@ -54,7 +53,6 @@ class Store:
         if self.depth == 1:
             return self._fetched
         port = self._memory.read_port(domain="sync")
-        self._readers += 1
         self.m.d.comb += port.addr.eq(address)
         return port.data
 
