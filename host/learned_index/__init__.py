@@ -1,0 +1,1 @@
+"""An ordered map over byte strings that finds keys by fitted models."""
