@@ -15,7 +15,7 @@ from penstock.models.heap.schema import Column, Schema
 
 from . import functions
 from .diagnostics import KernelError, Span
-from .dims import MAX_DIM
+from .dims import LARGE_HINT, MAX_DIM
 from .graph import Graph
 from .kernel import Kernel, Parameter
 
@@ -216,7 +216,8 @@ class _Binder:
 
     def define(self, name: str, size: int, parameter: Parameter) -> None:
         if size > MAX_DIM:
-            raise self.error("E307", f"a dimension of {size}; the largest is {MAX_DIM}", parameter.span)
+            hint = f"bind fewer columns to {parameter.name}: {LARGE_HINT}"
+            raise self.error("E307", f"a dimension of {size}; the largest is {MAX_DIM}", parameter.span, hint=hint)
         self.dims[name] = size
         self.origin[name] = (parameter.span, f"{name} is {size} because of the columns of {parameter.name}")
 
@@ -235,7 +236,12 @@ class _Binder:
         else:
             message = f"{parameter.name} is {shape} and takes {_elements(want)}, but its columns have {have}: {shown}"
         code = "E615" if notes else "E614"
-        hint = "" if columns.chosen else f"choose its columns with --bind {parameter.name}=COLUMN,COLUMN"
+        hint = f"choose its columns with --bind {parameter.name}=COLUMN,COLUMN"
+        if columns.chosen:
+            other = f", or {_elements(have)} with --dim" if any(isinstance(d, str) for d in parameter.dims) else ""
+            hint = f"name columns of {_elements(want)} together in --bind {parameter.name}=…{other}; {self.listing()}"
+        if self.open(parameter):
+            hint = f"choose columns of a multiple of {_elements(want)} with --bind {parameter.name}=…, or give all sizes with --dim"
         return self.error(code, message, parameter.span, *notes, hint=hint)
 
     def open(self, parameter: Parameter) -> bool:
@@ -270,7 +276,7 @@ class _Binder:
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         return f"its numeric columns are {shown}" if columns else "it has no numeric column"
 
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "") -> KernelError:
+    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         return self.kernel.error(code, message, span, *notes, hint=hint)
 
 

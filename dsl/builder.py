@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from . import dims as D
+from . import hints
 from .constants import constant_array, kind_of
 from .diagnostics import KernelError, Span, error
 from .evaluate import apply as evaluate
@@ -144,7 +145,7 @@ class GraphBuilder:
             )
         divisor = self.nodes[refs[1].index] if op == "div" else None
         if divisor is not None and divisor.op == "const" and not np.all(divisor.attrs["value"]):
-            raise self.error("E213", "a division by the constant 0", span)
+            raise self.error("E213", "a division by the constant 0", span, hint=hints.ZERO)
         return self._operation(op, refs, shape, span)
 
     def reduce(self, op: str, value: Operand, axis: int | None, span: Span) -> Ref:
@@ -197,15 +198,20 @@ class GraphBuilder:
                 )
             listed = f"{D.show(shapes[0])} @ {D.show(shapes[1])}"
             message = f"@ needs the last dimension of its left side to be the first of its right side: {listed}"
-            raise self._shape_error("E304", message, refs, span)
+            raise self._shape_error("E304", message, refs, span, hint=hints.matmul(*map(self._operand, refs)))
         return self._operation("matmul", refs, shape, span)
 
     def outer(self, left: Operand, right: Operand, span: Span) -> Ref:
         refs = [self.operand(left, span), self.operand(right, span)]
         shapes = [self.shape(ref) for ref in refs]
         if any(len(shape) != 1 for shape in shapes):
+            scalar = not all(shapes)
             raise self._shape_error(
-                "E305", f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}", refs, span, sizes=False
+                "E305",
+                f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}",
+                refs,
+                span,
+                hint="use * with a scalar" if scalar else "multiply matrices with @, or element by element with *",
             )
         return self._operation("outer", refs, shapes[0] + shapes[1], span)
 
@@ -224,6 +230,7 @@ class GraphBuilder:
                 "this makes a value of rank 3; values have at most two dimensions",
                 span,
                 (self.nodes[ref.index].span, self.label(ref)),
+                hint="leave None out, or reduce the matrix over an axis first, as in sum(v, axis=0)",
             )
         return self._operation("expand", [ref], (*shape[:axis], 1, *shape[axis:]), span, {"axis": axis})
 
@@ -283,6 +290,7 @@ class GraphBuilder:
                     f"all merges of a kernel span the same batch: {_tuples(tuples)} here, {_tuples(first.attrs['count'])} before",
                     span,
                     (first.span, f"merged over {_tuples(first.attrs['count'])} here"),
+                    hint=hints.merges(tuples, first.attrs["count"]),
                 )
         result = self._operation("merge", [ref], node.shape, span, {"count": tuples, "op": _MERGE_OPS[op]}, Region.MERGED)
         if result.index not in self.merges:
@@ -329,19 +337,19 @@ class GraphBuilder:
 
     # -- common ------------------------------------------------------------------------------------------------------
 
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "") -> KernelError:
+    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source)
 
-    def _shape_error(
-        self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "", sizes: bool = True
-    ) -> KernelError:
+    def _shape_error(self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "") -> KernelError:
         notes = []
         for ref in dict.fromkeys(refs):
             node = self.nodes[ref.index]
             if node.span != span:
                 notes.append((node.span, self.label(ref)))
         names = D.unresolved(*(self.shape(ref) for ref in refs))
-        if names and not hint and sizes:
+        if not names and not hint:
+            hint = hints.broadcast([self._operand(ref) for ref in refs])
+        if names and not hint:
             options = " ".join(f"--dim {name}=SIZE" for name in names)
             hint = f"the size of {names[0]} is not known here; give it with {options}"
             if len(names) > 1:
@@ -353,6 +361,10 @@ class GraphBuilder:
         leaf = self.leaf(ref)
         shape = self.shape(ref)
         return f"{leaf[1] if leaf else 'this'} is {D.show(shape)}"
+
+    def _operand(self, ref: Ref) -> hints.Operand:
+        leaf = self.leaf(ref)
+        return leaf[1] if leaf else "", self.shape(ref)
 
     def _merge_before(self, index: int) -> int:
         """The first merge among the nodes that the node depends on."""

@@ -20,6 +20,7 @@ _GROUPS = {
     "E2": "Names, functions and operators",
     "E3": "Shapes",
     "E40": "Parameters and returned values",
+    "E41": "Parameters and returned values",
     "E42": "Merges",
     "E43": "Termination",
     "E44": "Epochs and starts",
@@ -63,9 +64,9 @@ def document() -> str:
     group = ""
     for code in codes():
         prefix = next(key for key in _GROUPS if code.startswith(key))
-        if prefix != group:
-            group = prefix
-            lines += ["", f"## {_GROUPS[prefix]}"]
+        if _GROUPS[prefix] != group:
+            group = _GROUPS[prefix]
+            lines += ["", f"## {group}"]
         lines += ["", "##" + explain(code).rstrip()]
     return "\n".join(lines) + "\n"
 

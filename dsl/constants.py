@@ -23,10 +23,10 @@ def constant_array(value: Any, span: Span, source: str | None = None) -> np.ndar
 
     array = _array(value, wrong)
     if array.ndim > 2:
-        raise wrong("E303", f"a constant of rank {array.ndim}; values have at most two dimensions", "")
+        raise wrong("E303", f"a constant of rank {array.ndim}; values have at most two dimensions", "lay it out as a matrix")
     for size in array.shape:
         if size > D.MAX_DIM:
-            raise wrong("E307", f"a dimension of {size}; the largest is {D.MAX_DIM}", "")
+            raise wrong("E307", f"a dimension of {size}; the largest is {D.MAX_DIM}", "use a smaller constant: a part holds far less")
     if not np.isfinite(array).all():
         bad = array[~np.isfinite(array)].flat[0]
         raise wrong(
@@ -42,7 +42,7 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
         try:
             return np.asarray(float(value))
         except OverflowError:
-            raise wrong("E213", "a constant is too large for a floating-point number", "") from None
+            raise wrong("E213", "a constant is too large for a floating-point number", "use a number below 1e308") from None
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise wrong("E211", f"{kind_of(value)} is not a value of a kernel")
     if not isinstance(value, np.ndarray) and _holds_values(value):
@@ -51,6 +51,9 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
             "a list of the kernel's values is not a value of a kernel",
             "values cannot be packed into vectors; compute on whole vectors instead",
         )
+    depth = _depth(value)
+    if depth > 2:
+        raise wrong("E303", f"a constant of rank {depth}; values have at most two dimensions", "lay it out as a matrix")
     try:
         array = np.asarray(value)
     except ValueError:
@@ -63,9 +66,26 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
 
 
 def _holds_values(items: Any) -> bool:
-    """Whether a list or tuple, or a list in it, holds a value of the kernel."""
-    rows = [row for row in items if isinstance(row, (list, tuple))]
-    return any(getattr(item, "is_kernel_value", False) for row in (items, *rows) for item in row)
+    """Whether a list or tuple, or a list in it at any depth, holds a value of the kernel."""
+    todo, seen = list(items), {id(items)}
+    while todo:
+        item = todo.pop()
+        if isinstance(item, (list, tuple)):
+            if id(item) not in seen:
+                seen.add(id(item))
+                todo += item
+        elif getattr(item, "is_kernel_value", False):
+            return True
+    return False
+
+
+def _depth(value: Any) -> int:
+    """The rank of lists in lists, however deep (NumPy has a limit); 0 for an array."""
+    depth = 0
+    while isinstance(value, (list, tuple)) and depth < 100:  # a list may hold itself
+        depth += 1
+        value = value[0] if value else None
+    return depth
 
 
 def kind_of(value: Any) -> str:

@@ -59,14 +59,21 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding. `severity` is "error" or "warning"; `hint` says how to mend it, empty where nothing useful can be said."""
+    """One finding. `severity` is "error" or "warning"; `hint` says how to mend it.
+
+    Whoever makes one owes a hint; an empty one (nothing close to a misspelt name, say) becomes a pointer to the code's page.
+    """
 
     code: str
     message: str
     span: Span
     notes: tuple[Note, ...] = ()
-    hint: str = ""
-    severity: str = field(default="error")
+    hint: str = field(kw_only=True)
+    severity: str = field(default="error", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.hint:
+            object.__setattr__(self, "hint", f"`penstock explain {self.code}` has more")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -92,10 +99,10 @@ class KernelError(Exception):
 
 
 def error(
-    code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "", source: str | None = None
+    code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str, source: str | None = None
 ) -> KernelError:
     """Return (not raise) the `KernelError` for one diagnostic; notes are pairs of a span and a label."""
-    return KernelError(Diagnostic(code, message, span, tuple(Note(*note) for note in notes), hint), source)
+    return KernelError(Diagnostic(code, message, span, tuple(Note(*note) for note in notes), hint=hint), source)
 
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
@@ -105,7 +112,8 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     ----------
     source: the text of the file that `diagnostic.span` names; without it, and for notes in other files, the file is read.
     """
-    sources = {} if source is None else {diagnostic.span.file: source.splitlines()}
+    # an empty file has an empty line to point at
+    sources = {} if source is None else {diagnostic.span.file: source.split("\n") if not source else source.splitlines()}
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     shown = [diagnostic.span, *(note.span for note in diagnostic.notes)]
     width = max(len(str(span.end_line)) for span in shown)
@@ -113,8 +121,7 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     for note in diagnostic.notes:
         lines.append(f"note: {note.label}")
         lines += _excerpt(note.span, sources, width)
-    if diagnostic.hint:
-        lines.append(f"hint: {diagnostic.hint}")
+    lines.append(f"hint: {diagnostic.hint}")
     return "\n".join(lines)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["MAX_DIM", "Dim", "Shape", "broadcast", "matmul", "show", "unresolved"]
+__all__ = ["LARGE_HINT", "MAX_DIM", "Dim", "Shape", "broadcast", "matmul", "show", "unresolved"]
 
 #: the largest size of one dimension
 MAX_DIM = 1 << 20
+#: for whoever asked for more
+LARGE_HINT = "a row lies in one page of at most 32 KB, which is some 8,000 numbers"
 
 #: sizes that stand for dimensions without one: large primes, so that two names never agree by accident
 _STAND_INS = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dims as D
+from . import hints
 from .builder import GraphBuilder, Operand
 from .diagnostics import Diagnostic, Span
 from .graph import LEAVES, Graph, Node, Region, Variable
@@ -51,6 +52,7 @@ def finish(kernel: Kernel, builder: GraphBuilder, returns: list[Return]) -> tupl
                 f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}",
                 r.span,
                 (model.span, "declared here"),
+                hint=hints.new_value(model.name, have, want),
             )
         if builder.region(ref) is Region.TUPLE and builder.merges:
             raise kernel.error(
@@ -154,11 +156,13 @@ def _warnings(kernel: Kernel, graph: Graph) -> list[Diagnostic]:
                     f"the {variable.kind} {variable.name} is not used",
                     variable.span,
                     (),
-                    "its column is read all the same" if variable.kind != "meta" else "",
-                    "warning",
+                    hint="its column is read all the same" if variable.kind != "meta" else "leave it out, or use it",
+                    severity="warning",
                 )
             )
     for node in (graph.nodes[i] for i in graph.returns):
         if node.region in (Region.RUN, Region.MODEL) and node.op != "model":
-            out.append(Diagnostic("W102", "the new value of a model does not depend on the table", node.span, (), "", "warning"))
+            hint = "let it depend on an input, as in `w - rate * merge(error * x, 16)`"
+            what = "the new value of a model does not depend on the table"
+            out.append(Diagnostic("W102", what, node.span, hint=hint, severity="warning"))
     return out

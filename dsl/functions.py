@@ -220,7 +220,9 @@ def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: st
 
 
 def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: Span) -> KernelError:
-    return builder.error("E201", f"the name {name} is not defined", span, hint=closest(name, known))
+    names = list(known)
+    hint = closest(name, names) or f"give it a value first; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    return builder.error("E201", f"the name {name} is not defined", span, hint=hint)
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()) -> KernelError:

@@ -80,7 +80,7 @@ class Kernel(ABC):
         """The names of its dimensions, in order of appearance."""
         return list(dict.fromkeys(dim for parameter in self.parameters for dim in parameter.dims if isinstance(dim, str)))
 
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str = "") -> KernelError:
+    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source if span.file == self.file else None)
 
     def trace(self, dims: Mapping[str, int] | None = None, **sizes: int) -> Graph:
@@ -145,6 +145,7 @@ class Kernel(ABC):
                     f"{parameter.name} is defined twice",
                     parameter.span,
                     (seen[parameter.name].span, "first defined here"),
+                    hint="give one of them another name",
                 )
             seen[parameter.name] = parameter
             self._check_parameter(parameter)
@@ -154,6 +155,14 @@ class Kernel(ABC):
                 f"the kernel {self.name} has no model",
                 self.name_span,
                 hint='a kernel learns at least one model: give it a parameter like `w: Model["d"]` (as text: `w: model[d]`)',
+            )
+        if not self.of_kind("input") and not self.of_kind("output"):
+            raise self.error(
+                "E410",
+                f"the kernel {self.name} reads nothing of the table",
+                self.name_span,
+                hint='give it at least one input, such as `x: Input["d"]`, or an output, such as `y: Output` '
+                "(as text: `x: input[d]`, `y: output`)",
             )
 
     def _check_parameter(self, parameter: Parameter) -> None:
@@ -165,8 +174,13 @@ class Kernel(ABC):
                 hint="declare it without brackets, or write an array into the kernel as a constant",
             )
         if len(parameter.dims) > 2:
+            as_python = f'{parameter.name}: {parameter.kind.capitalize()}["n", "d"]'
             raise self.error(
-                "E303", f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two", parameter.span
+                "E303",
+                f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two",
+                parameter.span,
+                hint=f"lay its elements out as a matrix, `{as_python}` (as text: `{parameter.name}: {parameter.kind}[n, d]`), "
+                "or use several parameters",
             )
         for dim in parameter.dims:
             if isinstance(dim, str) and _NAME.match(dim):
@@ -181,7 +195,12 @@ class Kernel(ABC):
             if dim < 1:
                 raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
             if dim > D.MAX_DIM:
-                raise self.error("E307", f"a dimension of {dim}; the largest is {D.MAX_DIM}", parameter.span)
+                raise self.error(
+                    "E307",
+                    f"a dimension of {dim}; the largest is {D.MAX_DIM}",
+                    parameter.span,
+                    hint=f"give {parameter.name} a smaller dimension: {D.LARGE_HINT}",
+                )
 
     def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
         """Give a meta its value. Raises KernelError where the parameter takes none or the value is no number."""
@@ -193,13 +212,23 @@ class Kernel(ABC):
                 hint="a model's start is given by init" if parameter.kind == "model" else "its values come from the table",
             )
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-            raise self.error("E403", f"the default of the meta {parameter.name} must be a number, not {kind_of(value)}", span)
+            raise self.error(
+                "E403",
+                f"the default of the meta {parameter.name} must be a number, not {kind_of(value)}",
+                span,
+                hint=f"write a number, as in `{parameter.name}: ps.Meta = 0.1` (as text: `{parameter.name}: meta = 0.1`)",
+            )
         try:
             number = float(value)
         except OverflowError:
             number = float("inf")
         if not np.isfinite(number):
-            raise self.error("E403", f"the default of the meta {parameter.name} must be a finite number, not {number}", span)
+            raise self.error(
+                "E403",
+                f"the default of the meta {parameter.name} must be a finite number, not {number}",
+                span,
+                hint="not all number formats of the hardware have infinities or NaN; use a large number, such as 1e6",
+            )
         parameter.default = number
 
     def set_epochs(self, value: Any, span: Span) -> None:
@@ -213,11 +242,15 @@ class Kernel(ABC):
             models = ", ".join(p.name for p in self.of_kind("model"))
             what = f"{name} is not a parameter of the kernel" if model is None else f"{name} is an {model.kind}, not a model"
             what = what.replace("an m", "a m")
-            raise self.error(
-                "E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}" if models else ""
-            )
+            raise self.error("E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}")
         if name in self.init:
-            raise self.error("E204", f"the start of {name} is given twice", span, (self.init[name].span, "first given here"))
+            raise self.error(
+                "E204",
+                f"the start of {name} is given twice",
+                span,
+                (self.init[name].span, "first given here"),
+                hint="leave one of them out",
+            )
         self.init[name] = Option(checked_init(name, value, span, self.source), span)
 
     def _check_init(self, builder: GraphBuilder) -> None:
@@ -228,9 +261,11 @@ class Kernel(ABC):
 def checked_epochs(value: Any, span: Span, source: str | None = None) -> int:
     """Return the value where it is a number of epochs. Raises KernelError."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise error("E441", f"epochs must be a whole number, not {kind_of(value)}", span, source=source)
+        hint = "write the number of passes over the table, as in `epochs=10` (as text: `epochs 10`)"
+        raise error("E441", f"epochs must be a whole number, not {kind_of(value)}", span, hint=hint, source=source)
     if not 1 <= value <= MAX_EPOCHS:
-        raise error("E441", f"epochs must be from 1 to {MAX_EPOCHS}, not {value}", span, source=source)
+        hint = "one pass over the table is the least" if value < 1 else "`until` ends a run when the model is good enough"
+        raise error("E441", f"epochs must be from 1 to {MAX_EPOCHS}, not {value}", span, hint=hint, source=source)
     return int(value)
 
 
@@ -261,8 +296,13 @@ def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, so
         size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True)
     )
     if not fits:
+        what = f"an array of the shape {D.show(shape)}" if shape else "a number"
         raise error(
-            "E443", f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}", span, source=source
+            "E443",
+            f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}",
+            span,
+            hint=f"give {what}, one number for all its elements, or uniform(low, high, seed=1)",
+            source=source,
         )
 
 
@@ -270,11 +310,14 @@ def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None 
     """Return `uniform(low, high, seed)`. Raises KernelError (E442)."""
     for value in (low, high):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
-            raise error("E442", f"the limits of uniform must be finite numbers, not {kind_of(value)}", span, source=source)
+            what = f"the limits of uniform must be finite numbers, not {kind_of(value)}"
+            raise error("E442", what, span, hint="as in uniform(-0.3, 0.3, seed=1)", source=source)
     if not low < high:
-        raise error("E442", f"uniform needs low < high, not {low} and {high}", span, source=source)
+        hint = f"swap them: uniform({high}, {low})" if low > high else f"for one value everywhere write the number itself, {low}"
+        raise error("E442", f"uniform needs low < high, not {low} and {high}", span, hint=hint, source=source)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise error("E442", f"the seed of uniform must be a whole number from 0, not {kind_of(seed)}", span, source=source)
+        what = f"the seed of uniform must be a whole number from 0, not {kind_of(seed)}"
+        raise error("E442", what, span, hint=f"as in uniform({low}, {high}, seed=1)", source=source)
     return Uniform(float(low), float(high), int(seed))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import difflib
 import linecache
 import sys
 from pathlib import Path
@@ -10,7 +13,7 @@ from types import ModuleType
 from . import functions
 from .diagnostics import KernelError, Span, error
 from .kernel import Kernel
-from .places import traceback_span
+from .places import interrupted, traceback_span, tree
 
 __all__ = ["load_kernel"]
 
@@ -30,7 +33,7 @@ def load_kernel(where: str | Path) -> Kernel:
     path, name = _split(str(where))
     file = str(path)
     if path.suffix not in (".py", ".psk"):
-        raise error("E108", f"{file} is not a kernel: its suffix must be .py or .psk", Span.whole(file))
+        raise error("E108", f"{file} is not a kernel: its suffix must be .py or .psk", Span.whole(file), hint=_other(path))
     source = _read(path)
     if path.suffix == ".psk":
         kernel = Kernel.from_text(source, file)
@@ -43,7 +46,7 @@ def load_kernel(where: str | Path) -> Kernel:
                 source=source,
             )
         return kernel
-    return _pick(_run(path, source), name, file)
+    return _pick(_run(path, source), name, file, source)
 
 
 def _split(where: str) -> tuple[Path, str | None]:
@@ -60,11 +63,13 @@ def _read(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise error("E102", f"there is no file {file}", Span.whole(file)) from None
-    except OSError as problem:
-        raise error("E102", f"{file} cannot be read: {problem.strerror or problem}", Span.whole(file)) from None
+        raise error("E102", f"there is no file {file}", Span.whole(file), hint=_other(path)) from None
+    except (OSError, ValueError) as problem:  # ValueError: a name that no file can have
+        hint = _other(path) if path.is_dir() else "who runs penstock must be allowed to read it; `ls -l` shows who is"
+        what = (problem.strerror if isinstance(problem, OSError) else None) or problem
+        raise error("E102", f"{file} cannot be read: {what}", Span.whole(file), hint=hint) from None
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as problem:
         line = data.count(b"\n", 0, problem.start) + 1
         begin = data.rfind(b"\n", 0, problem.start) + 1
@@ -77,6 +82,33 @@ def _read(path: Path) -> str:
             hint="save the file as UTF-8",
             source=text,
         ) from None
+    at = text.find("\0")
+    if at >= 0:
+        line, column = text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+        raise error(
+            "E101",
+            f"{file} is not text: it holds a NUL character",
+            Span(file, line, column, line, column + 1),
+            hint="is it the right file? If it is, save it as UTF-8, not as UTF-16",
+            source=text,
+        )
+    return text
+
+
+def _other(path: Path) -> str:
+    """What the user may have meant instead of this path."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".py", ".psk") and entry.is_file())
+    except OSError:
+        return f"there is no folder {folder}" if not folder.exists() else "name a file with the suffix .py or .psk"
+    stem = [name for name in names if Path(name).stem == path.stem]
+    close = stem or difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    if close and folder is not path:
+        return f"did you mean {folder / close[0]}?"
+    if names and folder is path:
+        return f"name a file in it, such as {folder / names[0]}"
+    return "name a file with a kernel in it, such as linear.py or linear.psk; paths are taken from the current folder"
 
 
 def _run(path: Path, source: str) -> ModuleType:
@@ -84,18 +116,21 @@ def _run(path: Path, source: str) -> ModuleType:
     file = str(path)
     # diagnostics show the text that ran, not what the file holds later
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    whole = Span.whole(file)
     try:
         code = compile(source, file, "exec", dont_inherit=True)
     except SyntaxError as problem:
-        raise error("E101", f"Python cannot read this: {problem.msg}", _syntax_span(problem, file), source=source) from None
-    except ValueError as problem:
-        raise error("E101", f"Python cannot read this: {problem}", whole, source=source) from None
+        raise error(
+            "E101",
+            f"Python cannot read this: {problem.msg}",
+            _syntax_span(problem, file),
+            hint=_syntax_hint(problem.msg),
+            source=source,
+        ) from None
     except (RecursionError, MemoryError):
         raise error(
             "E107",
             f"{file} is nested too deeply for Python",
-            whole,
+            _deepest(source, file),
             hint="split the long expression over several lines with names",
             source=source,
         ) from None
@@ -111,9 +146,9 @@ def _run(path: Path, source: str) -> ModuleType:
         exec(code, module.__dict__)
     except KernelError:
         raise
-    except KeyboardInterrupt:
-        raise
     except BaseException as problem:
+        if interrupted(problem):
+            raise
         raise _failed(problem, file, source) from problem
     finally:
         if folder in sys.path:
@@ -121,6 +156,15 @@ def _run(path: Path, source: str) -> ModuleType:
         if known is None:
             sys.modules.pop(path.stem, None)
     return module
+
+
+def _function(file: str, name: str | None = None) -> Span:
+    """The place of a function that could have been meant as a kernel: the one of that name, else the last; else the first line."""
+    module = tree(file)
+    found = [node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)]
+    for node in reversed([node for node in found if node.name == name] or found):
+        return Span(file, node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 5 + len(node.name))
+    return Span(file, 1, 1, 1, 2)
 
 
 def _syntax_span(problem: SyntaxError, file: str) -> Span:
@@ -133,23 +177,82 @@ def _syntax_span(problem: SyntaxError, file: str) -> Span:
     return Span(file, line, column, end_line, end)
 
 
+#: for what Python says of a text that it cannot read, what to do; the first that fits
+_SYNTAX_HINTS = {
+    "was never closed": "close it where the expression ends",
+    "unmatched": "leave it out, or put in the bracket that it closes",
+    "does not match opening": "close the inner bracket first",
+    "unterminated": "put the closing quote behind the text, on the same line",
+    "unexpected indent": "line it up with the lines above; only what belongs to a `def`, `for`, … stands further to the right",
+    "unindent": "line it up with one of the blocks above",
+    "expected an indented block": "indent the lines that belong to it by four spaces",
+    "inconsistent use of tabs": "indent with spaces only",
+    "invalid character": "type it as the plain character of the keyboard: - for a minus, * for times, \" for a quote",
+    "invalid non-printable": "delete the invisible character and type the space anew",
+    "expected ':'": "end the line with a colon",
+    "outside function": "indent it, so that it belongs to the kernel's `def`",
+    "perhaps you forgot a comma": "put the comma in, or the operator, such as *",
+    "cannot assign to": "on the left of = stands one name; compare with <, >, <= or >=",
+    "too many nested parentheses": "give parts of the long expression names of their own",
+    "maybe you meant '=='": "compare with <, >, <= or >=",
+    "too many statically nested blocks": "a kernel needs no nested loops: operations work on whole vectors",
+}
+
+
+def _syntax_hint(message: str | None) -> str:
+    found = next((hint for words, hint in _SYNTAX_HINTS.items() if words in (message or "").lower()), "")
+    return found or "look here and at the line above: a bracket, comma, colon or operator is missing, or there is one too many"
+
+
+def _deepest(source: str, file: str) -> Span:
+    """The place of the innermost bracket, of the longest line where brackets are not what is nested."""
+    depth = deepest = 0
+    place = (1, 1)
+    lines = source.split("\n")
+    for number, line in enumerate(lines, 1):
+        for column, character in enumerate(line, 1):
+            depth += (character in "([{") - (character in ")]}")
+            if depth > deepest:
+                deepest, place = depth, (number, column)
+    if deepest < 50:
+        place = (max(range(len(lines)), key=lambda i: len(lines[i])) + 1, 1)
+    return Span(file, *place, place[0], place[1] + 1)
+
+
+#: for what Python code of a kernel's file may raise, what to do
+_RUN_HINTS: dict[type[BaseException], str] = {
+    SystemExit: 'a kernel\'s file is only loaded: put what a script does under `if __name__ == "__main__":`',
+    KeyboardInterrupt: 'a kernel\'s file is only loaded: put what a script does under `if __name__ == "__main__":`',
+    FileNotFoundError: "paths are taken from the current folder; Path(__file__).parent is the file's own",
+    MemoryError: "a kernel's file needs no data: the table comes with --data",
+}
+
+
 def _failed(problem: BaseException, file: str, source: str) -> KernelError:
     span = traceback_span(problem.__traceback__, Span.whole(file))
     shown = f"{type(problem).__name__}: {problem}".rstrip(": ")
     text = source if span.file == file else None
     if isinstance(problem, SyntaxError):  # in a module that the file imports
-        return error("E101", f"Python cannot read this: {problem.msg}", _syntax_span(problem, problem.filename or file))
+        hint = _syntax_hint(problem.msg)
+        return error("E101", f"Python cannot read this: {problem.msg}", _syntax_span(problem, problem.filename or file), hint=hint)
     if isinstance(problem, ModuleNotFoundError):
-        return error("E106", f"running {file} failed: there is no module {problem.name}", span, source=text)
+        hint = f"is it installed where penstock is (pip install), or a file {str(problem.name).partition('.')[0]}.py beside this one?"
+        return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
-        hint = functions.closest(str(problem.name), ("kernel", "Input", "Output", "Model", "Meta", *functions.FUNCTIONS))
+        known = ("kernel", "Input", "Output", "Model", "Meta", *functions.FUNCTIONS)
+        hint = functions.closest(str(problem.name), known) or f"it has {', '.join(known)}"
         return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, RecursionError):
-        return error("E107", f"running {file} failed: its code calls itself too deeply", span, source=text)
-    return error("E106", f"running {file} failed: {shown}", span, source=text)
+        hint = "recursion must end while the file is loaded"
+        return error("E107", f"running {file} failed: its code calls itself too deeply", span, hint=hint, source=text)
+    hint = next((hint for kind, hint in _RUN_HINTS.items() if isinstance(problem, kind)), "")
+    if not hint and isinstance(problem, NameError):
+        hint = functions.closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
+    hint = hint or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"
+    return error("E106", f"running {file} failed: {shown}", span, hint=hint, source=text)
 
 
-def _pick(module: ModuleType, name: str | None, file: str) -> Kernel:
+def _pick(module: ModuleType, name: str | None, file: str, source: str) -> Kernel:
     found = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
     own = {key: value for key, value in found.items() if value.file == file}
     names = ", ".join(dict.fromkeys(own or found))
@@ -159,15 +262,15 @@ def _pick(module: ModuleType, name: str | None, file: str) -> Kernel:
             raise error(
                 "E104",
                 f"there is no kernel {name} in {file}",
-                Span.whole(file),
-                hint=f"its kernels are {names}" if names else "it has no kernel",
+                next(iter(own.values())).name_span if own else _function(file, name),
+                hint=f"its kernels are {names}" if names else f"write `@ps.kernel` above `def {name}(...)`",
+                source=source,
             )
         return named
     kernels = list({id(kernel): kernel for kernel in (own or found).values()}.values())
     if not kernels:
-        raise error(
-            "E104", f"there is no kernel in {file}", Span.whole(file), hint="a kernel is a function with the decorator @ps.kernel"
-        )
+        hint = "a kernel is a function with the decorator @ps.kernel"
+        raise error("E104", f"there is no kernel in {file}", _function(file), hint=hint, source=source)
     if len(kernels) > 1:
         raise error(
             "E105",

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import functions
 from .diagnostics import KernelError, Span, error
+from .dims import show
 from .graph import Graph, Uniform, Variable
 from .kernel import check_init_shape, checked_epochs, checked_init
 
@@ -77,7 +78,8 @@ def _number(graph: Graph, variable: Variable, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not np.isfinite(number) or isinstance(value, bool):
-        raise _error(graph, "E502", f"the meta {variable.name} must be a finite number, not {value}", variable.span)
+        what = f"the meta {variable.name} must be a finite number, not {value}"
+        raise _error(graph, "E502", what, variable.span, f"as in --set {variable.name}=0.05")
     return number
 
 
@@ -86,10 +88,13 @@ def _load(graph: Graph, variable: Variable, file: str | Path) -> np.ndarray:
         with open(file, "rb") as stream:
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     except (OSError, ValueError, EOFError) as problem:
-        reason = "there is no such file" if isinstance(problem, FileNotFoundError) else "it is not a .npy file"
+        reason = "it is not a .npy file"
+        if isinstance(problem, OSError):
+            reason = "there is no such file" if isinstance(problem, FileNotFoundError) else problem.strerror or str(problem)
         message = f"the start of {variable.name} cannot be read from {file}: {reason}"
-        raise _error(graph, "E506", message, variable.span, "write the array with numpy.save") from None
+        hint = f"write an array of the shape {show(variable.shape)} with numpy.save" if variable.shape else "write --init w=0.1"
+        raise _error(graph, "E506", message, variable.span, hint.replace("w=", f"{variable.name}=")) from None
 
 
-def _error(graph: Graph, code: str, message: str, span: Span, hint: str = "") -> KernelError:
+def _error(graph: Graph, code: str, message: str, span: Span, hint: str) -> KernelError:
     return error(code, message, span, hint=hint, source=graph.source or None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import os
 import sys
@@ -13,7 +14,7 @@ from types import CodeType, FrameType, TracebackType
 
 from .diagnostics import Span
 
-__all__ = ["caller_span", "decisive", "function_node", "iterated", "node_span", "traceback_span"]
+__all__ = ["caller_span", "decisive", "function_node", "interrupted", "iterated", "node_span", "traceback_span"]
 
 _HERE = str(Path(__file__).resolve().parent) + os.sep
 #: code of Python, of installed packages and of our own, wherever that is installed, is not the user's
@@ -81,6 +82,18 @@ def traceback_span(traceback: TracebackType | None, fallback: Span) -> Span:
             found = _code_span(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
+
+
+def interrupted(problem: BaseException) -> bool:
+    """Return whether the user pressed Ctrl-C. A kernel may itself raise what Ctrl-C does: then its own code holds the `raise`."""
+    if type(problem) is not KeyboardInterrupt:
+        return False
+    traceback = problem.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or not _users(traceback.tb_frame.f_code.co_filename):
+        return True
+    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] != dis.opmap["RAISE_VARARGS"]
 
 
 #: functions of Python that look at their arguments' truth

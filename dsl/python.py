@@ -47,6 +47,19 @@ Model = Annotation("model")
 Meta = Annotation("meta")
 
 
+#: for what the Python code of a kernel's function may raise, what to do
+_RAISED_HINTS: dict[type[BaseException], str] = {
+    SystemExit: "a kernel's function returns the models' new values: leave the call out",
+    KeyboardInterrupt: "a kernel's function returns the models' new values: leave the raise out",
+    ZeroDivisionError: "this is a division of Python's own numbers: divide by another one",
+    OverflowError: "this is a calculation with Python's own numbers: use smaller ones",
+    UnboundLocalError: "the function gives this name a value of its own further down: use another name there",
+    OSError: "a kernel's function runs for every graph that is made: read files outside it",
+    MemoryError: "use smaller constants, or fewer of them",
+}
+_RAISED_HINT = "the function runs once with values that stand for the table's: mend this expression, or compute it outside the kernel"
+
+
 @dataclass
 class PythonKernel(Kernel):
     """A kernel whose body is a Python function."""
@@ -74,7 +87,9 @@ class PythonKernel(Kernel):
             if problem.source is not None and problem.diagnostic.span.file != self.file:
                 problem.source = None  # the place is in a helper's file
             raise
-        except (Exception, SystemExit) as problem:
+        except BaseException as problem:
+            if places.interrupted(problem):
+                raise
             raise self._python_error(builder, problem) from problem
         finally:
             current.reset(token)
@@ -98,7 +113,9 @@ class PythonKernel(Kernel):
                 span,
                 hint="recursion must end while the kernel is traced",
             )
-        return builder.error("E109", f"the kernel's Python code raised {type(problem).__name__}: {problem}".rstrip(": "), span)
+        shown = f"{type(problem).__name__}: {problem}".rstrip(": ")
+        hint = next((hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)), _RAISED_HINT)
+        return builder.error("E109", f"the kernel's Python code raised {shown}", span, hint=hint)
 
     def _returns(self, builder: GraphBuilder, result: Any) -> list[Return]:
         models = self.of_kind("model")

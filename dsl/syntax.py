@@ -48,6 +48,32 @@ _FOREIGN = {
     "lambda": "write the expression where it is needed",
     "class": "a kernel begins with `kernel name(parameters)`",
 }
+_CLOSING = {"(": ")", "[": "]"}
+#: what to write instead of characters that kernels do not have
+_CHARACTERS = {
+    ";": "end the line here: every statement has a line of its own",
+    "{": "lists of numbers stand in [ ], expressions in ( )",
+    "}": "lists of numbers stand in [ ], expressions in ( )",
+    "?": "write where(condition, a, b)",
+    "\u00d7": "write * to multiply",
+    "\u00b7": "write * to multiply",
+    "\u2212": "write the minus of the keyboard, -",
+    "\u2013": "write the minus of the keyboard, -",
+    "\u00f7": "write / to divide",
+    "\u2264": "write <=",
+    "\u2265": "write >=",
+    "\u2190": "write <-",
+    "\u00b2": "write ** 2",
+    "\u221a": "write sqrt(v)",
+    "\u03a3": "write sum(v)",
+    "\u2211": "write sum(v)",
+    "\u201c": 'type the plain quote of the keyboard, "',
+    "\u201d": 'type the plain quote of the keyboard, "',
+    "\u2018": "type the plain quote of the keyboard, '",
+    "\u2019": "type the plain quote of the keyboard, '",
+    "\u00a0": "delete this invisible character and type the space anew",
+    "\u200b": "delete this invisible character",
+}
 _STATEMENTS = "a line is `name = expression`, `model <- expression`, `epochs N`, `until condition` or `init model = value`"
 _HEADER = "a kernel begins with `kernel name(parameters)`, as in `kernel linear(x: input[d], y: output, w: model[d])`"
 
@@ -126,7 +152,8 @@ class _Reader:
             return "E101", "unexpected \\", place, [], "a line goes on below inside brackets; put the expression in ( )"
         if character == "!":
             return "E205", "kernels have no operator !", place, [], functions.no_operator(None, "~", place).diagnostic.hint
-        return "E101", f"unexpected character {character!r}", place, [], ""
+        hint = _CHARACTERS.get(character, "names are made of letters, digits and _; the operators are + - * / @ ** < > <= >=")
+        return "E101", f"unexpected character {character!r}", place, [], hint
 
     def _words(self, place: Span, opened: list[Token]) -> _Description | None:
         """Words of Python that kernels do not have."""
@@ -153,11 +180,16 @@ class _Reader:
         if self.type in ("RPAR", "RSQB"):
             closing = ")" if self.type == "RPAR" else "]"
             if opened and {"LPAR": "RPAR", "LSQB": "RSQB"}[opened[-1].type] != self.type:
-                return "E101", f"{closing} cannot close {opened[-1]}", place, [(self.span(opened[-1]), "opened here")], ""
+                return "E101", f"{closing} cannot close {opened[-1]}", place, [(self.span(opened[-1]), "opened here")], (
+                    f"close the {opened[-1]} first, with a {_CLOSING[str(opened[-1])]}"
+                )
             if not opened and "LPAR" not in self.expected | {"NAME"}:
-                return "E101", f"there is no open bracket that this {closing} could close", place, [], ""
+                return "E101", f"there is no open bracket that this {closing} could close", place, [], (
+                    f"leave it out, or put in the {'(' if closing == ')' else '['} that it closes"
+                )
         elif opened and (self.type in ("$END", "") or place.line > (opened[-1].line or 0)):
-            return "E101", f"this {opened[-1]} is never closed", self.span(opened[-1]), [], ""
+            hint = f"put a {_CLOSING[str(opened[-1])]} where what belongs to it ends"
+            return "E101", f"this {opened[-1]} is never closed", self.span(opened[-1]), [], hint
         return None
 
     def _header(self, place: Span, opened: list[Token]) -> _Description | None:
@@ -212,6 +244,13 @@ class _Reader:
                 )
         if self.type == "LSQB" and first and self.before is not None and self.span(self.before) == first[1]:
             return "E212", "elements of a value cannot be assigned", place, [], functions.ELEMENTS_HINT
+        rest = self.lines[place.line - 1][place.column - 1 :] if place.line <= len(self.lines) else ""
+        changed = re.match(r"(\+|-|\*\*?|//?|@|%)=", rest)
+        if changed and first and self.before is not None and self.span(self.before) == first[1] and self.expected <= {"ARROW", "EQUAL"}:
+            span = Span(self.file, place.line, place.column, place.line, place.column + len(changed[0]))
+            name, symbol = first[0], changed[1]
+            hint = f"write `{name} <- {name} {symbol} ...` for a model, or give an intermediate value a new name: `{name}2 = {name} {symbol} ...`"
+            return "E212", f"as text, {name} cannot be changed in place", span, [], hint
         if self.type == "EQUAL":
             return "E101", "unexpected =", place, [], "a line gives one name a value: `name = expression`; compare with <= and >="
         if self.type == "ARROW":
@@ -219,7 +258,8 @@ class _Reader:
         if self.expected and self.expected <= {"ARROW", "EQUAL"}:
             return "E101", f"this line gives nothing a value: found {self._found()}", place, [], _STATEMENTS
         if self.type in ("_NL", "$END") and "NAME" in self.expected and "NUMBER" in self.expected:
-            return "E101", "the line ends where an expression is expected", place, [], ""
+            hint = "finish the expression, or put it in ( ) to go on below"
+            return "E101", "the line ends where an expression is expected", place, [], hint
         if self.type in ("NAME", "NUMBER", "STRING", "LPAR") and "SUM" in self.expected:
             return (
                 "E101",
@@ -234,9 +274,10 @@ class _Reader:
 
     def _plain(self, place: Span) -> _Description:
         if "NAME" in self.expected and "NUMBER" in self.expected:
-            return "E101", f"an expression is expected here, not {self._found()}", place, [], ""
+            hint = "put in what is missing: a number, a name or a function's call; or leave out what is too much"
+            return "E101", f"an expression is expected here, not {self._found()}", place, [], hint
         names = [_NAMES.get(name, name.lower()) for name in sorted(self.expected)]
-        hint = f"expected {' or '.join(names)}" if 0 < len(names) <= 4 else ""
+        hint = f"expected {' or '.join(names)}" if 0 < len(names) <= 4 else _STATEMENTS
         return "E101", f"unexpected {self._found()}", place, [], hint
 
     def _found(self) -> str:

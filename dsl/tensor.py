@@ -158,6 +158,12 @@ class Tensor:
     def __itruediv__(self, other: Any) -> Tensor:
         return self._in_place("/", other)
 
+    def __imatmul__(self, other: Any) -> Tensor:
+        return self._in_place("@", other)
+
+    def __ipow__(self, other: Any) -> Tensor:
+        return self._in_place("**", other)
+
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
         raise self._builder.error("E212", "elements of a value cannot be assigned", caller_span(), hint=functions.ELEMENTS_HINT)
 

@@ -16,7 +16,7 @@ from typing import Any
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from . import functions
+from . import functions, hints
 from .builder import GraphBuilder
 from .diagnostics import Span, error
 from .finish import Return
@@ -97,7 +97,7 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> TextKernel:
         raise error(
             "E104",
             f"there is no kernel in {filename}",
-            Span.whole(filename),
+            Span(filename, 1, 1, 1, 2),
             hint="a kernel begins with `kernel name(parameters)`",
             source=source,
         )
@@ -136,7 +136,7 @@ def _kernel(tree: Any, source: str, file: str) -> TextKernel:
         span = _span(file, option)
         if option.data == "epochs":
             if epochs is not None:
-                raise made.error("E204", "epochs is given twice", span, (epochs, "first given here"))
+                raise made.error("E204", "epochs is given twice", span, (epochs, "first given here"), hint="leave one of them out")
             epochs = span
             made.set_epochs(_literal(made, option.children[0]), _span(file, option.children[0]))
         else:
@@ -225,7 +225,7 @@ def _arguments(made: TextKernel, values: list[Any], span: Span) -> tuple[list[An
     for value in values:
         if isinstance(value, _Keyword):
             if value.name in keywords:
-                raise made.error("E101", f"the argument {value.name} is given twice", span)
+                raise made.error("E101", f"the argument {value.name} is given twice", span, hint="leave one of them out")
             keywords[value.name] = value.value
         elif keywords:
             raise made.error(
@@ -313,7 +313,11 @@ class _Body:
             )
         if name in self.returns:
             raise self.builder.error(
-                "E204", f"{name} gets its new value twice", place, (self.returns[name].span, "first given here")
+                "E204",
+                f"{name} gets its new value twice",
+                place,
+                (self.returns[name].span, "first given here"),
+                hint="leave one of the lines out, or give the first value a name: `step = ...`",
             )
         self.returns[name] = Return(name, value, span)
 
@@ -324,6 +328,8 @@ class _Body:
         kind, builder, span = node.data, self.builder, _span(self.kernel.file, node)
         if kind in ("number", "string", "group", "keyword"):
             return _simple(node, values)
+        if kind == "list":
+            return values
         if kind == "name":
             return self.name(str(node.children[0]), span)
         if kind == "element":
@@ -353,7 +359,7 @@ class _Body:
                 if symbol in _FOLDED:
                     return _FOLDED[symbol](*values)
             except ZeroDivisionError:
-                raise self.builder.error("E213", "a division by the constant 0", span) from None
+                raise self.builder.error("E213", "a division by the constant 0", span, hint=hints.ZERO) from None
         return functions.operator(self.builder, symbol, values, span)
 
     def name(self, name: str, span: Span) -> Any:

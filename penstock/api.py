@@ -15,13 +15,14 @@ import numpy as np
 
 from penstock.assumed import Assumed, assume, fitted
 from penstock.dsl.bind import Binding, bind, schema_for
-from penstock.dsl.diagnostics import Span, error
+from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.functions import closest
 from penstock.dsl.graph import Graph
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import initial_value, with_overrides
 from penstock.dsl.plan import Choices, plan
+from penstock.dsl.ranges import out_of_range
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.analytics.config import Plan
 from penstock.models.analytics.job import Bound, bound, golden, model_cycles, page_costs, strider_cycles
@@ -120,13 +121,14 @@ class Design:
         `memory`: timing of the ports, the design's own by default; `epochs`: another number of passes than the design's; `options`: for "rtl", see
         `sim.analytics.simulate`.
 
-        Raises SourceError for a source that cannot be read or has another schema than the design, ValueError for an unknown backend.
+        Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's ports
+        do not have, ValueError for an unknown backend.
         """
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
         opened = open_table(table, self.plan.schema, self.labels) if isinstance(table, str) else table
         self._check(opened.schema)
-        timing = parse_memory(memory) if isinstance(memory, str) else memory or self.memory
+        timing = self.memory if memory is None else _timing(memory, self.target)
         limited = self.plan if epochs is None else replace(self.plan, epochs=epochs)
         if backend == "rtl":
             return self._simulate(limited, opened, timing, options)
@@ -223,7 +225,8 @@ def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | S
     assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the
     plan is fixed by hand.
 
-    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table.
+    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table. Numbers that the format cannot hold are
+    among the kernel's warnings.
     """
     if not isinstance(kernel, Kernel):
         kernel = load_kernel(kernel)
@@ -233,15 +236,34 @@ def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | S
     try:
         fmt = parse_format(format) if isinstance(format, str) else format
     except ValueError as problem:
-        raise error("E603", str(problem), Span.whole("--format")) from None
-    try:
-        timing = memory if isinstance(memory, Fixed) else parse_memory(memory or part.memory)
-    except ValueError as problem:
-        raise error("E604", str(problem), Span.whole("--memory")) from None
+        raise _bad_format(str(format), str(problem)) from None
+    timing = _timing(memory or part.memory, part)
+    kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt)]
     made = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
     models = {v.name: v for v in graph.of_kind("model")}
     return Design(made, {name: initial_value(v) for name, v in models.items()}, {name: v.shape for name, v in models.items()},
                   dict(made.notes["run_values"]), timing, tuple(v.name for v in graph.of_kind("output")))
+
+
+def _bad_format(text: str, problem: str) -> KernelError:
+    what, _, hint = problem.partition("; ")
+    hint = closest(text.strip().lower(), ("float32", "bfloat16", "float16")) or hint or "float32, bfloat16, float16 and fixed:8,24 are such formats"
+    return error("E603", what, Span.whole("--format"), hint=hint)
+
+
+def _timing(memory: str | Fixed, part: Target) -> Fixed:
+    """Return the timing of a part's memory ports. Raises KernelError (E604)."""
+    try:
+        timing = memory if isinstance(memory, Fixed) else parse_memory(memory)
+    except ValueError as problem:
+        what, _, hint = str(problem).partition("; ")
+        raise error("E604", what, Span.whole("--memory"), hint=hint or f"as in --memory {part.memory}, which is what {part.name} has") from None
+    if timing.bytes_per_cycle > part.bus_bytes:
+        wider = [name for name, other in TARGETS.items() if other.bus_bytes >= timing.bytes_per_cycle]
+        hint = f"write bytes={part.bus_bytes}" + (f", or choose a target with wider ports: {', '.join(sorted(wider))}" if wider else "")
+        what = f"a memory port of {part.name} is {part.bus_bytes} bytes wide; it cannot carry {timing.bytes_per_cycle} bytes a cycle"
+        raise error("E604", what, Span.whole("--memory"), hint=hint)
+    return timing
 
 
 def _target(name: str) -> Target:

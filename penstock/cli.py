@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.options import Count, Request, common, data, job, kernel_options, plan_options, request
+from penstock.options import Count, Once, Request, common, data, job, kernel_options, plan_options, request
 
 if TYPE_CHECKING:
     from penstock.failures import Failure
@@ -111,7 +111,7 @@ def check(state: State, **values: Any) -> None:
 
 @program.command()
 @job
-@click.option("--out", required=True, metavar="DIR", help="Folder for Verilog, program and manifest; made whole or not at all.")
+@click.option("--out", cls=Once, required=True, metavar="DIR", help="Folder for Verilog, program and manifest; made whole or not at all.")
 @click.pass_obj
 def compile(state: State, **values: Any) -> None:
     """Write a kernel's hardware: Verilog, program and parameters, manifest.json.
@@ -125,7 +125,7 @@ def compile(state: State, **values: Any) -> None:
 
 @program.command()
 @job
-@click.option("--rows", type=Count(1, 1 << 40), metavar="N", help="Assume a table of N rows of the kernel's (or of SRC's) columns.")
+@click.option("--rows", cls=Once, type=Count(1, 1 << 40), metavar="N", help="Assume N rows, alike, of the kernel's own columns, or of those of --data SRC.")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
 @click.pass_obj
 def model(state: State, **values: Any) -> int:
@@ -137,7 +137,7 @@ def model(state: State, **values: Any) -> int:
 
 @program.command()
 @job
-@click.option("--waves", metavar="FILE", help="Write the run's waves (large; for short runs).")
+@click.option("--waves", cls=Once, metavar="FILE", help="Write the run's waves (large; for short runs).")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
 @click.pass_obj
 def simulate(state: State, **values: Any) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import penstock.api as api
-from penstock.dsl.diagnostics import Span, error, render
+from penstock.dsl.diagnostics import Diagnostic, Span, error, render
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import with_overrides
@@ -29,9 +29,11 @@ def check_kernel(state: State) -> None:
     """Find mistakes in a kernel and its options; print its variables."""
     request, steps = state.asked, _steps(state)
     kernel = load_kernel(request.kernel)
+    warnings: list[Diagnostic] = []
     if request.plans:
         table = _table(request, kernel, steps)
         state.record.design = _compile(request, kernel, table)
+        warnings = kernel.warnings
     if request.data is None and any(name not in dict(request.dims) for name in kernel.dim_names):
         kernel.check(names(request.dims))           # sizes may stay unknown
         graph, schema, binding = None, None, None
@@ -40,6 +42,7 @@ def check_kernel(state: State) -> None:
         graph = with_overrides(graph, names(request.metas), names(request.init), request.epochs)
         if request.data is None:
             schema = binding = None
+    kernel.warnings = warnings or kernel.warnings       # the plan's are the same and more
     _warnings(state, kernel)
     if not request.quiet:
         if graph is not None:

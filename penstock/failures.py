@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,11 @@ _HARDWARE: dict[ErrorCode, tuple[str, str, str]] = {
 }
 #: the page of each hardware error, for `penstock explain`
 HARDWARE_PAGES = {code.name: page for code, (page, _, _) in _HARDWARE.items()}
+#: what to do about the system's refusals
+_SYSTEM = {errno.ENOSPC: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
+           errno.EDQUOT: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
+           errno.EMFILE: "`ulimit -n` sets how many files may be open", errno.ENOMEM: "fewer rows will do, or penstock model --rows N"}
+_CACHE = "Penstock writes its cache in $PENSTOCK_CACHE, else in ~/.cache/penstock: can it be written, and is there room?"
 _OURS = "this is a defect in Penstock: please report it with the command, its input and `penstock --version`"
 
 
@@ -61,9 +67,7 @@ def public(source: str) -> str:
 
 
 def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER) -> Failure:
-    entry = {"code": diagnostic.code, "message": diagnostic.message, "address": str(diagnostic.span)}
-    if diagnostic.hint:
-        entry["hint"] = diagnostic.hint
+    entry = {"code": diagnostic.code, "message": diagnostic.message, "address": str(diagnostic.span), "hint": diagnostic.hint}
     return Failure(render(diagnostic, source), (entry,), exit_code)
 
 
@@ -91,7 +95,8 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "penstock"
         message = " ".join(problem.format_message().split()).rstrip(".")
-        return _of(Diagnostic("E902", message[:1].lower() + message[1:], Span.whole(command), hint=f"{command} --help lists what it takes"))
+        hint = getattr(problem, "hint", "") or f"{command} --help lists what it takes"
+        return _of(Diagnostic("E902", message[:1].lower() + message[1:], Span.whole(command), hint=hint))
     if isinstance(problem, OutputError):
         return _of(Diagnostic("E903", problem.message, Span.whole("output"), hint=problem.hint))
     return _later(problem, data)
@@ -113,7 +118,7 @@ def _later(problem: BaseException, data: str | None) -> Failure:
         return _of(Diagnostic("E802", "there is not enough memory for this table", Span.whole(public(data) if data else "memory"), hint=hint))
     if isinstance(problem, OSError):
         what = f"{problem.filename}: " if problem.filename else ""
-        return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system")))
+        return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system"), hint=_SYSTEM.get(problem.errno or 0, _CACHE)))
     simulation = sys.modules.get("penstock.sim.analytics")
     if simulation is not None and isinstance(problem, simulation.Hung):
         report = str(problem.report)

@@ -9,9 +9,31 @@ from typing import Any
 
 import click
 
-__all__ = ["Count", "Request", "common", "data", "job", "kernel_options", "plan_options"]
+__all__ = ["Conflict", "Count", "Once", "Request", "common", "data", "job", "kernel_options", "plan_options"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Conflict(click.UsageError):
+    """Options that cannot go together; `hint` says which to leave out."""
+
+    def __init__(self, message: str, hint: str, context: click.Context | None = None) -> None:
+        super().__init__(message, context or click.get_current_context(silent=True))
+        self.hint = hint
+
+
+class Once(click.Option):
+    """An option with one value: given again with another one, it is a mistake rather than overridden."""
+
+    def __init__(self, *names: Any, **options: Any) -> None:
+        super().__init__(*names, **{**options, "multiple": True, "callback": _once})
+
+
+def _once(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    values = list(dict.fromkeys(value or ()))
+    if len(values) > 1:
+        raise Conflict(f"{param.opts[0]} is given twice: {values[0]} and {values[1]}", "leave one of them out", ctx)
+    return values[0] if values else None
 
 
 @dataclass(frozen=True)
@@ -115,25 +137,26 @@ kernel_options = _stack(
     click.option("--bind", "bindings", multiple=True, type=_Pair("x=age,height", _columns), metavar="X=COLUMN,…", help="Columns of a variable. Repeatable."),
     click.option("--set", "metas", multiple=True, type=_Pair("rate=0.05", str), metavar="META=NUMBER", help="Value of a meta. Repeatable."),
     click.option("--init", multiple=True, type=_Pair("w=0.1", _start), metavar="W=FILE.npy", help="Start of a model: a .npy file or a number. Repeatable."),
-    click.option("--epochs", type=Count(1, (1 << 31) - 1), metavar="N", help="Passes over the table."))
+    click.option("--epochs", cls=Once, type=Count(1, (1 << 31) - 1), metavar="N", help="Passes over the table."))
 
 plan_options = _stack(
-    click.option("--target", metavar="T", help="What to build for; `penstock targets` lists them.  [default: small]"),
-    click.option("--format", metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  [default: float32]"),
-    click.option("--memory", metavar="latency=20,bytes=8", help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]"),
-    click.option("--threads", type=Count(1, 256), metavar="N", help="Fix the plan's threads."),
-    click.option("--lanes", type=Count(1, 128), metavar="N", help="Fix the plan's lanes."),
-    click.option("--ports", type=Count(1, 32), metavar="N", help="Fix the plan's memory ports."),
-    click.option("--walkers", type=Count(1, 64), metavar="N", help="Fix the plan's Striders a port."),
-    click.option("--on-null", type=click.Choice(["error", "skip"]), help="What a NULL in a used column does.  [default: error]"),
-    click.option("--visibility", type=click.Choice(["hints", "all"]), help="Judge tuples by their hint bits, or take all.  [default: hints]"))
+    click.option("--target", cls=Once, metavar="T", help="What to build for; `penstock targets` lists them.  [default: small]"),
+    click.option("--format", cls=Once, metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  [default: float32]"),
+    click.option("--memory", cls=Once, metavar="latency=20,bytes=8", help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]"),
+    click.option("--threads", cls=Once, type=Count(1, 256), metavar="N", help="Fix the plan's threads."),
+    click.option("--lanes", cls=Once, type=Count(1, 128), metavar="N", help="Fix the plan's lanes."),
+    click.option("--ports", cls=Once, type=Count(1, 32), metavar="N", help="Fix the plan's memory ports."),
+    click.option("--walkers", cls=Once, type=Count(1, 64), metavar="N", help="Fix the plan's Striders a port."),
+    click.option("--on-null", cls=Once, type=click.Choice(["error", "skip"]), help="What a NULL in a used column does.  [default: error]"),
+    click.option("--visibility", cls=Once, type=click.Choice(["hints", "all"]), help="Judge tuples by their hint bits, or take all.  [default: hints]"))
 
 data = _stack(
-    click.option("--data", metavar="SRC", help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, FILE.csv, .npz or .parquet, or random:rows=1000,seed=1."),
-    click.option("--seed", type=Count(0, 1 << 63), metavar="N", help="Seed of a random table."))
+    click.option("--data", cls=Once, metavar="SRC",
+                 help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, FILE.csv, .npz or .parquet, or random:rows=1000,seed=1."),
+    click.option("--seed", cls=Once, type=Count(0, 1 << 63), metavar="N", help="Seed of a random table."))
 
 common = _stack(
-    click.option("--json", metavar="FILE", help="Write the report as JSON to FILE; - is standard output."),
+    click.option("--json", cls=Once, metavar="FILE", help="Write the report as JSON to FILE; - is standard output."),
     click.option("-v", "--verbose", count=True, help="Say what takes how long; -vv shows where an internal error came from."),
     click.option("-q", "--quiet", is_flag=True, help="Print errors only."))
 
@@ -146,9 +169,27 @@ def request(values: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
     if known.get("json") not in (None, "-"):
         from penstock.output import check_file
         check_file(Path(known["json"]))
+    for option, pairs in (("--dim", "dims"), ("--bind", "bindings"), ("--set", "metas"), ("--init", "init")):
+        _check_twice(option, known[pairs])
+    _check_rows(known.get("data"), known.get("rows") or values.get("rows"))
     return Request(**known), values
 
 
 def names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return repeated `name=value` options as one dictionary; the last one counts."""
+    """Return repeated `name=value` options as one dictionary."""
     return dict(pairs)
+
+
+def _check_twice(option: str, pairs: Sequence[tuple[str, Any]]) -> None:
+    seen: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in seen and seen[name] != value:
+            shown = [",".join(v) if isinstance(v, tuple) else v for v in (seen[name], value)]
+            raise Conflict(f"{option} {name} is given twice: {shown[0]} and {shown[1]}", "leave one of them out")
+        seen[name] = value
+
+
+def _check_rows(source: str | None, rows: int | None) -> None:
+    """--rows takes the columns of a table and another number of rows; a random table has none but those that it is asked for."""
+    if source is not None and rows is not None and source.startswith("random:") and "rows" in source:
+        raise Conflict(f"--rows {rows} and --data {source} both say how many rows there are", "leave --data out: --rows assumes a table of the kernel's shapes")

@@ -11,10 +11,13 @@ from pathlib import Path
 __all__ = ["OutputError", "check_file", "check_folder", "write_file", "write_folder"]
 
 
+_ELSEWHERE = "choose a place on another disk, or make room on this one"
+
+
 class OutputError(Exception):
     """Something cannot be written where the user wants it: `message` says what, `hint` what to do."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -67,7 +70,7 @@ def write_file(path: str | Path, data: bytes) -> Path:
         os.replace(staged, path)
         staged = None
     except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE) from problem
     finally:
         if staged is not None:
             os.unlink(staged)
@@ -89,7 +92,7 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
             os.rename(target, old)
         os.rename(made, target)
     except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE) from problem
     finally:
         if staged is not None:
             if (staged / "old").exists() and not target.exists():

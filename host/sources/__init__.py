@@ -30,7 +30,8 @@ def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] =
     try:
         return _open(src, schema, labels)
     except OSError as problem:                                  # a folder or file that may not be entered or read
-        raise SourceError(f"{problem.filename or src} cannot be read: {problem.strerror or problem}", code="E702") from problem
+        raise SourceError(f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
+                          "who runs penstock must be allowed to read it; `ls -l` shows who is", code="E702") from problem
 
 
 def _open(src: str, schema: Schema | None, labels: tuple[str, ...]) -> Table:
@@ -46,5 +47,8 @@ def _open(src: str, schema: Schema | None, labels: tuple[str, ...]) -> Table:
     path = Path(src)
     opener = _FILES.get(path.suffix.lower())
     if opener is None:
+        scheme = src.partition(":")[0]
+        if scheme in ("heap", "random", "postgresql", "postgres"):
+            raise SourceError(f"unknown data source {src!r}", f"is something missing behind {scheme}:? Known are: {_FORMS}", code="E701")
         raise SourceError(f"unknown data source {src!r}", f"known are: {_FORMS}", code="E701")
     return opener(path)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import json
 import zipfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,42 @@ import numpy.typing as npt
 
 from ...models.heap.page import LAYOUT_VERSION, PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from ...models.heap.reader import read_heap
-from ...models.heap.schema import Schema
+from ...models.heap.schema import Column, Schema
 from .table import SourceError, Table, pack
 
 __all__ = ["fill_lengths", "open_csv", "open_heap", "open_npz", "open_parquet"]
 
+_SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
 _SEGMENT = 1 << 30      # a relation goes on in FILE.1, FILE.2, … after each gigabyte
 
 
 def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise SourceError(f"no such file: {path}", code="E702")
+    try:
+        found = path.exists()
+    except ValueError as error:                                 # a name that no file can have
+        raise SourceError(f"no such file: {path}", "leave the odd characters out", code="E702") from error
+    if not found:
+        raise SourceError(f"no such file: {path}", _others(path), code="E702")
     if not path.is_file():
-        raise SourceError(f"{path} is not a file", code="E702")
+        raise SourceError(f"{path} is not a file", _others(path), code="E702")
     if path.stat().st_size == 0:
-        raise SourceError(f"{path} is empty", code="E702")
+        raise SourceError(f"{path} is empty", "was it written to its end? A table needs at least one row", code="E702")
     return path
+
+
+def _others(path: Path) -> str:
+    """Return what else the user may have meant."""
+    folder = path if path.is_dir() else path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    except OSError:
+        names = []
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    if close and folder is not path:
+        return f"did you mean {folder / close[0]}?"
+    return "paths are taken from the current folder" if folder is not path else "name a file in it"
 
 
 # -- heap:FILE,SCHEMA.json -------------------------------------------------------------------------------------------------
@@ -54,13 +75,50 @@ def open_heap(files: str) -> Table:
 
 def _schema(path: Path) -> Schema:
     try:
-        return Schema.from_json(json.loads(path.read_text()))
+        data = json.loads(path.read_text())
+        _check_form(data, path)
+        return Schema.from_json(data)
     except json.JSONDecodeError as error:
-        raise SourceError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+        raise SourceError(f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}",
+                          _SCHEMA_FORM) from error
+    except RecursionError as error:
+        raise SourceError(f"{path} is nested too deeply", _SCHEMA_FORM) from error
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not JSON text", "heap: takes the relation file first, then the schema") from error
     except ValueError as error:
-        raise SourceError(f"{path}: {error}") from error
+        what, _, hint = str(error).partition("; ")
+        raise SourceError(f"{path}: {what}", hint or _SCHEMA_FORM) from error
+
+
+def _check_form(data: Any, path: Path) -> None:
+    """Raise SourceError where JSON holds something else than an object with a list of columns."""
+    columns = data.get("columns") if isinstance(data, dict) else None
+    keys = [field.name for field in fields(Column)]
+    if not isinstance(data, dict):
+        what = f"not a table schema: {_json_kind(data)} instead of an object"
+    elif "columns" not in data:
+        what = "not a table schema: no key 'columns'"
+    elif not isinstance(columns, list):
+        what = f"columns is {_json_kind(columns)} instead of a list"
+    elif (odd := next((c for c in columns if not isinstance(c, dict)), None)) is not None or None in columns:
+        what = f"one of the columns is {_json_kind(odd)} instead of an object"
+    elif (bare := next((i for i, c in enumerate(columns, 1) if "name" not in c), None)) is not None:
+        what = f"column {bare} has no name"
+    elif unknown := [key for c in columns for key in c if key not in keys]:
+        raise SourceError(f"{path}: a column has no key {unknown[0]!r}", f"known are {', '.join(keys)}")
+    elif (odd := next((c for c in columns if not isinstance(c.get("type"), str)), None)) is not None:
+        what = f"column {odd['name']!r} has the type {json.dumps(odd.get('type'))[:40]}"
+    elif not isinstance(data.get("page_size", 8192), int) or isinstance(data.get("page_size"), bool):
+        what = f"page_size must be a power of two from 1024 to 32768, not {data['page_size']!r}"
+    else:
+        return
+    raise SourceError(f"{path}: {what}", _SCHEMA_FORM)
+
+
+def _json_kind(value: Any) -> str:
+    if isinstance(value, list):
+        return "a list"
+    return "a text" if isinstance(value, str) else "null" if value is None else f"{json.dumps(value)[:20]}"
 
 
 def _relation(path: Path) -> npt.NDArray[np.uint8]:
@@ -113,7 +171,9 @@ def open_npz(path: Path) -> Table:
             with archive:
                 columns = {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        hint = "arrays of Python objects are not read" if "allow_pickle" in str(error) else ""
+        hint = "write it with numpy.savez(file, name=array, …)"
+        if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
+            hint = "arrays of Python objects are not read: make them float64 or text"
         raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
     return pack(columns, path.stem)
 
@@ -138,7 +198,7 @@ def open_csv(path: Path) -> Table:
     except ArrowInvalid as error:
         reason = str(error).removeprefix("CSV parse error: ")
         if "Empty CSV" in reason:
-            raise SourceError(f"{path.stem} has no rows", code="E704") from error
+            raise SourceError(f"{path.stem} has no rows", "training needs at least one row", code="E704") from error
         raise SourceError(f"{path}: {reason}", "every line needs as many cells as the first") from error
     return _pack_arrow(table, path, narrow=True)
 
@@ -149,7 +209,8 @@ def open_parquet(path: Path) -> Table:
     try:
         table = parquet.read_table(_existing(path))
     except (ArrowException, OSError) as error:
-        raise SourceError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
+        raise SourceError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}",
+                          "is the file complete? Write it anew") from error
     _check_names(table.column_names, path)
     return _pack_arrow(table, path, narrow=False)
 
@@ -167,13 +228,13 @@ def _check_names(names: list[str], path: Path) -> None:
         if not name:
             raise SourceError(f"{path} has a column without a name", "name every column in the first line", code="E704")
         if names.count(name) > 1:
-            raise SourceError(f"{path} has two columns called {name!r}", code="E704")
+            raise SourceError(f"{path} has two columns called {name!r}", "give one of them another name", code="E704")
 
 
 def _pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
     """Pack an Arrow table. `narrow`: its integers are 64 bits wide only because nobody said otherwise."""
     if not table.num_rows:
-        raise SourceError(f"{path} has no rows", code="E704")
+        raise SourceError(f"{path} has no rows", "training needs at least one row", code="E704")
     columns = {name: _from_arrow(name, column.combine_chunks(), path, narrow)
                for name, column in zip(table.column_names, table.columns, strict=True)}
     return pack(columns, path.stem)

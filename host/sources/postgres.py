@@ -104,7 +104,8 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
     try:
         yield
     except kind as error:
-        raise SourceError(f"the server refused a query on {name}: {_first_line(error)}", code="E705") from error
+        raise SourceError(f"the server refused a query on {name}: {_first_line(error)}",
+                          "try the same address with psql; the server's log says more", code="E705") from error
 
 
 def _read(connection: Any, name: str) -> Table:
@@ -123,11 +124,12 @@ def _read(connection: Any, name: str) -> Table:
         raise SourceError(f"{name} is {_KINDS.get(kind, 'no table')}; only a table has heap pages",
                           "name one of its partitions" if kind == "p" else "CREATE TABLE … AS SELECT … makes a table of it", code="E705")
     if method != "heap":
-        raise SourceError(f"{name} is stored by the access method {method}, not by heap", code="E705")
+        raise SourceError(f"{name} is stored by the access method {method}, not by heap",
+                          "CREATE TABLE … USING heap AS SELECT … makes a heap of it", code="E705")
     columns = tuple(_column(row) for row in connection.execute(_COLUMNS, {"oid": oid}))
     columns = _lengths(connection, namespace, relation, columns)
     if not size:
-        raise SourceError(f"the table {name} is empty", code="E705")
+        raise SourceError(f"the table {name} is empty", "training needs at least one row", code="E705")
     pages = _pages(connection, oid, full, page_size)
     return Table(Schema(relation, columns, page_size), pages, relation)
 

@@ -30,12 +30,15 @@ class RandomOptions:
     def parse(cls, text: str) -> RandomOptions:
         """Read `rows=1000,seed=1,task=regression` (a task's name alone will do). Raises SourceError."""
         found: dict[str, Any] = {}
+        form = "the form is random:rows=1000,seed=1,task=regression"
         for part in filter(None, (p.strip() for p in text.split(","))):
             key, equals, value = (s.strip() for s in part.partition("="))
             if not equals and key in _TASKS:
                 key, value = "task", key
             if key not in ("rows", "seed", "task"):
-                raise SourceError(f"random: does not know {key!r}", "the form is random:rows=1000,seed=1,task=regression", code="E701")
+                raise SourceError(f"random: does not know {key!r}", form, code="E701")
+            if key in found:
+                raise SourceError(f"random: {key} is given twice", "leave one of them out", code="E701")
             if key == "task":
                 if value not in _TASKS:
                     raise SourceError(f"random: does not know the task {value!r}", f"known are {', '.join(_TASKS)}", code="E701")
@@ -44,10 +47,11 @@ class RandomOptions:
             try:
                 found[key] = int(value.replace("_", ""))
             except ValueError as error:
-                raise SourceError(f"random: {key} must be a whole number, not {value!r}", code="E701") from error
+                raise SourceError(f"random: {key} must be a whole number, not {value!r}", f"as in random:{key}={1000 if key == 'rows' else 1}",
+                                  code="E701") from error
         options = cls(**found)
         if options.rows < 1 or options.seed < 0:
-            raise SourceError("random: rows must be at least 1 and seed at least 0", code="E701")
+            raise SourceError("random: rows must be at least 1 and seed at least 0", "as in random:rows=1000,seed=1", code="E701")
         return options
 
 
@@ -65,7 +69,7 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
     kept = [c for c in schema.columns if not c.dropped]
     for column in (c for c in kept if c.name not in labels):
         if column.is_array and column.length is None:
-            raise SourceError(f"column {column.name!r} of a random table has no length", code="E704")
+            raise SourceError(f"column {column.name!r} of a random table has no length", 'write "length" into the schema', code="E704")
         values: Any
         if column.type == "text":
             columns[column.name] = [f"row {i}" for i in range(rows)]
@@ -88,7 +92,7 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
             return Table(schema, write_heap(schema, columns), schema.table)
         except ValueError as error:
             if schema.page_size >= PAGE_SIZES[-1]:
-                raise SourceError(f"random: {error}", code="E704") from error
+                raise SourceError(f"random: {error}", "use smaller dimensions: a row lies in one page of at most 32 KB", code="E704") from error
             schema = replace(schema, page_size=2 * schema.page_size)
 
 

@@ -27,7 +27,7 @@ class SourceError(Exception):
     table than the design's.
     """
 
-    def __init__(self, message: str, hint: str = "", *, code: str = "E703") -> None:
+    def __init__(self, message: str, hint: str, *, code: str = "E703") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -69,7 +69,8 @@ class Table:
         try:
             return read_heap(self.schema, self.pages)
         except ValueError as error:
-            raise SourceError(f"cannot read the rows of {self.name}: {error}") from error
+            raise SourceError(f"cannot read the rows of {self.name}: {error}",
+                              "penstock simulate names the block and line pointer, and what to do about them") from error
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], name: str = "table", page_size: int | None = None) -> Table:
@@ -129,7 +130,7 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     if array.ndim > 1:
         array = array.reshape(len(array), -1)                   # a matrix a tuple: row by row
         if not array.shape[1]:
-            raise SourceError(f"array column {name!r} has no elements", code="E704")
+            raise SourceError(f"array column {name!r} has no elements", "leave the column out", code="E704")
         if null is not None and null.any():
             raise SourceError(f"array column {name!r} has missing elements", "arrays with NULL elements are not supported", code="E704")
         kind, array = _array_type(name, array)
@@ -146,7 +147,7 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
 def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) -> Table:
     """See `Table.from_columns`."""
     if not columns:
-        raise SourceError(f"{name} has no columns", code="E704")
+        raise SourceError(f"{name} has no columns", "every array in it becomes a column; write some", code="E704")
     if len(columns) > MAX_COLUMNS:
         raise SourceError(f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
                           "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file", code="E704")
@@ -157,9 +158,10 @@ def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) ->
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        raise SourceError(f"the columns of {name} have different lengths: {listed}", code="E704")
+        raise SourceError(f"the columns of {name} have different lengths: {listed}",
+                          "every column needs one entry for each row", code="E704")
     if not next(iter(lengths.values())):
-        raise SourceError(f"{name} has no rows", code="E704")
+        raise SourceError(f"{name} has no rows", "training needs at least one row", code="E704")
     made = [_column(key, array) for key, array in arrays.items()]
     values = {column.name: data for column, data, _ in made}
     nulls = {column.name: null for column, _, null in made if null is not None}
@@ -171,5 +173,5 @@ def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) ->
         except ValueError as error:
             reason = str(error)
             if "does not fit a page" not in reason:
-                raise SourceError(f"{name}: {reason}", code="E704") from error
+                raise SourceError(f"{name}: {reason}", "does every column hold what its type says?", code="E704") from error
     raise SourceError(f"{name}: {reason}", "use float32 in place of float64, or fewer columns", code="E704")

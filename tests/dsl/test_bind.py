@@ -198,7 +198,8 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
             ("x:float4[]:2000000", "y:float4"),
             {},
             {},
-            f"error[E307]: a dimension of 2000000; the largest is 1048576\n{PLACE_X}"[:-1],
+            f"error[E307]: a dimension of 2000000; the largest is 1048576\n{PLACE_X}hint: bind fewer columns to x: a row lies in one page "
+            "of at most 32 KB, which is some 8,000 numbers",
             id="large",
         ),
     ],

@@ -6,6 +6,7 @@ One file of `bad/` is one mistake; run this file as a script to write the messag
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -51,6 +52,9 @@ def test_message(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for kind, (source, message) in sections(path).items():
         diagnostic, shown = diagnose(kind, source)
         assert shown == message
+        assert shown.count("error[") == 1
+        assert re.search(r"(?m)^ *\| \s*\^+$", shown)
+        assert "\nhint: " in shown and "penstock explain" not in diagnostic.hint
         found.append((diagnostic.code, diagnostic.message, diagnostic.hint, [note.label for note in diagnostic.notes]))
     if len(found) == 2 and path.stem not in DIFFERENT:
         assert found[0] == found[1]

@@ -61,7 +61,14 @@ def test_several_kernels() -> None:
         "  |     ^\n"
         "hint: say which, as in k.py:f"
     )
-    assert message("k.py:h") == "error[E104]: there is no kernel h in k.py\n --> k.py\nhint: its kernels are f, g"
+    assert message("k.py:h") == (
+        "error[E104]: there is no kernel h in k.py\n"
+        " --> k.py:3:5\n"
+        "  |\n"
+        '3 | def f(x: ps.Input["d"], w: ps.Model["d"]):\n'
+        "  |     ^\n"
+        "hint: its kernels are f, g"
+    )
 
 
 def test_imported_kernels_do_not_count() -> None:
@@ -78,12 +85,28 @@ def test_an_alias_is_not_a_second_kernel() -> None:
 
 
 def test_missing_and_unreadable() -> None:
-    assert message("k.py") == "error[E102]: there is no file k.py\n --> k.py"
-    assert message("k.psk") == "error[E102]: there is no file k.psk\n --> k.psk"
+    wanted = "hint: name a file with a kernel in it, such as linear.py or linear.psk; paths are taken from the current folder"
+    assert message("k.py") == f"error[E102]: there is no file k.py\n --> k.py\n{wanted}"
+    assert message("k.psk") == f"error[E102]: there is no file k.psk\n --> k.psk\n{wanted}"
     Path("d.py").mkdir()
-    assert message("d.py") == "error[E102]: d.py cannot be read: Is a directory\n --> d.py"
-    assert message("k.txt") == "error[E108]: k.txt is not a kernel: its suffix must be .py or .psk\n --> k.txt"
-    assert message("") == "error[E108]: . is not a kernel: its suffix must be .py or .psk\n --> ."
+    assert message("d.py") == f"error[E102]: d.py cannot be read: Is a directory\n --> d.py\n{wanted}"
+    assert message("k.txt") == f"error[E108]: k.txt is not a kernel: its suffix must be .py or .psk\n --> k.txt\n{wanted}"
+    assert message("") == f"error[E108]: . is not a kernel: its suffix must be .py or .psk\n --> .\n{wanted}"
+    assert message("no/k.py") == "error[E102]: there is no file no/k.py\n --> no/k.py\nhint: there is no folder no"
+    assert message("a\0b.py").startswith("error[E102]: a\0b.py cannot be read: ")
+    Path("d.py/linear.psk").touch()
+    Path("linear.py").touch()
+    assert message("d.py").endswith("\nhint: name a file in it, such as d.py/linear.psk")
+    assert message("linaer.py").endswith("\nhint: did you mean linear.py?")
+    assert message("linear.psk").endswith("\nhint: did you mean linear.py?")
+    assert message("linear").endswith("\nhint: did you mean linear.py?")
+
+
+def test_functions_that_were_meant_as_kernels() -> None:
+    Path("k.py").write_text("def helper(v):\n    return v\n\n\ndef f(x, w):\n    return w - x\n")
+    shown = " --> k.py:5:1\n  |\n5 | def f(x, w):\n  | ^^^^^\n"
+    assert message("k.py") == f"error[E104]: there is no kernel in k.py\n{shown}hint: a kernel is a function with the decorator @ps.kernel"
+    assert message("k.py:f") == f"error[E104]: there is no kernel f in k.py\n{shown}hint: write `@ps.kernel` above `def f(...)`"
 
 
 @pytest.mark.parametrize("suffix", ["py", "psk"])
@@ -99,25 +122,82 @@ def test_empty() -> None:
     Path("k.py").write_text("")
     assert (
         message("k.py")
-        == "error[E104]: there is no kernel in k.py\n --> k.py\nhint: a kernel is a function with the decorator @ps.kernel"
+        == "error[E104]: there is no kernel in k.py\n --> k.py:1:1\n  |\n1 | \n  | ^\nhint: a kernel is a function with the decorator @ps.kernel"
     )
     Path("k.psk").write_text("")
     assert (
         message("k.psk")
-        == "error[E104]: there is no kernel in k.psk\n --> k.psk\nhint: a kernel begins with `kernel name(parameters)`"
+        == "error[E104]: there is no kernel in k.psk\n --> k.psk:1:1\n  |\n1 | \n  | ^\nhint: a kernel begins with `kernel name(parameters)`"
     )
 
 
 def test_null_bytes() -> None:
-    Path("k.py").write_bytes(b"x\0y")
-    assert message("k.py") == "error[E101]: Python cannot read this: source code string cannot contain null bytes\n --> k.py"
-    Path("k.psk").write_bytes(b"kernel\0f")
-    assert message("k.psk").startswith("error[E101]: unexpected character '\\x00'\n --> k.psk:1:7\n")
+    for name in ("k.py", "k.psk"):
+        Path(name).write_bytes(b"#\nx\0y")
+        assert message(name) == (
+            f"error[E101]: {name} is not text: it holds a NUL character\n"
+            f" --> {name}:2:2\n"
+            "  |\n"
+            "2 | x\0y\n"
+            "  |  ^\n"
+            "hint: is it the right file? If it is, save it as UTF-8, not as UTF-16"
+        )
 
 
 def test_nested_too_deeply() -> None:
     Path("k.py").write_text("x = " + "+".join(["1"] * 100_000))
-    assert message("k.py").startswith("error[E107]: k.py is nested too deeply for Python\n --> k.py\n")
+    assert message("k.py").startswith("error[E107]: k.py is nested too deeply for Python\n --> k.py:1:1\n  |\n1 | x = 1+1")
+    Path("k.py").write_text("y = 1\nx = " + "-(" * 3000 + "1" + ")" * 3000)
+    shown = message("k.py")
+    assert shown.startswith(("error[E107]: k.py is nested", "error[E101]: Python cannot read this: too many nested"))
+    assert "k.py:2:" in shown and "^" in shown and "\nhint: " in shown
+
+
+#: exceptions that a kernel's file raises while it is loaded, and what stands in the hint
+RAISED = [
+    ("raise SystemExit(3)", "SystemExit: 3", "__main__"),
+    ("import sys; sys.exit()", "SystemExit", "__main__"),
+    ("raise KeyboardInterrupt", "KeyboardInterrupt", "__main__"),
+    ("class Mine(BaseException): pass\nraise Mine('no')", "Mine: no", "`python k.py`"),
+    ("raise GeneratorExit", "GeneratorExit", "`python k.py`"),
+    ("open('nothing')", "FileNotFoundError: [Errno 2]", "Path(__file__).parent"),
+    ("pritn(1)", "NameError: name 'pritn' is not defined", "did you mean print?"),
+    ("import nothing.at.all", "there is no module nothing", "pip install"),
+]
+
+
+@pytest.mark.parametrize(("code", "said", "hint"), RAISED, ids=[code for code, _, _ in RAISED])
+def test_what_a_file_may_raise(code: str, said: str, hint: str) -> None:
+    Path("k.py").write_text(HEAD + code + "\n" + KERNEL.format(name="f"))
+    shown = message("k.py")
+    assert shown.startswith(f"error[E106]: running k.py failed: {said}")
+    assert "^" in shown
+    assert hint in shown.split("\nhint: ")[1]
+
+
+RAISED_INSIDE = ["raise SystemExit", "exit()", "raise KeyboardInterrupt", "raise Mine('no')", "raise GeneratorExit", "raise MemoryError"]
+
+
+@pytest.mark.parametrize("code", RAISED_INSIDE)
+def test_what_a_kernel_may_raise(code: str) -> None:
+    Path("k.py").write_text(
+        HEAD + f"class Mine(BaseException): pass\n@ps.kernel\ndef f(x: ps.Input, w: ps.Model):\n    {code}\n    return w - x\n"
+    )
+    with pytest.raises(KernelError) as caught:
+        load_kernel("k.py").check()
+    assert str(caught.value).startswith("error[E109]: the kernel's Python code raised ")
+    assert f"5 |     {code}\n  |     ^" in str(caught.value)
+    assert caught.value.diagnostic.hint
+
+
+def test_the_user_may_interrupt() -> None:
+    code = "import os, signal\n@ps.kernel\ndef f(x: ps.Input, w: ps.Model):\n    os.kill(os.getpid(), signal.SIGINT)\n    return w - x\n"
+    Path("k.py").write_text(HEAD + code)
+    with pytest.raises(KeyboardInterrupt):
+        load_kernel("k.py").check()
+    Path("k.py").write_text(HEAD + "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n")
+    with pytest.raises(KeyboardInterrupt):
+        load_kernel("k.py")
 
 
 def test_mistake_in_a_helper_module() -> None:

@@ -56,10 +56,14 @@ SCALE = PLACE.format(54, " " * 53 + "^" * 11)
         ({"metas": {"rat": 1}}, "error[E501]: rat is not a meta of the kernel f\n --> --set\nhint: did you mean rate?"),
         ({"metas": {"w": 1}}, "error[E501]: w is not a meta of the kernel f\n --> --set\nhint: its metas are rate, scale"),
         ({"init": {"x": 1}}, "error[E501]: x is not a model of the kernel f\n --> --init\nhint: its models are w"),
-        ({"metas": {"rate": "fast"}}, f"error[E502]: the meta rate must be a finite number, not fast\n{RATE}"[:-1]),
-        ({"metas": {"rate": "inf"}}, f"error[E502]: the meta rate must be a finite number, not inf\n{RATE}"[:-1]),
+        ({"metas": {"rate": "fast"}}, f"error[E502]: the meta rate must be a finite number, not fast\n{RATE}hint: as in --set rate=0.05"),
+        ({"metas": {"rate": "inf"}}, f"error[E502]: the meta rate must be a finite number, not inf\n{RATE}hint: as in --set rate=0.05"),
         ({"metas": {}}, f"error[E503]: the meta scale has no value\n{SCALE}hint: give it with --set scale=VALUE"),
-        ({"init": {"w": [1, 2]}}, f"error[E443]: the start of w is [2], but the model is [3]\n{W}"[:-1]),
+        (
+            {"init": {"w": [1, 2]}},
+            f"error[E443]: the start of w is [2], but the model is [3]\n{W}hint: give an array of the shape [3], one number for "
+            "all its elements, or uniform(low, high, seed=1)",
+        ),
         (
             {"init": {"w": [np.inf] * 3}},
             f"error[E442]: the start of w is not finite\n{W}hint: a model starts at a number, an array of its shape, or "
@@ -68,9 +72,9 @@ SCALE = PLACE.format(54, " " * 53 + "^" * 11)
         (
             {"init": {"w": "none.npy"}},
             f"error[E506]: the start of w cannot be read from none.npy: there is no such file\n{W}"
-            "hint: write the array with numpy.save",
+            "hint: write an array of the shape [3] with numpy.save",
         ),
-        ({"epochs": 0}, "error[E441]: epochs must be from 1 to 2147483647, not 0\n --> --epochs"),
+        ({"epochs": 0}, "error[E441]: epochs must be from 1 to 2147483647, not 0\n --> --epochs\nhint: one pass over the table is the least"),
     ],
 )
 def test_messages(options: dict[str, Any], expected: str) -> None:

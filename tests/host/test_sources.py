@@ -155,6 +155,7 @@ def fails(src: str, message: str, hint: str | None = None) -> None:
     with pytest.raises(SourceError) as caught:
         open_table(src)
     assert caught.value.message == message
+    assert caught.value.hint
     if hint is not None:
         assert caught.value.hint == hint
 
@@ -190,13 +191,23 @@ def test_wrong_heap_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("{", ", line 1: not JSON: Expecting property name enclosed in double quotes"),
-    ("[]", ": not a table schema: list indices must be integers or slices, not str"),
+    ("{", ", line 1, column 2: not JSON: Expecting property name enclosed in double quotes"),
+    ("[]", ": not a table schema: a list instead of an object"),
     ("{}", ": not a table schema: no key 'columns'"),
     ('{"columns": []}', ": a table schema without columns"),
     ('{"columns": [{"name": "a", "type": "money"}]}',
-     ": column 'a' has the type 'money'; known are bool, int2, int4, int8, float4, float8, float4[], float8[], text"),
-    ('{"columns": [{"type": "int4"}]}', ": not a table schema: Column.__init__() missing 1 required positional argument: 'name'"),
+     ": column 'a' has the type 'money'"),
+    ('null', ": not a table schema: null instead of an object"),
+    ('7', ": not a table schema: 7 instead of an object"),
+    ('{"columns": 5}', ": columns is 5 instead of a list"),
+    ('{"columns": "abc"}', ": columns is a text instead of a list"),
+    ('{"columns": [null]}', ": one of the columns is null instead of an object"),
+    ('{"columns": ["x"]}', ": one of the columns is a text instead of an object"),
+    ('{"columns": [{"type": "int4"}]}', ": column 1 has no name"),
+    ('{"columns": [{"name": "a", "typ": "int4"}]}', ": a column has no key 'typ'"),
+    ('{"columns": [{"name": "a", "type": []}]}', ": column 'a' has the type []"),
+    ('{"columns": [{"name": "a", "type": "int4"}], "page_size": "big"}',
+     ": page_size must be a power of two from 1024 to 32768, not 'big'"),
     ('{"columns": [{"name": "a", "type": "int4"}, {"name": "a", "type": "int2"}]}', ": two columns are called 'a'"),
     ('{"columns": [{"name": 5, "type": "int4"}]}', ": a column's name must be text, not 5"),
     ('{"columns": [{"name": "a", "type": "int4", "not_null": 1}]}', ": not_null of column 'a' must be true or false"),
@@ -250,7 +261,7 @@ def test_wrong_npz(tmp_path: Path) -> None:
           "use float32 in place of float64, or fewer columns")
     fails(save(), "t has no columns")
     fails(save(a=np.array([[1], None], object)), f"{file} is not a NumPy archive of plain arrays",
-          "arrays of Python objects are not read")
+          "arrays of Python objects are not read: make them float64 or text")
     file.write_bytes(b"PK\3\4 no archive")
     fails(str(file), f"{file} is not a NumPy archive of plain arrays")
     with file.open("wb") as stream:

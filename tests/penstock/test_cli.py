@@ -50,6 +50,11 @@ def usage(command: str, message: str) -> str:
     return f"error[E902]: {message}\n --> penstock{command}\nhint: penstock{command} --help lists what it takes\n"
 
 
+def conflict(command: str, message: str, hint: str = "leave one of them out") -> str:
+    return f"error[E902]: {message}\n --> penstock {command}\nhint: {hint}\n"
+
+
+A_KERNEL = "hint: name a file with a kernel in it, such as linear.py or linear.psk; paths are taken from the current folder\n"
 MESSAGES = [
     ("nosuch", usage("", "no such command 'nosuch'")),
     ("model", usage(" model", "missing argument 'KERNEL'")),
@@ -61,28 +66,48 @@ MESSAGES = [
     ("model k.py", "error[E904]: model needs a table, or the number of its rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
     ("simulate k.py", "error[E904]: simulate needs a table\n --> penstock simulate\n"
                       "hint: give --data SRC, for example --data random:rows=1000\n"),
-    ("check nofile.py", "error[E102]: there is no file nofile.py\n --> nofile.py\n"),
-    ("check folder", "error[E108]: folder is not a kernel: its suffix must be .py or .psk\n --> folder\n"),
+    ("check nofile.py", f"error[E102]: there is no file nofile.py\n --> nofile.py\n{A_KERNEL}"),
+    ("check folder", f"error[E108]: folder is not a kernel: its suffix must be .py or .psk\n --> folder\n{A_KERNEL}"),
+    ("check k.psk", "error[E102]: there is no file k.psk\n --> k.psk\nhint: did you mean k.py?\n"),
     ("explain E999", "error[E901]: there is no diagnostic E999\n --> explain\nhint: docs/diagnostics.md lists them all\n"),
     ("model k.py --rows 5", "error[E505]: the size of dimension d is not known\n --> k.py:4:7\n  |\n"
      '4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |       ^^^^^^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n'),
     ("model k.py --rows 5 --dim d=4 --target vup9", "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n"),
     ("model k.py --rows 5 --dim d=4 --format fixed:8.8",
-     "error[E603]: 'fixed:8.8' is not a number format; write float32, bfloat16, float16 or fixed:I,F (as in fixed:8,24)\n --> --format\n"),
-    ("model k.py --rows 5 --dim d=4 --memory latency=0", "error[E604]: memory latency must be an integer from 1 to 1000000, not 0\n --> --memory\n"),
+     "error[E603]: 'fixed:8.8' is not a number format\n --> --format\nhint: write float32, bfloat16, float16 or fixed:I,F (as in fixed:8,24)\n"),
+    ("check k.py --dim d=4 --format flaot32", "error[E603]: 'flaot32' is not a number format\n --> --format\nhint: did you mean float32?\n"),
+    ("check k.py --dim d=4 --format fixed:8,40",
+     "error[E603]: 'fixed:8,40': a fixed-point format has 2 to 32 bits, not 48\n --> --format\n"
+     "hint: float32, bfloat16, float16 and fixed:8,24 are such formats\n"),
+    ("model k.py --rows 5 --dim d=4 --memory latency=0", "error[E604]: memory latency must be an integer from 1 to 1000000, not 0\n --> --memory\n"
+     "hint: as in --memory latency=20,bytes=8, which is what small has\n"),
+    ("model k.py --rows 5 --dim d=4 --memory bytes=16", "error[E604]: a memory port of small is 8 bytes wide; it cannot carry 16 bytes a cycle\n"
+     " --> --memory\nhint: write bytes=8, or choose a target with wider ports: u55c, vu9p\n"),
+    ("check k.py --dim d=3 --dim d=4", conflict("check", "--dim d is given twice: 3 and 4")),
+    ("check k.py --set rate=1 --set rate=2", conflict("check", "--set rate is given twice: 1 and 2")),
+    ("check k.py --init w=1 --init w=start.npy", conflict("check", "--init w is given twice: 1.0 and start.npy")),
+    ("check k.py --bind x=a,b --bind x=a", conflict("check", "--bind x is given twice: a,b and a")),
+    ("check k.py --format float32 --format bfloat16", conflict("check", "--format is given twice: float32 and bfloat16")),
+    ("model k.py --rows 5 --rows 6", conflict("model", "--rows is given twice: 5 and 6")),
+    ("model k.py --rows 5 --data random:rows=9 --dim d=4",
+     conflict("model", "--rows 5 and --data random:rows=9 both say how many rows there are",
+              "leave --data out: --rows assumes a table of the kernel's shapes")),
     ("model k.py --rows 5 --dim d=4 --set rat=1", "error[E501]: rat is not a meta of the kernel f\n --> --set\nhint: did you mean rate?\n"),
     ("model k.py --rows 5 --dim d=9000", "error[E704]: a row of these columns fits no page: a row of 36052 bytes does not fit a page of 32768: "
      "the most is 32736\n --> --data\nhint: a row lies in one page of at most 32 KB\n"),
     ("model k.py --data table.xlsx", "error[E701]: unknown data source 'table.xlsx'\n --> table.xlsx\nhint: known are: heap:FILE,SCHEMA.json · "
      "postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1\n"),
-    ("model k.py --data no.csv", "error[E702]: no such file: no.csv\n --> no.csv\n"),
-    ("model k.py --data empty.csv", "error[E702]: empty.csv is empty\n --> empty.csv\n"),
-    ("model k.py --data heap:junk.heap,folder", "error[E702]: folder is not a file\n --> heap:junk.heap,folder\n"),
+    ("model k.py --data no.csv", "error[E702]: no such file: no.csv\n --> no.csv\nhint: paths are taken from the current folder\n"),
+    ("model k.py --data tabel.csv", "error[E702]: no such file: tabel.csv\n --> tabel.csv\nhint: did you mean table.csv?\n"),
+    ("model k.py --data empty.csv", "error[E702]: empty.csv is empty\n --> empty.csv\n"
+     "hint: was it written to its end? A table needs at least one row\n"),
+    ("model k.py --data heap:junk.heap,folder", "error[E702]: folder is not a file\n --> heap:junk.heap,folder\nhint: name a file in it\n"),
     ("model k.py --data junk.npz", "error[E703]: junk.npz is not a NumPy archive of plain arrays\n --> junk.npz\n"
-     "hint: arrays of Python objects are not read\n"),
+     "hint: write it with numpy.savez(file, name=array, …)\n"),
     ("model k.py --data heap:junk.heap,schema.json", "error[E703]: junk.heap has 256 bytes, which is not a whole number of pages of 8192 bytes\n"
      " --> heap:junk.heap,schema.json\nhint: is page_size in schema.json the server's block_size, and the file complete?\n"),
-    ("model k.py --data random:rows=many --dim d=4", "error[E701]: random: rows must be a whole number, not 'many'\n --> random:rows=many\n"),
+    ("model k.py --data random:rows=many --dim d=4", "error[E701]: random: rows must be a whole number, not 'many'\n --> random:rows=many\n"
+     "hint: as in random:rows=1000\n"),
     ("model k.py --data nulls.csv", "error[E814]: TUPLE_NULL: a used column is NULL\n --> nulls.csv, row 3\n"
      "hint: --on-null skip leaves such rows out; or fill the column first\n"),
     ("model k.py --rows 5 --dim d=4 --json folder", "error[E903]: folder is a folder\n --> output\nhint: name a file\n"),
@@ -338,3 +363,21 @@ def test_interrupt(folder: Path) -> None:
 def test_kernel_files_stay_light() -> None:
     code = "import sys, penstock as ps; assert not {'penstock.api', 'amaranth', 'click', 'rich', 'pyarrow'} & set(sys.modules); ps.compile; ps.open_table"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_numbers_that_the_format_cannot_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "warning[W103]: the meta rate, 0.001, is too small for fixed:8,8 and becomes 0\n --> k.py:4:57\n"
+    for command in (["check", "k.py"], ["model", "k.py", "--rows", "5"]):
+        assert run([*command, *SMALL, "--set", "rate=0.001"]) == 0
+        assert capsys.readouterr().err.startswith(warning)
+    assert run(["check", "k.py", "--dim", "d=4", "--set", "rate=0.001"]) == 0       # no format, nothing to say
+    assert capsys.readouterr().err == ""
+
+
+def test_the_same_value_twice_is_no_conflict() -> None:
+    assert run(["check", "k.py", "--dim", "d=4", "--dim", "d=4", "--format", "float32", "--format", "float32", "-q", "-q"]) == 0
+
+
+def test_rows_of_a_table_that_is_not_read_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["model", "k.py", "--data", "table.csv", "--rows", "1000", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["table"] == {"name": "table", "rows": 1000, "pages": 6, "assumed": True}

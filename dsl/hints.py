@@ -1,0 +1,54 @@
+"""What to do about shapes and batches that do not fit: hints of diagnostics, with the names and sizes at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import dims as D
+
+__all__ = ["ZERO", "Operand", "broadcast", "matmul", "merges", "new_value"]
+
+#: an operand's name, empty where it has none, and its shape
+Operand = tuple[str, D.Shape]
+
+#: for divisions by a constant 0
+ZERO = "divide by another number; to leave elements out, multiply by a vector of zeros and ones"
+
+
+def broadcast(operands: Sequence[Operand]) -> str:
+    """What may be meant by operands whose sizes are known and do not broadcast."""
+    shapes = [shape for _, shape in operands]
+    for name, shape in operands:
+        if len(shape) == 1 and any(len(other) == 2 and other[0] == shape[0] for other in shapes):
+            return f"{name or 'v'}[:, None] makes a column of the vector, with one element for each row of the matrix"
+        if len(shape) == 2 and any(other == shape[::-1] and other != shape for other in shapes):
+            return f"transpose one of them: {name or 'v'}.T"
+    return "counted from the last dimension, sizes must be equal or 1; outer(a, b) takes vectors of any sizes"
+
+
+def matmul(left: Operand, right: Operand) -> str:
+    """What may be meant by a product of vectors or matrices that does not fit; nothing where sizes are not known."""
+    (a, first), (b, second) = (left[0] or "a", left[1]), (right[0] or "b", right[1])
+    if D.unresolved(first, second):
+        return ""
+    if len(first) == 2 and first[0] == second[0]:
+        return f"transpose the left side: {a}.T @ {b}"
+    if len(second) == 2 and first[-1] == second[1]:
+        return f"transpose the right side: {a} @ {b}.T"
+    return f"the left side's last dimension, {first[-1]}, and the right side's first, {second[0]}, must be the same"
+
+
+def new_value(name: str, have: D.Shape, want: D.Shape) -> str:
+    """How to bring a model's new value to the model's shape."""
+    if len(have) == len(want) == 2 and have == want[::-1]:
+        return "transpose it: (...).T"
+    if not want:
+        return "sum(...) makes a scalar of it; or declare the model with these dimensions"
+    why = "; is there a sum or @ too many?" if len(have) < len(want) else ""
+    return f"the new value needs the model's shape, as in `{name} - rate * g`, where g is {D.show(want)} too{why}"
+
+
+def merges(one: int, other: int) -> str:
+    """How to make two merges span the same batch."""
+    calls = [f"merge(v, {count})" if count else "merge(v)" for count in (one, other)]
+    return f"write {calls[0]} in both places, or {calls[1]}"
