@@ -33,6 +33,14 @@ class ErrorCode(IntEnum):
     BUS_WRITE = 65            #: a write burst came back with an error response
     PROGRAM = 66              #: the Strider program holds an unknown opcode or runs past its end
     WATCHDOG = 67             #: no progress for the configured number of cycles
+    # the jobs of the qr engine; `block` is the job's index in the run
+    QR_DESCRIPTOR = 80        #: a job's descriptor contradicts itself: sizes, flags, or numbers that name no row
+    QR_COLUMNS = 81           #: more columns than the engine was built for, or an empty window
+    QR_ROWS = 82              #: more rows than the engine's integers hold, or a label beyond them
+    QR_ORDER = 83             #: rows or labels out of order
+    QR_MEMO = 84              #: a memo of another method or row set (its epoch or row count), or none where one is needed
+    QR_WINDOW = 85            #: a memo of another byte window, or of other offsets
+    QR_REMOVED = 86           #: rows removed from a triangular factor, which cannot forget them
 
 
 @dataclass(frozen=True)

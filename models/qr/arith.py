@@ -1,0 +1,99 @@
+"""The engine's float32 arithmetic on NumPy's own numbers, and the lookup's prediction.
+
+Every operation is one of `models.numerics` (nearest even, subnormals flushed); here it runs on arrays of np.float32, which is many times faster. What comes
+near the smallest normal number goes through `models.numerics`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..numerics.formats import Codes, float32
+
+__all__ = ["LABEL_MAX", "Numbers", "add", "codes", "div", "dot", "from_integer", "mul", "numbers", "predict", "scores", "sub", "to_label", "tree"]
+
+Numbers = NDArray[np.float32]
+
+#: the greatest label and prediction
+LABEL_MAX = (1 << 31) - 1
+_TINY = np.float32(2.0 ** -126)
+
+
+def numbers(a: ArrayLike) -> Numbers:
+    """float32 numbers of codes."""
+    with np.errstate(invalid="ignore"):                     # a NaN's payload
+        return np.asarray(float32.decode(a), dtype=np.float32)
+
+
+def codes(a: ArrayLike) -> Codes:
+    """Codes of float32 numbers (canonical: one NaN, no subnormals)."""
+    return float32.canonical(np.ascontiguousarray(a, dtype=np.float32).view(np.uint32).reshape(np.shape(a)).astype(np.int64))
+
+
+def _settle(name: str, result: Numbers, a: ArrayLike, b: ArrayLike) -> Numbers:
+    """Replace results that are near the smallest normal number, or no number, by those of `models.numerics`."""
+    size = np.abs(result)
+    if np.all((size > _TINY) | (size == 0)):
+        return result
+    exact = numbers(float32.op(name, codes(a), codes(b)))
+    return exact.reshape(np.shape(result))
+
+
+def add(a: ArrayLike, b: ArrayLike) -> Numbers:
+    with np.errstate(all="ignore"):
+        return _settle("add", np.add(a, b, dtype=np.float32), a, b)
+
+
+def sub(a: ArrayLike, b: ArrayLike) -> Numbers:
+    with np.errstate(all="ignore"):
+        return _settle("sub", np.subtract(a, b, dtype=np.float32), a, b)
+
+
+def mul(a: ArrayLike, b: ArrayLike) -> Numbers:
+    with np.errstate(all="ignore"):
+        return _settle("mul", np.multiply(a, b, dtype=np.float32), a, b)
+
+
+def div(a: ArrayLike, b: ArrayLike) -> Numbers:
+    with np.errstate(all="ignore"):
+        return _settle("div", np.divide(a, b, dtype=np.float32), a, b)
+
+
+def from_integer(values: ArrayLike) -> Numbers:
+    """Round exact integers (int64) to float32 once, to nearest even."""
+    return np.asarray(values, dtype=np.int64).astype(np.float32)
+
+
+def tree(terms: Numbers) -> Numbers:
+    """Add up the last axis in a balanced tree: neighbours (0, 1), (2, 3), … level by level, a missing partner being +0."""
+    terms = np.asarray(terms, dtype=np.float32)
+    while terms.shape[-1] > 1:
+        if terms.shape[-1] % 2:
+            terms = np.concatenate([terms, np.zeros((*terms.shape[:-1], 1), dtype=np.float32)], axis=-1)
+        terms = add(terms[..., 0::2], terms[..., 1::2])
+    return terms[..., 0]
+
+
+def dot(a: Numbers, b: Numbers) -> Numbers:
+    """Products, each rounded, in a balanced tree over the last axis."""
+    return tree(mul(a, b))
+
+
+def scores(weights: Numbers, offsets: ArrayLike, rows: ArrayLike) -> Numbers:
+    """The model's real-valued outputs: products w[0] · 1, w[1 + j] · (byte j - offset j), added in a balanced tree in this order."""
+    rows = np.asarray(rows)
+    a = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32)
+    a[:, 1:] = rows.astype(np.int16) - np.asarray(offsets, dtype=np.int16)
+    return dot(np.broadcast_to(weights, a.shape), a)
+
+
+def to_label(score: ArrayLike) -> NDArray[np.int64]:
+    """Truncate a score to a label: below 0 and NaN become 0, the greatest label is 2**31 - 1."""
+    score = np.asarray(score, dtype=np.float64)
+    return np.floor(np.minimum(np.where(score > 0, score, 0.0), LABEL_MAX)).astype(np.int64)
+
+
+def predict(weights: ArrayLike, offsets: ArrayLike, rows: ArrayLike) -> NDArray[np.int64]:
+    """Predicted labels int64 (m,) of rows uint8 (m, length) under weights (float32 codes, (n,), bias first)."""
+    return to_label(scores(numbers(weights), offsets, rows))

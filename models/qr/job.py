@@ -1,0 +1,268 @@
+"""What goes into a refit and what comes out: windows, jobs, memos, fits.
+
+A *row* is the bytes of a key in the group's window, order of keys. Column 0 of the design matrix is the constant 1 (the bias), column 1 + j is byte j
+minus the group's offset j: an integer from -255 to 255. The *label* of a row is what the model predicts: its rank (how many live rows lie before it) or,
+where the host keeps gaps in its array, its slot. Numbers of the float32 kind are codes (`models.numerics`), integers are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.formats import Codes, float32
+from .arith import predict
+
+__all__ = ["Anchor", "Bounds", "Fit", "Job", "Memo", "Method", "Sums", "Target", "Window", "change", "empty_rows"]
+
+Rows = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+
+
+class Method(StrEnum):
+    """How the memo is kept: a triangular factor in float32, or the exact integer Gram matrix."""
+
+    GIVENS = "givens"
+    GRAM = "gram"
+
+
+class Target(StrEnum):
+    """What a row's label is: its rank among the live rows, or the slot of the host's array (labels given, gaps allowed)."""
+
+    RANK = "rank"
+    SLOT = "slot"
+
+
+class Sums(StrEnum):
+    """How c = Aᵀb comes about: by a pass over all rows, or from the memo's c and the changes."""
+
+    SCAN = "scan"
+    INCREMENTAL = "incremental"
+
+
+class Bounds(StrEnum):
+    """How the error bounds come about: by a pass over all rows, or widened by a proven amount (docs/qr.md)."""
+
+    RESCAN = "rescan"
+    WIDENED = "widened"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Bytes `prefix` … `prefix + length - 1` of every key; a model over it has `columns` = length + 1 columns with the bias."""
+
+    prefix: int
+    length: int
+
+    @property
+    def columns(self) -> int:
+        return self.length + 1
+
+
+def empty_rows(length: int) -> Rows:
+    return np.zeros((0, length), dtype=np.uint8)
+
+
+def _indices() -> Integers:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What widened bounds start from: the model that the last pass over all rows saw, and its errors by segment.
+
+    Segment s holds the live rows with start[s] <= label < start[s + 1] (the last one: all from start[-1] on); start[0] = 0.
+
+    Parameters
+    ----------
+    weights
+        float32 codes (n,): the anchor model.
+    start
+        int64 (S,): least label of each segment; kept up to date as ranks shift.
+    err_min, err_max
+        int64 (S,): bounds of label - prediction under the anchor model, less the shift; err_min > err_max: the segment never had a row.
+    shift_min, shift_max
+        int64 (S,): since the pass, labels of the segment's rows moved by no less and no more than this.
+    low, high
+        uint8 (S, length): the box that holds the segment's rows.
+    """
+
+    weights: Codes
+    start: Integers
+    err_min: Integers
+    err_max: Integers
+    shift_min: Integers
+    shift_max: Integers
+    low: Rows
+    high: Rows
+
+
+@dataclass(frozen=True)
+class Memo:
+    """What a refit leaves for the next one. Opaque to the host, which stores it and hands it back.
+
+    Parameters
+    ----------
+    method, target, window
+        What it is a memo of.
+    offsets
+        uint8 (length,): the group's fixed offsets.
+    epoch
+        Counts the refits since the full one; the job must name the same number.
+    rows
+        Rows in the factor (live ones and tombstones); the same rows are in `moments`.
+    live
+        Live rows among them.
+    sums, squares
+        int64 (n,): exact column sums and sums of squares over these rows; sums[0] = squares[0] = rows.
+    moments
+        int64 (n,): exact c = Aᵀb over these rows.
+    gram
+        int64 (n, n), upper triangle, the rest 0: exact AᵀA (method `gram`), else None.
+    d, u
+        float32 codes (n,) and (n, n): AᵀA = uᵀ diag(d) u, u with a unit diagonal (method `givens`), else None.
+    anchor
+        What widened bounds start from; None with `rescan`.
+    """
+
+    method: Method
+    target: Target
+    window: Window
+    offsets: Rows
+    epoch: int
+    rows: int
+    live: int
+    sums: Integers
+    squares: Integers
+    moments: Integers
+    gram: Integers | None = None
+    d: Codes | None = None
+    u: Codes | None = None
+    anchor: Anchor | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One refit of one group.
+
+    `rows` is the row set *after* the changes; hardware reads of it only what its configuration needs. Without a memo the job is a full training and the lists
+    of changes are ignored.
+
+    Parameters
+    ----------
+    group
+        The group's number, which the result repeats.
+    window, offsets
+        The byte window and uint8 (length,) offsets. With a memo both must be the memo's.
+    rows
+        uint8 (m, length): all rows in order, tombstones included. Not descending.
+    live
+        bool (m,) or None: all. False marks a tombstone: it stays in the factor and in c, with the rank it would have, and is in no bound.
+    labels
+        int64 (m,): slots, ascending (target `slot`); None with `rank`.
+    inserted
+        int64: indices into `rows` of rows that the memo has not, ascending.
+    buried
+        int64: indices into `rows` of rows that were live in the memo and are tombstones now, ascending.
+    removed
+        uint8 (k, length): rows of the memo that are no longer there (method `gram`, or none).
+    removed_at
+        int64 (k,), not descending: how many of `rows` lie before each of them.
+    removed_live
+        bool (k,) or None (all): whether each was live in the memo.
+    removed_labels
+        int64 (k,): the slots that they had (target `slot`).
+    moved, moved_from
+        int64: indices into `rows` of old rows whose slot is another one now, ascending, and the slots they had (target `slot`).
+    memo, epoch
+        The last fit's memo and the epoch that the host believes it has.
+    limit
+        Widened bounds: the widest err_max - err_min that is published without a pass over all rows; -1: make the pass.
+    """
+
+    group: int
+    window: Window
+    offsets: Rows
+    rows: Rows
+    live: NDArray[np.bool_] | None = None
+    labels: Integers | None = None
+    inserted: Integers = field(default_factory=_indices)
+    buried: Integers = field(default_factory=_indices)
+    removed: Rows | None = None
+    removed_at: Integers = field(default_factory=_indices)
+    removed_live: NDArray[np.bool_] | None = None
+    removed_labels: Integers = field(default_factory=_indices)
+    moved: Integers = field(default_factory=_indices)
+    moved_from: Integers = field(default_factory=_indices)
+    memo: Memo | None = None
+    epoch: int = 0
+    limit: int = 1 << 30
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """`live` with its default filled in."""
+        return np.ones(len(self.rows), dtype=bool) if self.live is None else self.live
+
+    @property
+    def gone(self) -> Rows:
+        """`removed` with its default filled in."""
+        return empty_rows(self.window.length) if self.removed is None else self.removed
+
+    @property
+    def gone_live(self) -> NDArray[np.bool_]:
+        """`removed_live` with its default filled in."""
+        return np.ones(len(self.gone), dtype=bool) if self.removed_live is None else self.removed_live
+
+    def target_labels(self) -> Integers:
+        """Labels of `rows`, int64 (m,): the slots, or how many live rows lie before each."""
+        if self.labels is not None:
+            return self.labels
+        alive = self.alive.astype(np.int64)
+        return np.cumsum(alive) - alive
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a refit publishes.
+
+    Parameters
+    ----------
+    group
+        The job's.
+    weights
+        float32 codes (n,), bias first.
+    mask
+        bool (n,): columns that have a weight; the others' were set to 0 by the rank rule.
+    err_min, err_max
+        Every live row has err_min <= label - prediction <= err_max. With no live row: 1, 0.
+    rescanned
+        Whether the bounds come from a pass over all rows.
+    memo
+        For the next job; its epoch is what that job must name.
+    """
+
+    group: int
+    weights: Codes
+    mask: NDArray[np.bool_]
+    err_min: int
+    err_max: int
+    rescanned: bool
+    memo: Memo
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The weights as float32 numbers."""
+        return np.asarray(float32.decode(self.weights), dtype=np.float32)
+
+    def predict(self, rows: Rows) -> Integers:
+        """Predicted labels of rows uint8 (m, length), int64 (m,), by the lookup's own arithmetic (`arith.predict`)."""
+        return predict(self.weights, self.memo.offsets, rows)
+
+
+def change(fit: Fit, rows: Rows, *, inserted: Integers, removed: Rows, removed_at: Integers, limit: int = 1 << 30) -> Job:
+    """Return the job that follows `fit` where no tombstones are kept and labels are ranks; parameters as in `Job`."""
+    memo = fit.memo
+    return Job(fit.group, memo.window, memo.offsets, rows, inserted=inserted, removed=removed, removed_at=removed_at, memo=memo, epoch=memo.epoch, limit=limit)
