@@ -15,6 +15,16 @@ __all__ = ["constant_array", "kind_of"]
 _HINT = "numbers, and NumPy arrays or lists of numbers, can be mixed with a kernel's values"
 
 
+#: for single kinds, which values are mixed up with
+_HINTS = {
+    type(None): "does a function that is called here return nothing? `until` gives no value",
+    str: "only numbers can be computed with; columns of text cannot be used",
+    Uniform: 'a random start is given outside: init={"w": uniform(-0.3, 0.3)} (as text: `init w = uniform(-0.3, 0.3)`)',
+    complex: "only real numbers can be computed with",
+    dict: "several new values are returned as a tuple, in the order of the models",
+}
+
+
 def constant_array(value: Any, span: Span, source: str | None = None) -> np.ndarray:
     """Return a number or an array of numbers up to rank 2 as float64. Raises KernelError for everything else."""
 
@@ -32,7 +42,9 @@ def constant_array(value: Any, span: Span, source: str | None = None) -> np.ndar
         raise wrong(
             "E213",
             f"a constant is not a finite number: {bad}",
-            "the number formats of the hardware do not all have infinities or NaN; use a large number",
+            "what is computed here has no such value; log and sqrt take positive numbers"
+            if np.isnan(bad)
+            else "the number formats of the hardware do not all have infinities; use a large number",
         )
     return array
 
@@ -44,7 +56,7 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
         except OverflowError:
             raise wrong("E213", "a constant is too large for a floating-point number", "use a number below 1e308") from None
     if not isinstance(value, (np.ndarray, list, tuple)):
-        raise wrong("E211", f"{kind_of(value)} is not a value of a kernel")
+        raise wrong("E211", f"{kind_of(value)} is not a value of a kernel", _HINTS.get(type(value), _HINT))
     if not isinstance(value, np.ndarray) and _holds_values(value):
         raise wrong(
             "E211",
@@ -57,11 +69,12 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError:
-        raise wrong("E211", "a list whose rows have different lengths is not a value of a kernel") from None
+        raise wrong("E211", "a list whose rows have different lengths is not a value of a kernel", "give all rows the same length") from None
     if array.dtype.kind not in "buif":
-        raise wrong("E211", f"an array of {array.dtype} is not a value of a kernel")
+        what = {"U": "texts", "S": "texts", "O": "Python objects", "c": "complex numbers"}.get(array.dtype.kind, array.dtype)
+        raise wrong("E211", f"an array of {what} is not a value of a kernel")
     if array.size == 0:
-        raise wrong("E306", "an array without elements is not a value of a kernel")
+        raise wrong("E306", "an array without elements is not a value of a kernel", "write at least one number into it")
     return array.astype(np.float64)
 
 
@@ -93,7 +106,7 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "None"
     if getattr(value, "is_kernel_value", False):
-        return getattr(value, "spoken", "a value of the kernel")
+        return str(getattr(type(value), "spoken", "a value of the kernel"))
     if isinstance(value, Uniform):
         return "uniform(...)"
     if isinstance(value, str):

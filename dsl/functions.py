@@ -141,6 +141,12 @@ def _power(builder: GraphBuilder, value: Operand, exponent: Operand, span: Span)
         return builder.elementwise("sqrt", [value], span)
     if number is None or number not in range(1, 9):
         hint = "write exp(b * log(a)) for a positive base"
+        if number is not None and number < 0:
+            hint = f"write 1 / v ** {-number:g}"
+        elif number is not None and number > 8 and number == int(number):
+            hint = f"multiply powers, as in v ** 8 * v ** {number - 8:g}" if number <= 16 else "use a smaller exponent: powers grow fast"
+        elif number == 0:
+            hint = "write 1, which it always is"
         raise builder.error("E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint=hint)
     square, bits = builder.operand(value, span), int(number)
     result: Ref | None = None
@@ -159,7 +165,7 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
     ref = builder.operand(value, span)
     rank = len(builder.shape(ref))
     for item in items:
-        if item not in (":", "...", None) or isinstance(item, Ref):
+        if item is not None and not (isinstance(item, str) and item in (":", "...")):
             what = item if isinstance(item, str) else kind_of(item)
             raise builder.error(
                 "E208",
@@ -209,6 +215,8 @@ def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: st
         if what in ("and", "or", "not")
         else "write (a < b) * (b < c)"
         if what == "a chained comparison"
+        else f"write ps.where(a {'>' if what == 'max' else '<'} b, a, b); ps.{what}(v) is over the elements of v"
+        if what in ("max", "min")
         else _WHERE_HINT
     )
     shown = what if " " in what or what == "Python" else f"`{what}`"
@@ -230,13 +238,13 @@ def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterab
         "E202",
         f"there is no function {name}",
         span,
-        hint=closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}",
+        hint=f"write ps.{name}" if name in FUNCTIONS else closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}",
     )
 
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return the hint that names what the user may have meant, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1)
+    found = difflib.get_close_matches(name, [other for other in known if other != name], n=1)
     return f"did you mean {found[0]}?" if found else ""
 
 

@@ -296,12 +296,12 @@ def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, so
         size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True)
     )
     if not fits:
-        what = f"an array of the shape {D.show(shape)}" if shape else "a number"
+        what = f"give an array of the shape {D.show(shape)}, one number for all its elements," if shape else "give one number,"
         raise error(
             "E443",
             f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}",
             span,
-            hint=f"give {what}, one number for all its elements, or uniform(low, high, seed=1)",
+            hint=f"{what} or uniform(low, high, seed=1)",
             source=source,
         )
 

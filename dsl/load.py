@@ -182,6 +182,7 @@ _SYNTAX_HINTS = {
     "was never closed": "close it where the expression ends",
     "unmatched": "leave it out, or put in the bracket that it closes",
     "does not match opening": "close the inner bracket first",
+    "triple-quoted": "put three quotes where the text ends",
     "unterminated": "put the closing quote behind the text, on the same line",
     "unexpected indent": "line it up with the lines above; only what belongs to a `def`, `for`, … stands further to the right",
     "unindent": "line it up with one of the blocks above",
@@ -190,11 +191,20 @@ _SYNTAX_HINTS = {
     "invalid character": "type it as the plain character of the keyboard: - for a minus, * for times, \" for a quote",
     "invalid non-printable": "delete the invisible character and type the space anew",
     "expected ':'": "end the line with a colon",
+    "outside async": "leave it out: a kernel is a plain function",
+    "outside loop": "leave it out: a kernel needs no loops",
     "outside function": "indent it, so that it belongs to the kernel's `def`",
     "perhaps you forgot a comma": "put the comma in, or the operator, such as *",
     "cannot assign to": "on the left of = stands one name; compare with <, >, <= or >=",
     "too many nested parentheses": "give parts of the long expression names of their own",
     "maybe you meant '=='": "compare with <, >, <= or >=",
+    "duplicate argument": "give one of them another name",
+    "leading zeros": "leave the zeros in front out",
+    "invalid decimal literal": "put the operator between number and name, such as *; write numbers like 1000 or 1e3",
+    "positional argument follows": "arguments with names come last",
+    "nonlocal": "leave it out: the values of a kernel live in its function",
+    "starred expression": "leave the * out: a value of the kernel is one thing",
+    "__future__": "put the import into the first line of the file",
     "too many statically nested blocks": "a kernel needs no nested loops: operations work on whole vectors",
 }
 
@@ -224,6 +234,7 @@ _RUN_HINTS: dict[type[BaseException], str] = {
     SystemExit: 'a kernel\'s file is only loaded: put what a script does under `if __name__ == "__main__":`',
     KeyboardInterrupt: 'a kernel\'s file is only loaded: put what a script does under `if __name__ == "__main__":`',
     FileNotFoundError: "paths are taken from the current folder; Path(__file__).parent is the file's own",
+    ImportError: "is the name spelt right? What stands in a file beside this one is imported without a dot",
     MemoryError: "a kernel's file needs no data: the table comes with --data",
 }
 
@@ -234,7 +245,10 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
     text = source if span.file == file else None
     if isinstance(problem, SyntaxError):  # in a module that the file imports
         hint = _syntax_hint(problem.msg)
-        return error("E101", f"Python cannot read this: {problem.msg}", _syntax_span(problem, problem.filename or file), hint=hint)
+        other = problem.filename or file
+        if not other.startswith("<"):  # not the text that exec or eval was given
+            span, text = _syntax_span(problem, other), None
+        return error("E101", f"Python cannot read this: {problem.msg}", span, hint=hint, source=text)
     if isinstance(problem, ModuleNotFoundError):
         hint = f"is it installed where penstock is (pip install), or a file {str(problem.name).partition('.')[0]}.py beside this one?"
         return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
@@ -247,7 +261,9 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         return error("E107", f"running {file} failed: its code calls itself too deeply", span, hint=hint, source=text)
     hint = next((hint for kind, hint in _RUN_HINTS.items() if isinstance(problem, kind)), "")
     if not hint and isinstance(problem, NameError):
-        hint = functions.closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
+        ours = ("kernel", "Input", "Output", "Model", "Meta", *functions.FUNCTIONS)
+        hint = f"write ps.{problem.name}, with `import penstock as ps` at the top" if problem.name in ours else ""
+        hint = hint or functions.closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
     hint = hint or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"
     return error("E106", f"running {file} failed: {shown}", span, hint=hint, source=text)
 

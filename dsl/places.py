@@ -30,8 +30,8 @@ _FOREIGN = tuple(
 @lru_cache(maxsize=256)
 def _users(file: str) -> bool:
     """Whether code of that file was written by the user, as far as a path tells."""
-    if file.startswith("<frozen"):
-        return False
+    if file.startswith("<") and not linecache.getline(file, 1):
+        return False  # Python's own, or what exec and eval were given: the call can be shown, its text cannot
     path = str(Path(file).resolve())
     return not path.startswith(_HERE) and not path.startswith(_FOREIGN)
 

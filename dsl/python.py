@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -36,6 +37,11 @@ class Annotation:
     def __getitem__(self, dims: Any) -> Annotation:
         return Annotation(self.kind, dims if isinstance(dims, tuple) else (dims,))
 
+    def __call__(self, *dims: Any, **_: Any) -> Any:
+        name = self.kind.capitalize()
+        shown = ", ".join(map(repr, dims)) or '"d"'
+        raise error("E401", f"{name} is not a function", caller_span(), hint=f"dimensions stand in brackets: ps.{name}[{shown}]")
+
 
 #: a tuple's features
 Input = Annotation("input")
@@ -53,7 +59,8 @@ _RAISED_HINTS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "a kernel's function returns the models' new values: leave the raise out",
     ZeroDivisionError: "this is a division of Python's own numbers: divide by another one",
     OverflowError: "this is a calculation with Python's own numbers: use smaller ones",
-    UnboundLocalError: "the function gives this name a value of its own further down: use another name there",
+    AssertionError: "this does not hold for the kernel's own constants; values of the table cannot be asserted",
+    ImportError: "install the module where penstock is, and import it at the top of the file",
     OSError: "a kernel's function runs for every graph that is made: read files outside it",
     MemoryError: "use smaller constants, or fewer of them",
 }
@@ -101,6 +108,13 @@ class PythonKernel(Kernel):
         builder.source = None if span.file != self.file else builder.source
         if isinstance(problem, NameError):
             name = problem.name or [*str(problem).split("'"), ""][1]
+            if isinstance(problem, UnboundLocalError):
+                hint = "give it a value on every way to this line; a name that gets one anywhere in the function is the function's own"
+                return builder.error("E201", f"the name {name} has no value here", span, hint=hint)
+            if name in sys.stdlib_module_names or name in ("np", "numpy", "ps"):
+                what = {"np": "numpy as np", "ps": "penstock as ps"}.get(name, name)
+                hint = f"write `import {what}` at the top of the file"
+                return builder.error("E201", f"the name {name} is not defined", span, hint=hint)
             if places.called_name(span):
                 return functions.unknown_function(builder, name, span)
             return functions.unknown_name(builder, name, builder.variables, span)
@@ -135,7 +149,9 @@ class PythonKernel(Kernel):
                 "E407",
                 f"the kernel returns {_count(len(values), 'value')} for {_count(len(models), 'model')}",
                 whole,
-                hint=f"return the new value of {', '.join(m.name for m in models)}, in this order",
+                hint=f"return the new value of {models[0].name} alone"
+                if len(models) == 1
+                else f"return the new values of {', '.join(m.name for m in models)}, in this order",
             )
         out = []
         for position, (model, value) in enumerate(zip(models, values, strict=True)):

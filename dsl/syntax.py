@@ -260,6 +260,10 @@ class _Reader:
         if self.type in ("_NL", "$END") and "NAME" in self.expected and "NUMBER" in self.expected:
             hint = "finish the expression, or put it in ( ) to go on below"
             return "E101", "the line ends where an expression is expected", place, [], hint
+        joined = self.before is not None and self.token is not None and self.before.end_pos == self.token.start_pos
+        if joined and self.before is not None and self.before.type == "NUMBER" and re.match("[xXbBoO_]", str(self.token)):
+            hint = "numbers are decimal and without _, as in 1000 or 1e3"
+            return "E101", f"unexpected {self._found()} behind the number {self.before}", place, [], hint
         if self.type in ("NAME", "NUMBER", "STRING", "LPAR") and "SUM" in self.expected:
             return (
                 "E101",
