@@ -13,7 +13,7 @@ from penstock.models.analytics.config import Plan
 from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
-from penstock.models.strider.cycles import Costs, analyse
+from penstock.models.strider.costs import Costs, analyse
 
 __all__ = ["Assumed", "assume", "fitted"]
 
@@ -35,8 +35,11 @@ class Assumed:
         """Return what walking these pages costs, exactly as for a table that holds them."""
         kinds = [self.full] if self.last is None else [self.full, self.last]
         found = analyse(plan.port, plan.walk, np.stack(kinds))
-        tail = found.pages[1:]
-        return Costs([found.pages[0]] * self.count + tail, {}, self.rows)
+        full, *last = [events for count, events in found.runs for _ in range(count)]
+        costs = Costs([(self.count, full)])
+        for events in last:
+            costs.add(1, events)
+        return costs
 
 
 def fitted(schema: Schema) -> Schema:

@@ -20,7 +20,8 @@ from ..hdl.strider.sequencer import PageSequencer
 from ..models.errors import ErrorCode, HardwareError
 from ..models.memory.timing import Fixed
 from ..models.strider.config import PortConfig, WalkConfig
-from ..models.strider.cycles import Collector, PortModel, analyse
+from ..models.strider.costs import analyse
+from ..models.strider.cycles import Collector, PortModel
 from ..models.strider.isa import Instruction, encode
 from ..models.strider.program import generate
 from ..models.strider.table import walk_table
@@ -248,9 +249,9 @@ def check_port(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8], *
     assert error or out.counters[1] == skipped * epochs, f"{out.counters[1]} tuples left out, should be {skipped * epochs}"
     costs = analyse(config, walk, pages)
     model = Collector(config, costs, out.arrivals.__getitem__) if memory is None \
-        else PortModel(config, costs, memory.port(config.bus_bytes), epochs)
+        else PortModel(config, costs, memory.port(config.bus_bytes))
     accept = _accepter(ready)
-    tokens = [model.pull(0, accept) for _ in out.tokens]
+    tokens = [model.pull(accept) for _ in out.tokens]
     late = [k for k, (a, b) in enumerate(zip(tokens, out.tokens, strict=True)) if a != b]
     assert not late, f"token {late[0]} is {out.tokens[late[0]]}, the model says {tokens[late[0]]}"
     both = min(len(model.free), len(out.frees))

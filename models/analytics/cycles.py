@@ -5,6 +5,7 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,13 +21,15 @@ __all__ = ["Cycles", "TupleSource", "run"]
 class TupleSource(Protocol):
     """A memory port with its Striders, as `models.strider.cycles.PortModel`: cycles count from the page sequencer's start."""
 
-    def pull(self, ready: int) -> tuple[int, str]:
-        """Take the next tuple's first beat, or the end token, from cycle `ready` on; return its cycle and "tuple" or "end"."""
-
-
     @property
     def page(self) -> int:
         """The page being delivered, counted over epochs."""
+
+    def take(self, ready: int, count: int) -> tuple[int, int, bool]:
+        """Take up to `count` tuples, fewer only at the epoch's end, the first transfer from cycle `ready` on.
+
+        Return the cycle of the last transfer, the tuples, and whether the epoch's end is among the transfers.
+        """
 
     def alike(self) -> int:
         """Pages from this one to the epoch's end that cost the same."""
@@ -34,8 +37,11 @@ class TupleSource(Protocol):
     def state(self, base: int) -> tuple[int, ...]:
         """What the future depends on, times relative to `base`."""
 
+    def delay(self, cycles: int) -> None:
+        """Go on as if everything so far had happened so much later."""
+
     def leap(self, pages: int, cycles: int) -> None:
-        """Go on as if so many pages more had been delivered."""
+        """Go on as if so many pages more had been delivered, everything so much later."""
 
 
 class EmptySource:
@@ -43,14 +49,17 @@ class EmptySource:
 
     page = 0
 
-    def pull(self, ready: int) -> tuple[int, str]:
-        return max(ready, 0), "end"
+    def take(self, ready: int, count: int) -> tuple[int, int, bool]:
+        return max(ready, 0), 0, True
 
     def alike(self) -> int:
         return 0
 
     def state(self, base: int) -> tuple[int, ...]:
         return ()
+
+    def delay(self, cycles: int) -> None:
+        pass
 
     def leap(self, pages: int, cycles: int) -> None:
         pass
@@ -69,90 +78,58 @@ class Cycles:
 
 
 class _Loader:
-    """The twin of `hdl.analytics.loader.Loader`; absolute cycles."""
+    """The twin of `hdl.analytics.loader.Loader`, a group at a time; absolute cycles.
+
+    The group after the one that waits is looked at when that one is handed over: only then is it known whether the epoch goes on.
+    """
 
     def __init__(self, plan: Plan, source: TupleSource, origin: int):
-        self.beats, self.threads, self.slots = plan.layout.beats, plan.threads_per_port, plan.input_slots
-        self.batch = plan.merge_count // plan.ports
+        self.threads, self.batch = plan.threads_per_port, plan.merge_count // plan.ports
         self.source, self.origin = source, origin
-        self.ready = 0                            # earliest cycle for the next first beat
-        self.thread = self.position = self.groups = 0
-        self.ended: int | None = None             # cycle from which `ended` is seen
-        self.waiting: list[tuple[int, int]] = []  # complete groups: seen from, tuples
-        self.release: list[int] = []              # by group: cycle from which its slot is free again
+        self.ready = 0                            # no transfer before this cycle
+        self.position = 0                         # place in the batch of the next group's first tuple
+        self.count = self.seen = 0                # the group that waits: tuples (0: none, the epoch is over), seen from this cycle on
+        self.ended: int | None = None             # cycle from which the epoch's end is seen
+        self.release = deque([0] * plan.input_slots, plan.input_slots)     # cycles from which the latest groups' slots are free again
 
-    def _item(self) -> None:
-        """Take one tuple or end token."""
-        ready = self.ready
-        if self.groups >= self.slots:
-            ready = max(ready, self.release[self.groups - self.slots])
-        cycle, kind = self.source.pull(ready - self.origin)
-        cycle += self.origin
-        if kind == "end":
-            self.ended = cycle + 1
-            if self.thread:
-                self._complete(cycle)
-            self.position = 0
-            return
-        last = cycle + self.beats - 1
-        self.ready = last + 1
-        self.thread += 1
-        self.position += 1
-        if self.thread == self.threads or self.position == self.batch:
-            self._complete(last)
-            if self.position == self.batch:
-                self.position = 0
+    def load(self, slot: int) -> None:
+        """Fill a slot that is free from cycle `slot` on with the next group, or find the epoch's end."""
+        count = self.threads
+        if self.batch and self.batch - self.position < count:
+            count = self.batch - self.position
+        cycle, self.count, over = self.source.take((slot if slot > self.ready else self.ready) - self.origin, count)
+        self.seen = seen = cycle + self.origin + 1
+        if over:
+            self.ended, self.position = seen, 0
+        elif self.batch:
+            self.position = (self.position + count) % self.batch
 
-    def _complete(self, cycle: int) -> None:
-        self.waiting.append((cycle + 1, self.thread))
-        self.groups += 1
-        self.thread = 0
-
-    def prepare(self) -> int:
-        """Go on until a group waits or the epoch has ended; return the cycle from which that is seen."""
-        while not self.waiting and self.ended is None:
-            self._item()
-        return self.waiting[0][0] if self.waiting else self._ended()
-
-    def _ended(self) -> int:
-        assert self.ended is not None
-        return self.ended
-
-    def final(self, cycle: int) -> bool:
-        """Whether in `cycle` the epoch is known to be over but for the group that waits."""
-        if len(self.waiting) > 1:
-            return False
-        groups = len(self.waiting)
+    def hand(self, start: int, release: int) -> bool:
+        """Give the waiting group (none: this port sits the group out) to the engine; return whether in cycle `start` the end is seen behind it."""
         if self.ended is None:
-            self._item()
-        return len(self.waiting) <= max(groups, 1) and self.ended is not None and self.ended <= cycle
-
-    def pop(self, start: int, release: int) -> int:
-        """Give the waiting group to the engine; return its tuples (0: this port sits the group out)."""
+            self.load(self.release[1])
+        else:
+            self.count, self.seen = 0, self.ended
         self.release.append(start + release + 1)
-        if self.waiting:
-            return self.waiting.pop(0)[1]
-        self.groups += 1
-        return 0
-
-    def state(self, base: int) -> tuple[int, ...]:
-        """What the future depends on, times relative to `base`; an ended port has none."""
-        if self.ended is not None:
-            return ()
-        waiting = [x for seen, count in self.waiting for x in (seen - base, count)]
-        return (self.ready - base, self.thread, self.position, len(self.waiting), *waiting, self.groups - len(self.release),
-                *(t - base for t in self.release[-self.slots:]), *self.source.state(base - self.origin))
-
-    def leap(self, pages: int, cycles: int) -> None:
-        """Go on as if the source had delivered so many pages more."""
-        self.ready += cycles
-        self.waiting = [(seen + cycles, count) for seen, count in self.waiting]
-        self.release = [t + cycles for t in self.release]
-        self.source.leap(pages, cycles)
+        return not self.count and self.ended is not None and self.ended <= start
 
     def advance(self, cycle: int) -> None:
-        self.ended = None
-        self.ready = cycle + 1
+        """Go on to the next epoch in `cycle`."""
+        self.ended, self.count = None, 0
+        self.ready = self.seen = cycle
+
+    def state(self, base: int) -> tuple[int, ...]:
+        """What the rest of the epoch depends on, times relative to `base`; between epochs: what the others depend on."""
+        slots = [t - base for t in self.release]
+        if self.ended is not None:
+            return (self.count, max(self.seen - base, 0), max(self.ended - base, 0), *slots)
+        return (self.count, self.seen - base, self.position, *slots, *self.source.state(base - self.origin))
+
+    def delay(self, cycles: int) -> None:
+        """Go on as if all had happened so much later."""
+        self.ready += cycles
+        self.seen += cycles
+        self.release = deque([t + cycles for t in self.release], len(self.release))
 
 
 def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, *,
@@ -165,28 +142,21 @@ def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], mem
     reader = Reader(memory, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
     conductor = _Conductor(plan, [_Loader(plan, source, origin) for source in sources(reader, origin)], origin + 1)
-    for _ in range(epochs):
-        conductor.epoch()
+    conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
     return Cycles(_results(plan, memory, finish, result_address), origin, finish, counts["groups"], counts["batches"], counts["tuples"])
 
 
-@dataclass
-class _Mark:
-    """A group start that was seen before: where the ports stood then, in which cycle, and how much had been done."""
-
-    cycle: int
-    pages: list[int]
-    alike: list[int]
-    counts: dict[str, int]
+#: states that are kept, at most
+_MARKS = 4096
 
 
 class _Conductor:
     """The twin of `hdl.analytics.conductor.Conductor`; absolute cycles.
 
-    Where a table's pages are alike, the run soon repeats itself exactly: a state that was seen before, pages and cycles later, will come again as much
-    later still. Whole periods are then leapt over.
+    A run soon repeats itself exactly: a state that was seen before will come again as much later still, as long as the pages are alike. Whole
+    periods are then leapt over, and so are whole epochs.
     """
 
     def __init__(self, plan: Plan, loaders: list[_Loader], free: int):
@@ -196,44 +166,74 @@ class _Conductor:
         self.first, self.batch_groups = True, 0
         self.per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
         self.counts = {"groups": 0, "batches": 0, "tuples": 0}
-        self.marks: dict[tuple[object, ...], _Mark] = {}
+        # states seen at group starts in this stretch of alike pages: the cycle, the ports' pages, the counts
+        self.marks: dict[tuple[object, ...], tuple[int, list[int], dict[str, int]]] = {}
         self.marked_page = -1
+        self.stretch: list[int] = []                           # where each port's alike pages end
+
+    def run(self, epochs: int) -> None:
+        """Go through so many epochs."""
+        begins: dict[tuple[object, ...], tuple[int, int, dict[str, int]]] = {}
+        done = 0
+        while done < epochs:
+            key = self._between()
+            if key in begins:
+                before, cycle, counts = begins[key]
+                times, period = (epochs - done) // (done - before), self.free - cycle
+                done += times * (done - before)
+                self._delay(times, period, counts)
+                for loader in self.loaders:
+                    loader.source.delay(times * period)
+                begins = {}
+                continue
+            begins[key] = done, self.free, dict(self.counts)
+            self.epoch()
+            done += 1
+
+    def _between(self) -> tuple[object, ...]:
+        """What the epochs to come depend on, between two."""
+        schedule, now = self.plan.schedule, self.free
+        return (min(now - self.start, schedule.drain), min(now - self.batch, schedule.batch + schedule.settle),
+                *(loader.state(now) for loader in self.loaders))
 
     def epoch(self) -> None:
         schedule, loaders, counts, per_batch = self.plan.schedule, self.loaders, self.counts, self.per_batch
         interval, drain, release, gap = schedule.interval, schedule.drain, schedule.release, schedule.batch
         before = counts["groups"]
+        self.marks, self.marked_page = {}, -1
+        leader = loaders[0].source
+        for loader in loaders:
+            loader.load(loader.release[0])
         over = False
         while not over:
-            seen, waiting = self.free, False
+            seen, tuples = self.free, 0
             for loader in loaders:
-                there = loader.prepare()
-                if there > seen:
-                    seen = there
-                if loader.waiting:
-                    waiting = True
+                if loader.seen > seen:
+                    seen = loader.seen
+                tuples += loader.count
             over = True
-            if waiting:
+            if tuples:
                 if self.first and self.batch + gap > seen:
                     seen = self.batch + gap
                 self.start = cycle = _next_start(interval, drain, self.start, seen)
                 for loader in loaders:                         # each must look ahead, whatever the others found
-                    over = loader.final(cycle) and over
-                    counts["tuples"] += loader.pop(cycle, release)
+                    if not loader.hand(cycle, release):
+                        over = False
+                counts["tuples"] += tuples
                 counts["groups"] += 1
                 self.batch_groups += 1
                 self.first = over or self.batch_groups == per_batch
                 if self.first:
                     self._close(cycle)
                 self.free = cycle + 1
-                if loaders[0].source.page != self.marked_page and not over:
+                if leader.page != self.marked_page and not over:
                     self._mark()
             else:
                 if not self.first:
                     self._close(seen)
                 self.free = seen + 1
         for loader in loaders:
-            loader.advance(self.free - 1)
+            loader.advance(self.free)
         if self.plan.until is not None and counts["groups"] > before:
             self.free = max(self.free, self.batch + schedule.settle) + schedule.decide + 2
 
@@ -245,27 +245,37 @@ class _Conductor:
         """Note the state at a group's start; leap if it was seen before."""
         loaders, now = self.loaders, self.start
         self.marked_page = loaders[0].source.page
+        alike = [loader.source.alike() for loader in loaders if loader.ended is None]
+        if min(alike, default=0) < 3:
+            return
+        pages = [loader.source.page for loader in loaders]
+        stretch = [loader.source.page + loader.source.alike() if loader.ended is None else -1 for loader in loaders]
+        if stretch != self.stretch or len(self.marks) == _MARKS:
+            self.marks, self.stretch = {}, stretch
         lag = min(now - self.batch, self.plan.schedule.batch + self.plan.schedule.settle)
         key = (self.first, self.batch_groups if self.per_batch else 0, lag, *(loader.state(now) for loader in loaders))
-        mark = _Mark(now, [loader.source.page for loader in loaders], [loader.source.alike() for loader in loaders], dict(self.counts))
-        last = self.marks.get(key)
-        self.marks[key] = mark
-        if last is None:
+        if key not in self.marks:
+            self.marks[key] = now, pages, dict(self.counts)
             return
-        strides = [page - then for page, then in zip(mark.pages, last.pages, strict=True)]
-        same = all(then - alike == stride for then, alike, stride in zip(last.alike, mark.alike, strides, strict=True))
-        if not same or min(strides) < 1:
-            return
-        times = min((alike - 2) // stride for alike, stride in zip(mark.alike, strides, strict=True))
+        cycle, then, counts = self.marks[key]
+        strides = [page - earlier for page, earlier in zip(pages, then, strict=True)]
+        running = [(loader, stride) for loader, stride in zip(loaders, strides, strict=True) if loader.ended is None]
+        times = min((loader.source.alike() - 2) // stride if stride else 0 for loader, stride in running)
         if times < 1:
             return
-        cycles = times * (now - last.cycle)
-        for loader, stride in zip(loaders, strides, strict=True):
-            loader.leap(times * stride, cycles)
-        for name, count in mark.counts.items():
-            self.counts[name] += times * (count - last.counts[name])
-        self.start, self.batch, self.free = self.start + cycles, self.batch + cycles, self.free + cycles
+        self._delay(times, now - cycle, counts)
+        for loader, stride in running:
+            loader.source.leap(times * stride, times * (now - cycle))
         self.marked_page = loaders[0].source.page
+
+    def _delay(self, times: int, cycles: int, counts: dict[str, int]) -> None:
+        """Go on as if what happened in so many cycles, since the counts stood so, had happened so many times more."""
+        for name, count in counts.items():
+            self.counts[name] += times * (self.counts[name] - count)
+        late = times * cycles
+        self.start, self.batch, self.free = self.start + late, self.batch + late, self.free + late
+        for loader in self.loaders:
+            loader.delay(late)
 
 
 def _next_start(interval: int, drain: int, start: int, earliest: int) -> int:

@@ -11,7 +11,8 @@ from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Fixed
 from ..numerics.formats import Codes
-from ..strider.cycles import Costs, PortModel, analyse
+from ..strider.costs import Costs, analyse
+from ..strider.cycles import PortModel
 from ..strider.table import walk_table
 from .config import Plan
 from .cycles import Cycles, EmptySource, TupleSource, run
@@ -53,13 +54,8 @@ def page_costs(plan: Plan, pages: np.ndarray) -> Costs | HardwareError:
 
 def strider_cycles(plan: Plan, costs: Costs) -> int:
     """Return how long the busiest port's Striders take for one epoch if pages are always there and tuples always taken."""
-    walks: dict[int, int] = {}                  # pages that look alike share their list of events
-    ports = [0] * plan.ports
-    for number, events in enumerate(costs.pages):
-        if id(events) not in walks:
-            walks[id(events)] = sum(wait for _, wait, _ in events)
-        ports[number % plan.ports] += walks[id(events)]
-    return -(-max(ports, default=0) // plan.walkers)
+    busiest = max(sum(count * sum(wait for _, wait, _ in events) for count, events in costs.every(plan.ports, q).runs) for q in range(plan.ports))
+    return -(-busiest // plan.walkers)
 
 
 def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: Fixed, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
@@ -72,7 +68,7 @@ def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: Fixed, epochs: i
         for q in range(plan.ports):
             part = costs.every(plan.ports, q)
             port = memory.port(plan.bus_bytes) if q else reader.port.since(origin)      # the boot image leaves its trace on port 0
-            made.append(PortModel(plan.port, part, port, epochs) if part.pages else EmptySource())
+            made.append(PortModel(plan.port, part, port) if part.runs else EmptySource())
         return made
     return run(plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address)
 

@@ -84,8 +84,12 @@ class Machine:
 
     # -- the front: line pointers and tuple headers --------------------------------------------------------------------
 
-    def walk(self, page: NDArray[np.uint8]) -> Walk:
-        """Walk one page."""
+    def walk(self, page: NDArray[np.uint8], *, alike: bool = False) -> Walk:
+        """Walk one page.
+
+        `alike`: the page is known to be regular (`table.Regular`), so that all its tuples' bodies take as long as the first; without delivery only that
+        one is walked.
+        """
         self.page = PageBytes(page)
         out = Walk()
         self.now = 0
@@ -96,6 +100,7 @@ class Machine:
             return Walk([Event("error", 0, 0, ErrorCode.PROGRAM)])
         self._page_header()
         origin = 0                              # the last event's loop start, or the page's
+        took = 0                                # cycles of the last body
         while True:
             cycle = max(self.now, self.slow)
             kind, code = self.pending
@@ -116,8 +121,14 @@ class Machine:
                 out.skipped += 1
                 continue
             wait, origin = cycle - origin, cycle
+            if alike and not self.deliver and out.tuples:
+                self.now += took
+                out.events.append(Event("tuple", wait, self.now - 1 - cycle))
+                continue
+            took = -self.now
             try:
                 values = self._body()
+                took += self.now
                 out.tuples.append(values)
                 out.events.append(Event("tuple", wait, self.now - 1 - cycle))
             except _Leave:

@@ -21,7 +21,7 @@ from .config import WalkConfig
 from .golden import array_header, walk_page
 from .program import needed, short_possible
 
-__all__ = ["Regular", "classify", "walk_table"]
+__all__ = ["Regular", "chunks", "classify", "walk_table"]
 
 #: pages looked at together: bounds the memory that a table needs
 _CHUNK = 2048
@@ -149,7 +149,8 @@ def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArra
     return out
 
 
-def _chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+def chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """The table in contiguous pieces, each with the index of its first page."""
     for first in range(0, len(pages), _CHUNK):
         yield first, np.ascontiguousarray(pages[first:first + _CHUNK])
 
@@ -175,7 +176,7 @@ def walk_table(pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0,
     parts: list[NDArray[np.int64]] = [np.zeros((0, walk.positions), np.int64)]
     counts = np.zeros(len(pages), np.int64)
     skipped = 0
-    for first, chunk in _chunks(pages):
+    for first, chunk in chunks(pages):
         found = classify(walk, chunk)
         values = _values(walk, chunk.reshape(-1), found)
         counts[first:first + len(chunk)] = np.where(found.pages, found.counts, 0)
