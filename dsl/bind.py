@@ -238,8 +238,11 @@ class _Binder:
         code = "E615" if notes else "E614"
         hint = f"choose its columns with --bind {parameter.name}=COLUMN,COLUMN"
         if columns.chosen:
-            other = f", or {_elements(have)} with --dim" if any(isinstance(d, str) for d in parameter.dims) else ""
-            hint = f"name columns of {_elements(want)} together in --bind {parameter.name}=…{other}; {self.listing()}"
+            hint = f"name columns of {_elements(want)} together in --bind {parameter.name}=…; {self.listing()}"
+            if len(parameter.dims) == 1 and isinstance(parameter.dims[0], str):
+                hint = f"write --dim {parameter.dims[0]}={have}, or {hint}"
+            elif not parameter.dims:
+                hint = f"{parameter.name} is one number: name one column; {self.listing()}"
         if self.open(parameter):
             hint = f"choose columns of a multiple of {_elements(want)} with --bind {parameter.name}=…, or give all sizes with --dim"
         return self.error(code, message, parameter.span, *notes, hint=hint)

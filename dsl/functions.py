@@ -228,7 +228,7 @@ def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: st
 
 
 def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: Span) -> KernelError:
-    names = list(known)
+    names = [other for other in known if other != name]
     hint = closest(name, names) or f"give it a value first; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
     return builder.error("E201", f"the name {name} is not defined", span, hint=hint)
 
@@ -244,7 +244,7 @@ def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterab
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return the hint that names what the user may have meant, or nothing."""
-    found = difflib.get_close_matches(name, [other for other in known if other != name], n=1)
+    found = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {found[0]}?" if found else ""
 
 

@@ -65,7 +65,9 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise error("E102", f"there is no file {file}", Span.whole(file), hint=_other(path)) from None
     except (OSError, ValueError) as problem:  # ValueError: a name that no file can have
-        hint = _other(path) if path.is_dir() else "who runs penstock must be allowed to read it; `ls -l` shows who is"
+        hint = _other(path)
+        if isinstance(problem, PermissionError):
+            hint = "who runs penstock must be allowed to read it; `ls -l` shows who is"
         what = (problem.strerror if isinstance(problem, OSError) else None) or problem
         raise error("E102", f"{file} cannot be read: {what}", Span.whole(file), hint=hint) from None
     try:
@@ -97,15 +99,17 @@ def _read(path: Path) -> str:
 
 def _other(path: Path) -> str:
     """What the user may have meant instead of this path."""
-    folder = path if path.is_dir() else path.parent
     try:
+        folder = path if path.is_dir() else path.parent
         names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".py", ".psk") and entry.is_file())
-    except OSError:
-        return f"there is no folder {folder}" if not folder.exists() else "name a file with the suffix .py or .psk"
-    stem = [name for name in names if Path(name).stem == path.stem]
-    close = stem or difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    except FileNotFoundError:
+        return f"there is no folder {path.parent}"
+    except (OSError, ValueError):
+        return "name a file with a kernel in it, such as linear.py or linear.psk"
+    stems = {Path(name).stem: name for name in names}
+    close = difflib.get_close_matches(path.stem, stems, n=1)
     if close and folder is not path:
-        return f"did you mean {folder / close[0]}?"
+        return f"did you mean {folder / stems[close[0]]}?"
     if names and folder is path:
         return f"name a file in it, such as {folder / names[0]}"
     return "name a file with a kernel in it, such as linear.py or linear.psk; paths are taken from the current folder"
@@ -272,6 +276,9 @@ def _pick(module: ModuleType, name: str | None, file: str, source: str) -> Kerne
     found = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
     own = {key: value for key, value in found.items() if value.file == file}
     names = ", ".join(dict.fromkeys(own or found))
+    if name == "":
+        hint = f"write {file}:{next(iter(own or found), 'NAME')}, or leave the colon out"
+        raise error("E104", f"no kernel is named behind the colon of {file}:", Span.whole(file), hint=hint)
     if name is not None:
         named = found.get(name) or next((kernel for kernel in own.values() if kernel.name == name), None)
         if named is None:

@@ -204,7 +204,9 @@ class _Planner:
         span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
         return error("E605", f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} "
                      f"for batches of {batch or 'an epoch'}", span,
-                     hint="ports must be a power of two, divide the threads, and threads on several ports must divide the batch")
+                     hint=f"{self.target.name} has {self.target.ports} memory port{'s' * (self.target.ports > 1)}: leave --ports out"
+                     if ports and ports > self.target.ports
+                     else "ports must be a power of two, divide the threads, and threads on several ports must divide the batch")
 
     def _too_large(self) -> Exception:
         assert self.smallest is not None
@@ -212,10 +214,13 @@ class _Planner:
         resource = need.fits(self.target)
         assert resource is not None
         span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
+        fixed = [f"--{name} {value}" for name in ("lanes", "threads", "ports", "walkers") if (value := getattr(self.choices, name)) is not None]
+        free = f"leave {' and '.join(fixed)} out, so that the planner finds what fits; " if fixed else ""
         sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.graph.of_kind("model"))
         return error("E601", f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
                      f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}", span,
-                     hint=f"models {sizes} in {self.fmt.name}: a smaller dimension, a narrower format (--format) or a larger target (--target) would help")
+                     hint=f"{free}models {sizes} in {self.fmt.name}: "
+                     "a smaller dimension, a narrower format (--format) or a larger target (--target) would help")
 
 
 def _powers(limit: int) -> Iterator[int]:

@@ -237,7 +237,7 @@ def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | S
         fmt = parse_format(format) if isinstance(format, str) else format
     except ValueError as problem:
         raise _bad_format(str(format), str(problem)) from None
-    timing = _timing(memory or part.memory, part)
+    timing = _timing(part.memory if memory is None else memory, part)
     kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt)]
     made = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
     models = {v.name: v for v in graph.of_kind("model")}

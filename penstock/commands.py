@@ -11,6 +11,7 @@ from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import with_overrides
 from penstock.failures import DISAGREE, Failure, hardware_failure
+from penstock.host.sources import RandomOptions
 from penstock.models.errors import HardwareError
 from penstock.options import Request, names
 from penstock.outcome import differences
@@ -160,7 +161,10 @@ def _begin(state: State, steps: Steps) -> tuple[Kernel, api.Table | None]:
 def _table(request: Request, kernel: Kernel, steps: Steps) -> api.Table | None:
     """Open the data source; None without one, and for random numbers, which need the kernel's sizes first."""
     source = request.source
-    if source is None or source.startswith("random:"):
+    if source is None:
+        return None
+    if source.startswith("random:"):
+        RandomOptions.parse(source.removeprefix("random:"))     # what is wrong with it is said before anything is asked of the kernel
         return None
     return api.open_table(source)
 
@@ -173,8 +177,9 @@ def _shapes(request: Request) -> str | None:
 def _compile(request: Request, kernel: Kernel, table: api.Table | None) -> api.Design:
     choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
                           on_null=request.on_null or "error", visibility=request.visibility or "hints")
-    return api.compile(kernel, request.target or "small", table if table is not None else _shapes(request), request.format or "float32",
-                       dims=names(request.dims), bindings=names(request.bindings), metas=names(request.metas), init=names(request.init),
+    target, fmt = "small" if request.target is None else request.target, "float32" if request.format is None else request.format
+    return api.compile(kernel, target, table if table is not None else _shapes(request), fmt, dims=names(request.dims),
+                       bindings=names(request.bindings), metas=names(request.metas), init=names(request.init),
                        epochs=request.epochs, memory=request.memory, choices=choices)
 
 

@@ -41,6 +41,13 @@ _HARDWARE: dict[ErrorCode, tuple[str, str, str]] = {
     ErrorCode.BUS_WRITE: ("E816", "a write was answered with an error", ""),
     ErrorCode.PROGRAM: ("E816", "the Strider program is not valid", ""),
     ErrorCode.WATCHDOG: ("E816", "nothing moved for too long", ""),
+    ErrorCode.QR_DESCRIPTOR: ("E817", "the job's descriptor contradicts itself", ""),
+    ErrorCode.QR_COLUMNS: ("E817", "the job has more columns than the engine, or an empty window", ""),
+    ErrorCode.QR_ROWS: ("E817", "the job has more rows, or a larger label, than the engine's integers hold", ""),
+    ErrorCode.QR_ORDER: ("E817", "rows or labels are out of order", ""),
+    ErrorCode.QR_MEMO: ("E817", "the memo is of another method or set of rows, or there is none", ""),
+    ErrorCode.QR_WINDOW: ("E817", "the memo is of another byte window, or of other offsets", ""),
+    ErrorCode.QR_REMOVED: ("E817", "rows were removed from a triangular factor, which cannot forget them", ""),
 }
 #: the page of each hardware error, for `penstock explain`
 HARDWARE_PAGES = {code.name: page for code, (page, _, _) in _HARDWARE.items()}
@@ -74,7 +81,7 @@ def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER
 def hardware_failure(found: HardwareError, table: str, server: bool = False) -> Failure:
     """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a PostgreSQL server wrote the pages."""
     page, meaning, hint = _HARDWARE.get(found.code, ("E816", "an unknown error", ""))
-    ours = page == "E816"
+    ours = page in ("E816", "E817")
     message = f"{found.code.name}: {meaning}"
     place = f"{table}, block {found.block}" + (f", line pointer {found.line}" if found.line else "") if server else table
     if server and found.line and not ours:

@@ -25,16 +25,27 @@ class OutputError(Exception):
 
 def check_file(path: str | Path) -> Path:
     """Return the path if a file can be written there, before any work is done for it. Raises OutputError."""
-    path = Path(path)
+    path = _possible(path)
     if path.is_dir():
         raise OutputError(f"{path} is a folder", "name a file")
     _check_parent(path)
     return path
 
 
+def _possible(path: str | Path) -> Path:
+    """Return the path if the system takes it for one."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, PermissionError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as problem:                    # too long, or with a NUL in it
+        raise OutputError(f"nothing can be written there: {getattr(problem, 'strerror', None) or problem}", "choose another name") from problem
+    return Path(path)
+
+
 def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...]) -> Path:
     """Return the path if a folder with files of these names can be made there or replace an earlier one. Raises OutputError."""
-    path = Path(path)
+    path = _possible(path)
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():

@@ -44,6 +44,8 @@ def _open(src: str, schema: Schema | None, labels: tuple[str, ...]) -> Table:
         if schema is None:
             raise SourceError("a random table needs a kernel that says which columns to make", "give a kernel with this source", code="E701")
         return random_table(schema, options, labels)
+    if "://" in src:
+        raise SourceError(f"unknown data source {src!r}", "only postgresql:// is read over the network: fetch the file first", code="E701")
     path = Path(src)
     opener = _FILES.get(path.suffix.lower())
     if opener is None:

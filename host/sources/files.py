@@ -47,9 +47,10 @@ def _others(path: Path) -> str:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     except OSError:
         names = []
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    stems = {Path(name).stem: name for name in names if Path(name).suffix == path.suffix}
+    close = difflib.get_close_matches(path.stem, stems, n=1)
     if close and folder is not path:
-        return f"did you mean {folder / close[0]}?"
+        return f"did you mean {folder / stems[close[0]]}?"
     return "paths are taken from the current folder" if folder is not path else "name a file in it"
 
 
@@ -185,7 +186,10 @@ def open_csv(path: Path) -> Table:
     """
     from pyarrow import ArrowInvalid  # a second that only these files cost
     from pyarrow import csv as arrow
-    with _existing(path).open(newline="", encoding="utf-8", errors="replace") as file:
+    with _existing(path).open("rb") as raw:
+        if b"\0" in raw.read(4096):
+            raise SourceError(f"{path} is not text", "is it a CSV file? If it is, save it as UTF-8, not as UTF-16")
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
         first = next(csv.reader(file), [])
     headed = not all(_is_number(cell) for cell in first)
     names = [cell.strip() for cell in first] if headed else [f"c{i}" for i in range(1, len(first) + 1)]

@@ -78,7 +78,11 @@ def open_postgres(uri: str) -> Table:
 
 def _split(uri: str) -> tuple[str, str]:
     """Take `table=NAME` out of the URI's query."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:                                 # such as a bracket that is never closed
+        raise SourceError(f"this is no address of a server: {error}", "the form is postgresql://user@host/database?table=NAME",
+                          code="E701") from error
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     tables = [value for key, value in pairs if key == "table"]
     if len(tables) != 1 or not tables[0]:

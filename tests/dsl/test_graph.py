@@ -185,6 +185,60 @@ def test_arrays_and_numpy_numbers_from_python() -> None:
     assert ops(graph) == ["mul", "mul", "add", "mul", "matmul", "div", "sub", "add"]
 
 
+#: array constants as text, and the same in Python
+LISTS = {
+    "vector": ("w - x * [1, 2.5, -3]", lambda x, w: w - x * [1, 2.5, -3]),
+    "first": ("[1, 2, 3] * x - w", lambda x, w: [1, 2, 3] * x - w),
+    "matrix": ("w - [[1, 0, 0], [0, 2, 0], [0, 0, 3]] @ x", lambda x, w: w - [[1, 0, 0], [0, 2, 0], [0, 0, 3]] @ x),
+    "argument": ("where([1, 0, 1], w, x)", lambda x, w: ps.where([1, 0, 1], w, x)),
+    "computed": ("w - x * [1 / 4, 2 * 3, (1)]", lambda x, w: w - x * [1 / 4, 2 * 3, (1)]),
+    "named": ("w - x * scale", lambda x, w: w - x * np.array([4, 5, 6])),
+    "among themselves": ("w - x * ([1, 2, 3] + [3, 2, 1])", lambda x, w: w - x * (np.array([1, 2, 3]) + np.array([3, 2, 1]))),
+    "negated": ("w - x * -[1, 2, 3]", lambda x, w: w - x * -np.array([1, 2, 3])),
+    "column": ("w - sum([1, 2][:, None] * x, axis=0)", lambda x, w: w - ps.sum(np.array([1, 2])[:, None] * x, axis=0)),
+    "transposed": ("w - [[1], [2], [3]].T @ [[1], [1], [1]] * x @ [1, 1, 1]", None),
+    "reduced": ("w - x * norm([3, 4])", lambda x, w: w - x * ps.norm([3, 4])),
+    "folded lines": ("w - x * [1,\n   2,\n   3,\n ]", lambda x, w: w - x * [1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_are_constants_in_both_front_ends(name: str) -> None:
+    text, body = LISTS[name]
+    graph = trace(f"kernel f(x: input[3], w: model[3])\n scale = [4, 5, 6]\n w <- {text}\n")
+    assert graph.nodes[graph.returns[0]].shape == (3,)
+    if body is not None:
+
+        @ps.kernel
+        def f(x: ps.Input[3], w: ps.Model[3]):
+            return body(x, w)
+
+        other = f.trace()
+        assert ops(graph) == ops(other)
+        pairs = [[np.asarray(n.attrs["value"]).tolist() for n in g.nodes if n.op == "const"] for g in (graph, other)]
+        assert pairs[0] == pairs[1]
+
+
+def test_locals_change_in_place_by_every_operator() -> None:
+    @ps.kernel
+    def f(x: ps.Input["d"], W: ps.Model["d", "d"]):
+        v = x
+        v += x
+        v -= x
+        v *= 3
+        v /= 2
+        v **= 2
+        m = W
+        m @= W
+        return m + v
+
+    assert ops(f.trace(d=2)) == ["add", "sub", "mul", "div", "mul", "matmul", "add"]
+
+
+def test_an_output_alone_is_enough_to_read() -> None:
+    assert ops(trace("kernel mean(y: output, m: model)\n m <- m + 0.1 * (y - m)")) == ["sub", "mul", "add"]
+
+
 def test_closures_helpers_and_loops_are_traced() -> None:
     steps = 3
 

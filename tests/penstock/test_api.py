@@ -10,6 +10,7 @@ import pytest
 import penstock as ps
 from penstock.dsl.diagnostics import KernelError
 from penstock.host.sources import SourceError
+from penstock.models.memory import Fixed
 
 KERNEL = '''import penstock as ps
 
@@ -71,6 +72,24 @@ def test_another_table(design: ps.Design) -> None:
         assert caught.value.code == "E706"
     with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, not 'fpga'$"):
         design.run(table(), "fpga")
+
+
+def test_memory_that_the_ports_do_not_have(design: ps.Design) -> None:
+    for memory, said in (("bytes=16", "8 bytes wide"), (Fixed(20, 9), "8 bytes wide"), ("bytes=0", "from 1 to 4096"), ("", "cannot read")):
+        with pytest.raises(KernelError, match=said) as caught:
+            design.run(table(), "model", memory=memory)
+        assert (caught.value.diagnostic.code, bool(caught.value.diagnostic.hint)) == ("E604", True)
+
+
+def test_a_kernel_of_labels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mean.psk").write_text("kernel mean(y: output, m: model)\n  m <- merge(y) / 4\n")
+    trained = ps.compile("mean.psk", table=ps.api.Table.from_columns({"y": np.array([1.0, 2, 3, 6])})).run(
+        ps.api.Table.from_columns({"y": np.array([1.0, 2, 3, 6])}))
+    assert trained.result is not None and trained.result["m"] == 3.0
+    Path("none.psk").write_text("kernel none(m: model)\n  m <- m / 4\n")
+    with pytest.raises(KernelError, match="reads nothing of the table"):
+        ps.compile("none.psk", table="random:rows=5")
 
 
 def test_a_misspelt_function_is_the_kernels_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

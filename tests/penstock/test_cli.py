@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("table.csv").write_text("y,a,b\n1,2,3\n0,3,4\n1,5,6\n")
     Path("nulls.csv").write_text("y,a,b\n1,2,3\n0,3,4\n,5,6\n")
     Path("empty.csv").write_text("")
+    Path("utf16.csv").write_text("y,a\n1,2\n", encoding="utf-16")
     Path("junk.npz").write_bytes(bytes(range(256)))
     Path("junk.heap").write_bytes(bytes(range(256)))
     Path("schema.json").write_text(json.dumps({"columns": [{"name": "y", "type": "float4"}]}))
@@ -83,6 +84,41 @@ MESSAGES = [
      "hint: as in --memory latency=20,bytes=8, which is what small has\n"),
     ("model k.py --rows 5 --dim d=4 --memory bytes=16", "error[E604]: a memory port of small is 8 bytes wide; it cannot carry 16 bytes a cycle\n"
      " --> --memory\nhint: write bytes=8, or choose a target with wider ports: u55c, vu9p\n"),
+    ("check k.py --dim d=4 --format FLOAT32", "error[E603]: 'FLOAT32' is not a number format\n --> --format\nhint: did you mean float32?\n"),
+    ("check k.py --dim d=4 --target VU9P", "error[E602]: there is no target 'VU9P'\n --> --target\nhint: did you mean vu9p?\n"),
+    ("check k.py:", "error[E104]: no kernel is named behind the colon of k.py:\n --> k.py\nhint: write k.py:f, or leave the colon out\n"),
+    ("check k.py/k.py", "error[E102]: k.py/k.py cannot be read: Not a directory\n --> k.py/k.py\n"
+     "hint: name a file with a kernel in it, such as linear.py or linear.psk\n"),
+    ("check k.py --data random:rows=0", "error[E701]: random: rows must be at least 1 and seed at least 0\n --> random:rows=0\n"
+     "hint: as in random:rows=1000,seed=1\n"),
+    ("check k.py --data random:rows=1,rows=2", "error[E701]: random: rows is given twice\n --> random:rows=1,rows=2\nhint: leave one of them out\n"),
+    ("check k.py --data random", "error[E701]: unknown data source 'random'\n --> random\nhint: is something missing behind random:? Known are: "
+     "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1\n"),
+    ("check k.py --data http://x/y.csv", "error[E701]: unknown data source 'http://x/y.csv'\n --> http://x/y.csv\n"
+     "hint: only postgresql:// is read over the network: fetch the file first\n"),
+    ("check k.py --data postgresql://[::1/db?table=t", "error[E701]: this is no address of a server: Invalid IPv6 URL\n"
+     " --> postgresql://[::1/db?table=t\nhint: the form is postgresql://user@host/database?table=NAME\n"),
+    ("check k.py --data utf16.csv", "error[E703]: utf16.csv is not text\n --> utf16.csv\n"
+     "hint: is it a CSV file? If it is, save it as UTF-8, not as UTF-16\n"),
+    ("compile k.py --dim d=4 --out " + 300 * "x", "error[E903]: nothing can be written there: File name too long\n --> output\nhint: choose another name\n"),
+    ("check k.py --json a\0b", "error[E903]: nothing can be written there: embedded null byte\n --> output\nhint: choose another name\n"),
+    ("check k.py --dim d=4 --ports 2", "error[E605]: no plan has any number of threads on 2 memory ports of small for batches of 4\n --> k.py:4:39\n  |\n"
+     '4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |' + 39 * " " + '^^^^^^^^^^^^^^^^\n'
+     "hint: small has 1 memory port: leave --ports out\n"),
+    ("check k.py --dim d=4 --threads 64", "error[E601]: kernel 'f' does not fit on small: the smallest engine found needs 260 DSP, the part has 156\n"
+     ' --> k.py:4:39\n  |\n4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |' + 39 * " " + '^^^^^^^^^^^^^^^^\n'
+     "hint: leave --threads 64 out, so that the planner finds what fits; models w[4] in float32: a smaller dimension, a narrower format (--format) or a "
+     "larger target (--target) would help\n"),
+    ("check k.py --data table.csv --bind x=a,b --dim d=5",
+     "error[E615]: x is [d=5] and takes 5 elements, but its columns have 2: a, b\n --> k.py:4:7\n  |\n"
+     '4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |       ^^^^^^^^^^^^^^^^\n'
+     "note: d was given as 5\n --> k.py:4:5\n  |\n"
+     '4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |     ^\n'
+     "hint: write --dim d=2, or name columns of 5 elements together in --bind x=…; its numeric columns are y, a, b\n"),
+    ("check k.py --data table.csv --bind y=a,b",
+     "error[E614]: y is a scalar and takes 1 element, but its columns have 2: a, b\n --> k.py:4:25\n  |\n"
+     '4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |' + 25 * " " + '^^^^^^^^^^^^\n'
+     "hint: y is one number: name one column; its numeric columns are y, a, b\n"),
     ("check k.py --dim d=3 --dim d=4", conflict("check", "--dim d is given twice: 3 and 4")),
     ("check k.py --set rate=1 --set rate=2", conflict("check", "--set rate is given twice: 1 and 2")),
     ("check k.py --init w=1 --init w=start.npy", conflict("check", "--init w is given twice: 1.0 and start.npy")),
@@ -119,11 +155,18 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "message"), MESSAGES, ids=[line for line, _ in MESSAGES])
+@pytest.mark.parametrize(("line", "message"), MESSAGES, ids=[line[:60].replace("\0", "NUL") for line, _ in MESSAGES])
 def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(line.split()) == 1
     out, err = capsys.readouterr()
     assert (out, err) == ("", message)
+    assert err.count("error[") == 1 and "\nhint: " in err
+
+
+@pytest.mark.parametrize("line", ["check k.py --format=", "check k.py --target=", "check k.py --memory="])
+def test_empty_options_are_no_defaults(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*line.split(), "--dim", "d=4"]) == 1
+    assert capsys.readouterr().err.startswith("error[E60")
 
 
 def test_every_diagnostic_that_is_raised_here_has_its_page() -> None:
@@ -147,7 +190,8 @@ def test_hardware_errors(code: ErrorCode, capsys: pytest.CaptureFixture[str]) ->
     (MemoryError(), 1, "error[E802]: there is not enough memory for this table\n --> random:rows=5\n"),
     (BuildError("simulation needs g++; on Debian or Ubuntu: apt-get install g++"), 1,
      "error[E801]: simulation needs g++; on Debian or Ubuntu: apt-get install g++\n --> simulation\n"),
-    (OSError(28, "No space left on device", "cache"), 1, "error[E804]: cache: No space left on device\n --> system\n"),
+    (OSError(28, "No space left on device", "cache"), 1, "error[E804]: cache: No space left on device\n --> system\n"
+     "hint: make room on the disk, or set PENSTOCK_CACHE to a folder on another one\n"),
     (KeyboardInterrupt(), 130, "\ninterrupted\n"),
     (ZeroDivisionError("oops"), 2, "internal error: ZeroDivisionError: oops; this is a defect in Penstock: please report it with the command, its input "
                                    "and `penstock --version` (-vv shows where)\n"),
