@@ -15,6 +15,7 @@ from .table import SourceError, Table
 
 __all__ = ["RandomOptions", "random_table"]
 
+MOST_ROWS = 1 << 40
 _TASKS = ("classification", "signed", "regression")
 
 
@@ -50,6 +51,9 @@ class RandomOptions:
                 raise SourceError(f"random: {key} must be a whole number, not {value!r}", f"as in random:{key}={1000 if key == 'rows' else 1}",
                                   code="E701") from error
         options = cls(**found)
+        if options.rows > MOST_ROWS:
+            raise SourceError(f"random: {options.rows} rows are too many: the most is {MOST_ROWS}",
+                              "penstock model --rows N needs no table at all", code="E701")
         if options.rows < 1 or options.seed < 0:
             raise SourceError("random: rows must be at least 1 and seed at least 0", "as in random:rows=1000,seed=1", code="E701")
         return options

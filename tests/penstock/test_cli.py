@@ -91,6 +91,8 @@ MESSAGES = [
      "hint: name a file with a kernel in it, such as linear.py or linear.psk\n"),
     ("check k.py --data random:rows=0", "error[E701]: random: rows must be at least 1 and seed at least 0\n --> random:rows=0\n"
      "hint: as in random:rows=1000,seed=1\n"),
+    ("check k.py --data random:rows=2000000000000", "error[E701]: random: 2000000000000 rows are too many: the most is 1099511627776\n"
+     " --> random:rows=2000000000000\nhint: penstock model --rows N needs no table at all\n"),
     ("check k.py --data random:rows=1,rows=2", "error[E701]: random: rows is given twice\n --> random:rows=1,rows=2\nhint: leave one of them out\n"),
     ("check k.py --data random", "error[E701]: unknown data source 'random'\n --> random\nhint: is something missing behind random:? Known are: "
      "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1\n"),
