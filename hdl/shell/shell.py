@@ -54,6 +54,7 @@ class Shell(wiring.Component):
         for k, port in enumerate(self.ports):
             members |= flat(f"m{k}_axi", port)
         super().__init__(members | {"irq": Out(1)}, src_loc_at=1 + src_loc_at)
+        self.busy = Signal()                               # a run is under way; not a port: for who builds around the shell
 
     def elaborate(self, platform):
         m = Module()
@@ -75,7 +76,7 @@ class Shell(wiring.Component):
             idle.append(guard.idle)
             active.append(guard.active)
 
-        busy = Signal()
+        busy = self.busy
         done = Signal()
         failed = Signal()
         report = Signal(report_shape)

@@ -1,0 +1,157 @@
+"""Framing: bytes of the wire to requests, responses to bytes of the wire. Twin of `models.link.frames`."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.link.frames import CRC_BYTES, CRC_POLYNOMIAL, CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, MAXIMUM, RING
+
+__all__ = ["Deframer", "Framer"]
+
+
+def _crc_step(crc, bit):
+    """The CRC's register after one more bit."""
+    return (crc >> 1) ^ Mux(crc[0] ^ bit, Const(CRC_POLYNOMIAL, 32), Const(0, 32))
+
+
+class Deframer(wiring.Component):
+    """Bytes of the wire in; header and data of well-formed requests out, one after the other.
+
+    Requests wait in a ring until their CRC was seen; one that is dropped leaves no trace but a pulse on `dropped`. A byte takes nine cycles (the CRC
+    goes bit by bit), an escape or a flag one; a request's bytes are offered from two cycles after its closing flag on, one a cycle.
+
+    Members
+    -------
+    i : In(stream.Signature(8))
+    o : Out(stream.Signature(8))
+        7 bytes of header, then the data of a write. Where a request ends is in its header, which was checked.
+    dropped : Out(1)
+        High for one cycle when a body was dropped.
+    """
+
+    def __init__(self, *, src_loc_at=0):
+        super().__init__({"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = ring = memory.Memory(shape=8, depth=RING, init=[])
+        write, read = ring.write_port(), ring.read_port()
+        put = Signal(range(RING))
+        kept = Signal(range(RING))                            # behind the last whole request
+        get = Signal(range(RING))
+        ahead = Signal(range(RING))
+        m.d.comb += [ahead.eq(get + (self.o.valid & self.o.ready)), read.addr.eq(ahead), read.en.eq(1), self.o.payload.eq(read.data)]
+        m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
+
+        crc = Signal(32, init=0xFFFF_FFFF)
+        turns = Signal(4)                                     # bits of the byte that the CRC still has to see
+        shift = Signal(8)
+        with m.If(turns != 0):
+            m.d.sync += [crc.eq(_crc_step(crc, shift[0])), shift.eq(shift >> 1), turns.eq(turns - 1)]
+
+        byte = Signal(8)
+        seen = Signal()
+        escape = Signal()
+        bad = Signal()
+        header = Signal(range(HEADER + 1))                    # bytes of it seen
+        left = Signal(range(MAXIMUM + 1))                     # bytes of data to come
+        tail = Signal(range(CRC_BYTES + 1))                   # bytes of the CRC seen
+        writes = Signal()
+        taken = Signal()
+        in_header, in_data, in_tail = header != HEADER, left != 0, tail != CRC_BYTES
+        m.d.comb += [self.i.ready.eq(turns == 0), taken.eq(self.i.valid & self.i.ready),
+                     byte.eq(self.i.payload ^ Mux(escape, Const(ESCAPE_XOR, 8), Const(0, 8))),
+                     write.addr.eq(put), write.data.eq(byte)]
+        with m.If(taken & (self.i.payload == FLAG)):
+            m.d.sync += [seen.eq(0), escape.eq(0), bad.eq(0), header.eq(0), left.eq(0), tail.eq(0), crc.eq(0xFFFF_FFFF)]
+            with m.If(seen & ~escape & ~bad & ~in_tail & (crc == CRC_RESIDUE)):
+                m.d.sync += kept.eq(put)
+            with m.Else():
+                m.d.sync += put.eq(kept)
+                m.d.comb += self.dropped.eq(seen)
+        with m.Elif(taken & (self.i.payload == ESCAPE) & ~escape):
+            m.d.sync += [seen.eq(1), escape.eq(1)]
+        with m.Elif(taken):
+            m.d.sync += [seen.eq(1), escape.eq(0), shift.eq(byte), turns.eq(8)]
+            with m.If(in_header | in_data):
+                m.d.comb += write.en.eq(1)
+                m.d.sync += put.eq(put + 1)
+                with m.If((put + 1)[:len(get)] == get):       # full: one place stays free, to tell full from empty
+                    m.d.comb += write.en.eq(0)
+                    m.d.sync += [put.eq(put), bad.eq(1)]
+            with m.If(in_header):
+                m.d.sync += header.eq(header + 1)
+                with m.If(header == 1):
+                    m.d.sync += writes.eq(byte[0])
+                with m.If(header == 2):
+                    m.d.sync += left.eq(Mux(writes, byte, 0))
+                    with m.If(byte > MAXIMUM):
+                        m.d.sync += bad.eq(1)
+            with m.Elif(in_data):
+                m.d.sync += left.eq(left - 1)
+            with m.Elif(in_tail):
+                m.d.sync += tail.eq(tail + 1)
+            with m.Else():
+                m.d.sync += bad.eq(1)
+        return m
+
+
+class Framer(wiring.Component):
+    """Bodies in; bytes of the wire out: a flag, the stuffed body with its CRC, a flag.
+
+    Members
+    -------
+    i : In(stream.Signature({data: 8, last: 1}))
+    o : Out(stream.Signature(8))
+    """
+
+    def __init__(self, *, src_loc_at=0):
+        super().__init__({"i": In(stream.Signature(data.StructLayout({"data": 8, "last": 1}))), "o": Out(stream.Signature(8))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        crc = Signal(32, init=0xFFFF_FFFF)
+        byte = Signal(8)
+        shift = Signal(8)
+        turns = Signal(range(9))
+        last = Signal()
+        tail = Signal(range(CRC_BYTES + 1))                   # bytes of the CRC still to be sent
+        escaped = Signal()
+        special = (byte == FLAG) | (byte == ESCAPE)
+        with m.If(turns != 0):
+            m.d.sync += [crc.eq(_crc_step(crc, shift[0])), shift.eq(shift >> 1), turns.eq(turns - 1)]
+        with m.FSM():
+            with m.State("REST"):
+                m.d.sync += [crc.eq(0xFFFF_FFFF), last.eq(0), tail.eq(CRC_BYTES)]
+                m.d.comb += [self.o.payload.eq(FLAG), self.o.valid.eq(self.i.valid)]
+                with m.If(self.i.valid & self.o.ready):
+                    m.next = "BODY"
+            with m.State("BODY"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [byte.eq(self.i.p.data), shift.eq(self.i.p.data), last.eq(self.i.p.last)]
+                with m.If(self.i.valid):
+                    m.d.sync += turns.eq(8)
+                    m.next = "SEND"
+            with m.State("SEND"):
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(byte)]
+                with m.If(special & ~escaped):
+                    m.d.comb += self.o.payload.eq(ESCAPE)
+                with m.Elif(special):
+                    m.d.comb += self.o.payload.eq(byte ^ ESCAPE_XOR)
+                with m.If(self.o.ready):
+                    m.d.sync += escaped.eq(special & ~escaped)
+                    with m.If(~special | escaped):
+                        m.next = "NEXT"
+            with m.State("NEXT"):
+                with m.If((turns == 0) & ~last):
+                    m.next = "BODY"
+                with m.Elif((turns == 0) & (tail != 0)):
+                    m.d.sync += [byte.eq(~crc[:8]), crc.eq(crc >> 8), tail.eq(tail - 1)]
+                    m.next = "SEND"
+                with m.Elif(turns == 0):
+                    m.next = "END"
+            with m.State("END"):
+                m.d.comb += [self.o.payload.eq(FLAG), self.o.valid.eq(1)]
+                with m.If(self.o.ready):
+                    m.next = "REST"
+        return m

@@ -1,0 +1,91 @@
+"""Several managers on one memory port."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .axi import AXI4
+
+__all__ = ["Arbiter"]
+
+_READ = (("ar", ("id", "addr", "len", "size", "burst")), ("r", ("id", "data", "resp", "last")))
+_WRITE = (("aw", ("id", "addr", "len", "size", "burst")), ("w", ("data", "strb", "last")), ("b", ("id", "resp")))
+
+
+class Arbiter(wiring.Component):
+    """Gives a memory port to one of several managers at a time, for reads and writes separately.
+
+    While no other manager asks, the one that has the port sees it as if it were alone, without a cycle of delay. When another asks, no further
+    burst of the first one passes; when its bursts are answered, the next one in turn that asks has the port. An idle port goes back to manager 0,
+    which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
+
+    Parameters
+    ----------
+    ports
+        AXI4 signatures of the managers, in order, of equal widths.
+
+    Members
+    -------
+    m0, m1, … : In(AXI4)
+    bus : Out(AXI4)
+        Reads and writes.
+    """
+
+    def __init__(self, ports, *, src_loc_at=0):
+        self.ports = list(ports)
+        if len({(p.address_width, p.data_bytes, p.id_width) for p in self.ports}) != 1:
+            raise ValueError("the managers of a memory port must have the same widths")
+        first = self.ports[0]
+        self.port = AXI4(address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width)
+        super().__init__({f"m{k}": In(port) for k, port in enumerate(self.ports)} | {"bus": Out(self.port)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        self._direction(m, "ar", _READ, "r", [k for k, port in enumerate(self.ports) if port.read])
+        self._direction(m, "aw", _WRITE, "b", [k for k, port in enumerate(self.ports) if port.write])
+        return m
+
+    def _direction(self, m, address, channels, last, numbers):
+        managers = [getattr(self, f"m{k}") for k in numbers]
+        bus = self.bus
+        if not managers:
+            return
+        count = len(managers)
+        owner = Signal(range(count), name=f"{address}_owner")
+        opened = Signal(8, name=f"{address}_open")               # bursts of the owner that are not answered
+        begun, ended, others, pass_ = (Signal(name=f"{address}_{name}") for name in ("begun", "ended", "others", "pass"))
+        asks = Signal(count, name=f"{address}_asks")
+        final = getattr(bus, "rlast") if last == "r" else 1
+        held = Signal(name=f"{address}_held")                    # offered on the bus and not taken: must stay
+        m.d.comb += [
+            asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)), others.eq((asks & ~(1 << owner)).any()),
+            pass_.eq((~others | held) & (opened != 0xFF)),
+            begun.eq(getattr(bus, f"{address}valid") & getattr(bus, f"{address}ready")),
+            ended.eq(getattr(bus, f"{last}valid") & getattr(bus, f"{last}ready") & final)]
+        m.d.sync += [opened.eq(opened + begun - ended), held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready"))]
+        with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):
+            with m.If(others):
+                with m.Switch(owner):
+                    for k in range(count):
+                        with m.Case(k):                          # the next in turn: later assignments win, so the nearest comes last
+                            for distance in range(count - 1, 0, -1):
+                                with m.If(asks[(k + distance) % count]):
+                                    m.d.sync += owner.eq((k + distance) % count)
+            with m.Elif(asks == 0):
+                m.d.sync += owner.eq(0)
+        with m.Switch(owner):
+            for k, manager in enumerate(managers):
+                with m.Case(k):
+                    for channel, names in channels:
+                        to_bus = channel in ("ar", "aw", "w")
+                        source, sink = (manager, bus) if to_bus else (bus, manager)
+                        opens = pass_ if channel == address else 1
+                        m.d.comb += [
+                            getattr(sink, f"{channel}valid").eq(getattr(source, f"{channel}valid") & opens),
+                            getattr(source, f"{channel}ready").eq(getattr(sink, f"{channel}ready") & opens)]
+                        if to_bus:
+                            m.d.comb += [getattr(sink, channel + name).eq(getattr(source, channel + name)) for name in names]
+        for channel, names in channels:
+            if channel in ("r", "b"):                            # everyone sees the answers' payloads; only the owner's are valid
+                for manager in managers:
+                    m.d.comb += [getattr(manager, channel + name).eq(getattr(bus, channel + name)) for name in names]

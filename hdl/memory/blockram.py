@@ -1,0 +1,109 @@
+"""On-chip memory on AXI4."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In
+
+from ...models.memory.blockram import LATENCY
+from ..stream.queue import Queue
+from .axi import AXI4, Response
+
+__all__ = ["BlockRam"]
+
+#: bursts that wait beside the one under way: enough that neither address channel ever delays data
+_WAITING = 2
+#: write bursts between their last beat and their answer's transfer; with BREADY high, as many as the pipeline has
+_ANSWERS = 4
+
+
+class BlockRam(wiring.Component):
+    """`size` bytes of block RAM behind an AXI4 port: INCR bursts of full words that do not cross 4 KiB, byte strobes obeyed.
+
+    Timing: `models.memory.block_ram`, for a manager whose W never comes before the cycle after its AW (as `Guard` sees to). Reads and writes go at full
+    rate beside each other; a word that is written and read in the same cycle reads either value. A burst that begins beyond the end is answered with
+    SLVERR and changes nothing.
+
+    Parameters
+    ----------
+    port
+        AXI4 signature, reads and writes.
+    size
+        Bytes: a multiple of 4096, so that a burst is inside whole or not at all.
+
+    Members
+    -------
+    bus : In(port)
+    """
+
+    def __init__(self, port: AXI4, size: int, *, src_loc_at=0):
+        if size <= 0 or size % 4096:
+            raise ValueError(f"a memory has a multiple of 4096 bytes, not {size!r}")
+        if not port.read or not port.write:
+            raise ValueError("a memory's port must read and write")
+        self.port = port
+        self.size = size
+        super().__init__({"bus": In(port)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        bus = self.bus
+        self.shift = (self.port.data_bytes - 1).bit_length()
+        self.depth = self.size // self.port.data_bytes
+        m.submodules.storage = storage = memory.Memory(shape=8 * self.port.data_bytes, depth=self.depth, init=[])
+        self._reads(m, bus, storage)
+        self._writes(m, bus, storage)
+        return m
+
+    def _bursts(self, m, channel):
+        """A queue of bursts from an address channel: word address, length, whether it lies outside."""
+        layout = data.StructLayout({"word": range(self.depth), "length": 8, "outside": 1})
+        m.submodules[channel] = queue = Queue(layout, _WAITING)
+        address = getattr(self.bus, f"{channel}addr")
+        m.d.comb += [
+            queue.i.valid.eq(getattr(self.bus, f"{channel}valid")), getattr(self.bus, f"{channel}ready").eq(queue.i.ready),
+            queue.i.p.word.eq(address[self.shift:]), queue.i.p.length.eq(getattr(self.bus, f"{channel}len")), queue.i.p.outside.eq(address >= self.size)]
+        return queue.o
+
+    def _reads(self, m, bus, storage):
+        burst = self._bursts(m, "ar")
+        read = storage.read_port()
+        word = Signal(range(self.depth))
+        left = Signal(9)                                     # beats to be asked of the RAM
+        outside = Signal()
+        move = Signal()                                      # the RAM's output may change
+        final = Signal()
+        m.d.comb += [move.eq(~bus.rvalid | bus.rready), final.eq(left == 1), read.addr.eq(word), read.en.eq(move & (left != 0)),
+                     bus.rdata.eq(read.data), burst.ready.eq((left == 0) | (final & move))]
+        with m.If(move):
+            m.d.sync += [bus.rvalid.eq(left != 0), bus.rlast.eq(final), bus.rresp[1].eq(outside)]
+        with m.If(burst.ready):
+            m.d.sync += [word.eq(burst.p.word), outside.eq(burst.p.outside), left.eq(0)]
+            with m.If(burst.valid):
+                m.d.sync += left.eq(burst.p.length + 1)
+        with m.Elif(move):
+            m.d.sync += [word.eq(word + 1), left.eq(left - 1)]
+
+    def _writes(self, m, bus, storage):
+        burst = self._bursts(m, "aw")
+        write = storage.write_port(granularity=8)
+        passed = Signal(8)
+        moved = Signal()
+        ended = Signal()
+        m.submodules.answers = answers = Queue(1, _ANSWERS)
+        # an answer spends LATENCY - 2 cycles on its way to the queue, and is offered in the cycle after
+        way = [Signal(data.StructLayout({"valid": 1, "outside": 1}), name=f"answer{k}") for k in range(LATENCY - 1)]
+        under_way = Signal(range(_ANSWERS + 1))              # ended and not taken yet
+        m.d.comb += [
+            bus.wready.eq(burst.valid & (under_way != _ANSWERS)), moved.eq(bus.wvalid & bus.wready), ended.eq(moved & bus.wlast), burst.ready.eq(ended),
+            write.addr.eq(burst.p.word + passed), write.data.eq(bus.wdata), write.en.eq(Cat(strobe & moved & ~burst.p.outside for strobe in bus.wstrb)),
+            answers.i.valid.eq(way[-1].valid), answers.i.payload.eq(way[-1].outside),
+            bus.bvalid.eq(answers.o.valid), answers.o.ready.eq(bus.bready), bus.bresp[1].eq(answers.o.payload)]
+        m.d.sync += [way[0].valid.eq(ended), way[0].outside.eq(burst.p.outside), *(after.eq(before) for before, after in zip(way, way[1:], strict=False)),
+                     under_way.eq(under_way + ended - (bus.bvalid & bus.bready))]
+        with m.If(moved):
+            m.d.sync += passed.eq(passed + 1)
+        with m.If(ended):
+            m.d.sync += passed.eq(0)
+
+
+assert Response.SLVERR == 2, "responses are made of bit 1 alone"

@@ -1,0 +1,82 @@
+"""A whole device, from the pins of its serial port inwards."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from ...models.link.device import Identity
+from ...models.link.timing import divisor
+from ..link.link import Link
+from ..memory.arbiter import Arbiter
+from ..memory.axi import AXI4
+from ..memory.blockram import BlockRam
+from ..modules import ModuleLibrary
+from ..shell.shell import Shell
+
+__all__ = ["Soc"]
+
+
+class Soc(wiring.Component):
+    """An engine in its shell with its memory, and a host on a serial line. One clock domain, `sync`, of `clock_hz`.
+
+    The engine's managers and the link share one memory; the engine's first manager finds it free whenever the link is at rest, so that a run's cycles
+    are those of `models.memory.block_ram` as long as the host asks for registers alone. With several managers the memory is shared in turn.
+
+    Parameters
+    ----------
+    engine, register_map
+        As of `Shell`.
+    library
+        The modules that the engine instantiates by name; on a platform they are added to the build (`add_file`) by who builds, from `library.texts`.
+    memory_bytes
+        Size of the memory, a multiple of 4096.
+    clock_hz, baud
+        Of the serial line; see `models.link.divisor`.
+    external
+        The memory is outside: instead of block RAM there is a port for it.
+
+    Members
+    -------
+    rx : In(1), tx : Out(1)
+    busy : Out(1)
+        A run is under way; for a lamp.
+    memory : Out(AXI4)
+        With `external`.
+    """
+
+    def __init__(self, engine, register_map, *, library: ModuleLibrary | None = None, memory_bytes: int, clock_hz: int, baud: int, external: bool = False,
+                 src_loc_at=0):
+        self.shell = Shell(engine, register_map)
+        self.library = library
+        self.external = external
+        self.memory_bytes = memory_bytes
+        self.divisor = divisor(clock_hz, baud)
+        first = self.shell.ports[0]
+        self.port = AXI4(address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width)
+        self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)
+        members = {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)}
+        if external:
+            members["memory"] = Out(self.port)
+        super().__init__(members, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        shell = self.shell
+        m.submodules.shell = shell
+        m.submodules.link = link = Link(self.identity, registers=shell.control, memory=self.port, divisor=self.divisor)
+        m.submodules.arbiter = arbiter = Arbiter([*shell.ports, self.port])
+        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.busy.eq(shell.busy)]
+        for name, member in shell.control.members.items():
+            outer, inner = getattr(link.axil, name), getattr(shell, f"s_axil_{name}")
+            m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)
+        for k, port in enumerate(shell.ports):
+            for name, member in port.members.items():
+                outer, inner = getattr(arbiter, f"m{k}"), getattr(shell, f"m{k}_axi_{name}")
+                m.d.comb += getattr(outer, name).eq(inner) if member.flow is Out else inner.eq(getattr(outer, name))
+        connect(m, link.bus, getattr(arbiter, f"m{len(shell.ports)}"))
+        if self.external:
+            connect(m, arbiter.bus, wiring.flipped(self.memory))
+        else:
+            m.submodules.memory = memory = BlockRam(self.port, self.memory_bytes)
+            connect(m, arbiter.bus, memory.bus)
+        return m

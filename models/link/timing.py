@@ -1,0 +1,35 @@
+"""How long the link takes: a UART of ten bits a byte (start, eight, stop)."""
+
+from __future__ import annotations
+
+from .frames import Request, Response
+
+__all__ = ["BYTE_BITS", "SIMULATED_DIVISOR", "byte_cycles", "divisor", "exchange_seconds"]
+
+#: bits on the wire for a byte
+BYTE_BITS = 10
+#: the fewest cycles a bit that the receiver can sample; what simulation uses, so that few cycles pass for a byte
+SIMULATED_DIVISOR = 4
+#: how far bit times may differ: half a bit at the stop bit's middle, 9.5 bits after the start, shared by both ends
+_TOLERANCE = 0.02
+
+
+def divisor(clock_hz: int, baud: int) -> int:
+    """Return the cycles of a bit.
+
+    Raises ValueError for a baud rate that the clock cannot make: within 2 %, with at least 4 cycles a bit.
+    """
+    cycles = round(clock_hz / baud)
+    if cycles < SIMULATED_DIVISOR or abs(clock_hz / cycles / baud - 1) > _TOLERANCE:
+        raise ValueError(f"a clock of {clock_hz} Hz cannot make {baud} baud: it takes {SIMULATED_DIVISOR} cycles a bit or more, within {_TOLERANCE:.0%}")
+    return cycles
+
+
+def byte_cycles(divisor: int) -> int:
+    """Cycles from one byte's start bit to the next one's, back to back."""
+    return BYTE_BITS * divisor
+
+
+def exchange_seconds(request: Request, response: Response, baud: int) -> float:
+    """Return an estimate: request and response on the wire, one after the other. What the computer and its USB add is not in it."""
+    return (len(request.encode()) + len(response.encode())) * BYTE_BITS / baud
