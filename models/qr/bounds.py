@@ -1,0 +1,113 @@
+"""Error bounds: by a pass over all live rows, or the last pass's widened by what can have changed since (proof in docs/qr.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.formats import Codes
+from .arith import Numbers, add, mul, numbers, predict, sub, tree
+from .job import Anchor, Integers, Job, Rows
+from .moments import old_ranks
+
+__all__ = ["EMPTY", "follow", "pass_over", "widened"]
+
+#: err_min of a segment without rows; its err_max is the negative
+EMPTY = (1 << 31) - 1
+#: what float32 roundings can add to a difference of two scores, as a part of the sum of |w| · |x|: see the proof
+_SLACK = np.float32(2.0 ** -19)
+
+
+def pass_over(job: Job, weights: Codes, segments: int) -> tuple[int, int, Anchor]:
+    """Return err_min, err_max over all live rows (1, 0 if there are none), and the anchor of this pass.
+
+    Segment s of S begins at label (s · span) // S, span being the last live label + 1.
+    """
+    alive = job.alive
+    rows, labels = job.rows[alive], job.target_labels()[alive]
+    errors = labels - predict(weights, job.offsets, rows)
+    span = int(labels[-1]) + 1 if len(labels) else 0
+    start = np.arange(segments, dtype=np.int64) * span // segments
+    zero = np.zeros(segments, dtype=np.int64)
+    anchor = Anchor(weights, start, zero + EMPTY, zero - EMPTY, zero, zero, np.full((segments, rows.shape[1]), 255, dtype=np.uint8),
+                    np.zeros((segments, rows.shape[1]), dtype=np.uint8))
+    anchor = _include(anchor, _segments(start, labels), rows, errors, errors)
+    return (int(errors.min()), int(errors.max()), anchor) if len(rows) else (1, 0, anchor)
+
+
+def _segments(start: Integers, labels: Integers) -> NDArray[np.intp]:
+    """The segment of each label: the last one that starts at or before it."""
+    return np.searchsorted(start, labels, side="right") - 1
+
+
+def _include(anchor: Anchor, where: NDArray[np.intp], rows: Rows, least: Integers, greatest: Integers) -> Anchor:
+    """The anchor with more rows: their segments, bytes, and what goes into err_min and err_max."""
+    err_min, err_max, low, high = anchor.err_min.copy(), anchor.err_max.copy(), anchor.low.copy(), anchor.high.copy()
+    np.minimum.at(err_min, where, least)
+    np.maximum.at(err_max, where, greatest)
+    np.minimum.at(low, where, rows)
+    np.maximum.at(high, where, rows)
+    return replace(anchor, err_min=err_min, err_max=err_max, low=low, high=high)
+
+
+def follow(anchor: Anchor, job: Job) -> Anchor:
+    """Return the anchor after the job's changes: ranks shifted, new and moved rows included with their errors under the anchor model.
+
+    Rank targets: deletions first, last one first, then insertions, first one first. A change at rank p moves the rows behind it: all rows of later segments,
+    some of its own.
+    """
+    labels, alive = job.target_labels(), job.alive
+    if job.labels is not None:
+        come = np.concatenate([job.inserted, job.moved])
+        come = come[alive[come]]
+        rows = job.rows[come]
+        errors = labels[come] - predict(anchor.weights, job.offsets, rows)
+        return _include(anchor, _segments(anchor.start, labels[come]), rows, errors, errors)
+    start, low, high = anchor.start.copy(), anchor.shift_min.copy(), anchor.shift_max.copy()
+    before, gone = old_ranks(job)
+    for p in np.sort(np.concatenate([gone[job.gone_live], before[job.buried]]))[::-1]:
+        own = int(_segments(start, p))
+        start[start > p] -= 1
+        low[own:] -= 1
+        high[own + 1:] -= 1
+    come = job.inserted[alive[job.inserted]]
+    rows = job.rows[come]
+    errors = labels[come] - predict(anchor.weights, job.offsets, rows)
+    where = np.zeros(len(come), dtype=np.intp)
+    least, greatest = errors.copy(), errors.copy()
+    for number, p in enumerate(labels[come]):
+        own = int(_segments(start, p))
+        start[start > p] += 1
+        low[own + 1:] += 1
+        high[own:] += 1
+        # so that the segment's shift from now on, added to these, bounds this row's error
+        where[number], least[number], greatest[number] = own, errors[number] - low[own], errors[number] - high[own]
+    return _include(replace(anchor, start=start, shift_min=low, shift_max=high), where, rows, least, greatest)
+
+
+def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | None:
+    """Return bounds of the errors of all rows of the anchor's segments under new weights; None where a score is not finite.
+
+    For each segment that ever had a row, with Δ = w - w_anchor and x in the segment's box: greatest and least Σ Δ_j x_j, and M = Σ (|w_j| + |w_anchor_j|)
+    max |x_j|, each a balanced tree of rounded products; then widened by 2**-19 · M to either side.
+    """
+    used = anchor.err_min <= anchor.err_max
+    if not used.any():
+        return 1, 0
+    new, old = numbers(weights), numbers(anchor.weights)
+    n = len(new)
+    low, high = np.ones((int(used.sum()), n), dtype=np.float32), np.ones((int(used.sum()), n), dtype=np.float32)
+    low[:, 1:] = anchor.low[used].astype(np.int16) - offsets.astype(np.int16)
+    high[:, 1:] = anchor.high[used].astype(np.int16) - offsets.astype(np.int16)
+    delta = sub(new, old)
+    up = delta >= 0
+    slack = mul(tree(mul(add(np.abs(new), np.abs(old)), np.maximum(np.abs(low), np.abs(high)))), _SLACK)
+    most: Numbers = add(tree(mul(delta, np.where(up, high, low))), slack)
+    least: Numbers = sub(tree(mul(delta, np.where(up, low, high))), slack)
+    if not (np.abs(most) < EMPTY).all() or not (np.abs(least) < EMPTY).all():           # NaN too
+        return None
+    rise = np.maximum(np.ceil(most.astype(np.float64)), 0).astype(np.int64)
+    fall = np.minimum(np.floor(least.astype(np.float64)), 0).astype(np.int64)
+    return (int((anchor.err_min[used] + anchor.shift_min[used] - rise).min()), int((anchor.err_max[used] + anchor.shift_max[used] - fall).max()))

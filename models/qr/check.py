@@ -1,0 +1,101 @@
+"""What a job must keep to. Hardware sees only what it reads, so rows are compared with their neighbours only where they are streamed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ErrorCode
+from .arith import LABEL_MAX
+from .config import Config
+from .job import Bounds, Job, Method, Sums
+from .moments import ROWS_MAX, target_of
+
+__all__ = ["check", "descending"]
+
+
+def descending(rows: NDArray[np.uint8]) -> bool:
+    """Whether any row is less than the one before it, byte by byte."""
+    if len(rows) < 2:
+        return False
+    difference = rows[1:].astype(np.int16) - rows[:-1].astype(np.int16)
+    first = (difference != 0).argmax(axis=1)
+    return bool((difference[np.arange(len(first)), first] < 0).any())
+
+
+def _indices(values: NDArray[np.int64], count: int) -> ErrorCode | None:
+    """A list of row numbers: in range, ascending."""
+    if values.ndim != 1 or (len(values) and not 0 <= values.min() <= values.max() < count):
+        return ErrorCode.QR_DESCRIPTOR
+    return ErrorCode.QR_ORDER if (np.diff(values) <= 0).any() else None
+
+
+def _slots(values: NDArray[np.int64]) -> ErrorCode | None:
+    if len(values) and not 0 <= values.min() <= values.max() <= LABEL_MAX:
+        return ErrorCode.QR_ROWS
+    return None
+
+
+def check(job: Job, config: Config) -> ErrorCode | None:
+    """Return what is wrong with the job, None if nothing is. The first of these, in this order:
+
+    sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW,
+    QR_REMOVED), the order of the rows that are read (QR_ORDER).
+    """
+    length, m = job.window.length, len(job.rows)
+    if not 2 <= job.window.columns <= config.n_max:
+        return ErrorCode.QR_COLUMNS
+    if job.rows.ndim != 2 or job.rows.shape[1] != length or job.offsets.shape != (length,) or job.alive.shape != (m,) or job.window.prefix < 0:
+        return ErrorCode.QR_DESCRIPTOR
+    if m > ROWS_MAX:
+        return ErrorCode.QR_ROWS
+    if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
+        return ErrorCode.QR_DESCRIPTOR
+    code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
+    if code is not None:
+        return code
+    everything = job.memo is None or config.sums is Sums.SCAN or config.bounds is Bounds.RESCAN
+    return ErrorCode.QR_ORDER if descending(job.rows if everything else job.rows[job.inserted]) else None
+
+
+def _labels(job: Job) -> ErrorCode | None:
+    if job.labels is None:
+        return None
+    return _slots(job.labels) or (ErrorCode.QR_ORDER if (np.diff(job.labels) <= 0).any() else None)
+
+
+def _changes(job: Job) -> ErrorCode | None:
+    m, k = len(job.rows), len(job.gone)
+    if job.gone.ndim != 2 or job.gone.shape[1] != job.window.length or job.removed_at.shape != (k,) or job.gone_live.shape != (k,):
+        return ErrorCode.QR_DESCRIPTOR
+    for values in (job.inserted, job.buried, job.moved):
+        code = _indices(values, m)
+        if code is not None:
+            return code
+    if k and not 0 <= job.removed_at.min() <= job.removed_at.max() <= m:
+        return ErrorCode.QR_DESCRIPTOR
+    if (np.diff(job.removed_at) < 0).any():
+        return ErrorCode.QR_ORDER
+    slots = job.labels is not None
+    if len(job.removed_labels) != (k if slots else 0) or len(job.moved) != len(job.moved_from) or (len(job.moved) and not slots):
+        return ErrorCode.QR_DESCRIPTOR
+    if job.alive[job.buried].any():                      # a buried row that is alive
+        return ErrorCode.QR_DESCRIPTOR
+    if len(np.unique(np.concatenate([job.inserted, job.buried]))) != len(job.inserted) + len(job.buried) or np.isin(job.moved, job.inserted).any():
+        return ErrorCode.QR_DESCRIPTOR
+    return _slots(job.removed_labels) or _slots(job.moved_from)
+
+
+def _memo(job: Job, config: Config) -> ErrorCode | None:
+    memo = job.memo
+    assert memo is not None
+    if memo.method is not config.method or memo.target is not config.target:
+        return ErrorCode.QR_MEMO
+    if memo.window != job.window or not np.array_equal(memo.offsets, job.offsets):
+        return ErrorCode.QR_WINDOW
+    if memo.epoch != job.epoch or memo.rows + len(job.inserted) - len(job.gone) != len(job.rows):
+        return ErrorCode.QR_MEMO
+    live = memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum())
+    if live != int(job.alive.sum()):
+        return ErrorCode.QR_MEMO
+    return ErrorCode.QR_REMOVED if config.method is Method.GIVENS and len(job.gone) else None

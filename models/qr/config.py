@@ -1,0 +1,74 @@
+"""How a qr engine is built: data that golden model, cycle model and hardware all read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .job import Bounds, Method, Sums, Target
+
+__all__ = ["Config"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """One engine.
+
+    Parameters
+    ----------
+    n_max
+        Most columns of a model, the bias included: 4 to 64.
+    method, target, sums, bounds
+        See the enumerations; fixed when the engine is built.
+    segments
+        Segments of an anchor (bounds `widened`), a power of two up to 256.
+    bus_bytes
+        Width of the memory port.
+    gram_lanes
+        Integer multiply-accumulators of the Gram matrix (method `gram`), 1 to n_max (n_max + 1) / 2; lane p owns the entries p, p + gram_lanes, … of the packed upper
+        triangle (entry (i, j) at j (j + 1) / 2 + i), so that a row takes ceil(n (n + 1) / 2 / gram_lanes) cycles.
+    row_units
+        Rows a cycle in passes over all rows: suffix sums and error bounds.
+    solvers
+        Solver units (method `gram`), each with one vector unit of `lanes` lanes (a multiplier and a subtracter each).
+    vectors, lanes
+        Method `givens`: vector units and rotation lanes of each; a lane has 3 multipliers. There is one such solver.
+    contexts
+        Groups interleaved in one solver.
+    jobs
+        Jobs between fetch and write-back: input buffers.
+    """
+
+    n_max: int = 33
+    method: Method = Method.GRAM
+    target: Target = Target.RANK
+    sums: Sums = Sums.SCAN
+    bounds: Bounds = Bounds.RESCAN
+    segments: int = 1
+    bus_bytes: int = 64
+    gram_lanes: int = 561
+    row_units: int = 1
+    solvers: int = 1
+    vectors: int = 1
+    lanes: int = 33
+    contexts: int = 4
+    jobs: int = 16
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("bus_bytes", 4, 128), ("gram_lanes", 1, 2080), ("row_units", 1, 16), ("solvers", 1, 64),
+                                ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)!r}")
+        if self.method is Method.GIVENS and self.solvers != 1 or self.method is Method.GRAM and self.vectors != 1:
+            raise ValueError("method givens has one solver of several vector units, method gram several solvers of one vector unit")
+        for name in ("segments", "bus_bytes", "row_units"):
+            if getattr(self, name) & (getattr(self, name) - 1):
+                raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Config:
+        kinds = {"method": Method, "target": Target, "sums": Sums, "bounds": Bounds}
+        return cls(**{name: kinds[name](value) if name in kinds else value for name, value in data.items()})

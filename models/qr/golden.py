@@ -1,0 +1,87 @@
+"""The golden refit: what every backend must give, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import HardwareError
+from ..numerics.formats import Codes
+from . import bounds, factor
+from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
+from .check import check
+from .config import Config
+from .job import Bounds, Fit, Job, Memo, Method, Sums
+from .moments import Exact, changed, design, scanned, target_of
+
+__all__ = ["factors", "refit", "right_side"]
+
+
+def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
+    """Return c - h · sums, rounded to float32 once, and h: the labels' mean, truncated.
+
+    h = trunc(float32(c_0) / float32(rows)): any integer would do, since the bias takes it back; the mean keeps numbers small.
+    """
+    if not exact.rows:
+        return from_integer(exact.moments), np.float32(0)
+    middle = int(to_label(div(from_integer(exact.moments[0]), from_integer(exact.rows))))
+    return from_integer(exact.moments - middle * exact.sums), np.float32(from_integer(middle))
+
+
+def factors(job: Job, config: Config, exact: Exact) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
+    """Return d, u to solve with, the columns kept, and d, u of the memo (method `givens`)."""
+    if config.method is Method.GRAM:
+        assert exact.gram is not None
+        return *factor.eliminate(exact.gram), None, None
+    n = job.window.columns
+    if job.memo is None:
+        d, u, rows = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32), job.rows
+    else:
+        assert job.memo.d is not None and job.memo.u is not None
+        d, u, rows = numbers(job.memo.d), numbers(job.memo.u), job.rows[job.inserted]
+    factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
+    return *factor.full_rank(d, u, exact.squares), codes(d), codes(u)
+
+
+def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
+    """Refit one group.
+
+    Parameters
+    ----------
+    job
+        The job; nothing in it is changed.
+    config
+        The engine.
+    index
+        The job's place in the run, for the error report.
+
+    Returns
+    -------
+    The fit, or what was wrong; then nothing is published and the old model stays.
+    """
+    code = check(job, config)
+    if code is not None:
+        return HardwareError(code, index)
+    memo = job.memo
+    exact = scanned(job, config.method is Method.GRAM) if memo is None else changed(job, memo, config.sums is Sums.SCAN)
+    c, middle = right_side(exact)
+    d, u, keep, kept_d, kept_u = factors(job, config, exact)
+    solution = factor.solve(d, u, keep, c)
+    if keep[0]:
+        solution[0] = add(solution[0], middle)
+    weights = codes(solution)
+
+    anchor, found = None, None
+    if config.bounds is Bounds.WIDENED and memo is not None and memo.anchor is not None:
+        anchor = bounds.follow(memo.anchor, job)
+        found = bounds.widened(anchor, weights, job.offsets)
+        if found is not None and found[1] - found[0] > job.limit:
+            found = None
+    rescanned = found is None
+    if found is None:
+        low, high, anchor = bounds.pass_over(job, weights, config.segments)
+    else:
+        low, high = found
+    new = Memo(config.method, target_of(job), job.window, job.offsets, 0 if memo is None else memo.epoch + 1, exact.rows, exact.live, exact.sums, exact.squares,
+               exact.moments, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None)
+    return Fit(job.group, weights, keep, low, high, rescanned, new)

@@ -1,0 +1,294 @@
+"""The golden refit against Python integers, float64 least squares, and every live key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.qr.arith import numbers, predict
+from penstock.models.qr.config import Config
+from penstock.models.qr.golden import refit
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.sim.qr_cases import Group, keys, mean_offsets
+
+METHODS = [Method.GIVENS, Method.GRAM]
+
+
+def done(result: Fit | HardwareError) -> Fit:
+    assert isinstance(result, Fit), result
+    return result
+
+
+def holds(fit: Fit, job: Job) -> None:
+    """Every live row lies in its window."""
+    alive = job.alive
+    errors = job.target_labels()[alive] - fit.predict(job.rows[alive])
+    if len(errors):
+        assert fit.err_min <= errors.min() and errors.max() <= fit.err_max
+        if fit.rescanned:
+            assert (fit.err_min, fit.err_max) == (errors.min(), errors.max())
+
+
+def largest(weights: np.ndarray, job: Job) -> float:
+    """Largest position error over the live rows, weights in float64."""
+    a = np.ones((len(job.rows), job.window.columns))
+    a[:, 1:] = job.rows.astype(float) - job.offsets
+    errors = job.target_labels() - a @ weights
+    return float(np.abs(errors[job.alive]).max())
+
+
+def least_squares(job: Job) -> np.ndarray:
+    a = np.ones((len(job.rows), job.window.columns))
+    a[:, 1:] = job.rows.astype(float) - job.offsets
+    return np.linalg.lstsq(a, job.target_labels().astype(float), rcond=None)[0]
+
+
+def exact(job: Job, fit: Fit) -> None:
+    """The memo's integers are those of Python's own arithmetic over the rows."""
+    columns = [[1] * len(job.rows)] + [[int(x) - int(o) for x in job.rows[:, j]] for j, o in enumerate(job.offsets)]
+    labels = [int(b) for b in job.target_labels()]
+    memo = fit.memo
+    for i, left in enumerate(columns):
+        assert memo.sums[i] == sum(left) and memo.squares[i] == sum(x * x for x in left)
+        assert memo.moments[i] == sum(b * x for b, x in zip(labels, left, strict=True))
+        if memo.gram is not None:
+            for j in range(i, len(columns)):
+                assert memo.gram[i, j] == sum(x * y for x, y in zip(left, columns[j], strict=True))
+
+
+def batches(source: np.random.Generator, group: Group, count: int, length: int, alphabet: int, most: int, limit: int = 1 << 30):
+    """Random batches of changes; at most a quarter of the rows tombstones."""
+    for _ in range(count):
+        live = np.flatnonzero(group.live)
+        k = int(source.integers(0, min(most, len(live)) + 1)) if len(live) > 30 else 0
+        doomed = np.sort(source.choice(live, k, replace=False))
+        if group.memo is None or np.count_nonzero(~group.live) > len(group.rows) // 4:
+            yield group.full()
+        else:
+            yield group.batch(keys(source, int(source.integers(0, most + 1)), length, alphabet), doomed, limit)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_thousand_batches_as_least_squares(method):
+    source = np.random.default_rng(5)
+    config = Config(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
+    group = Group(config, keys(source, 200, 6, 40))
+    for number, job in enumerate(batches(source, group, 1000, 6, 40, 5)):
+        fit = done(refit(job, config))
+        holds(fit, job)
+        group.take(fit)
+        if number % 50 == 49 or number > 995:
+            exact(job, fit)
+            best = largest(least_squares(job), job)
+            assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
+
+
+@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("method", METHODS)
+def test_incremental_equals_scan_and_widened_holds(method, target):
+    source = np.random.default_rng(11)
+    config = Config(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=8)
+    group = Group(config, keys(source, 400, 8, 36))
+    kinds = set()
+    for job in batches(source, group, 60, 8, 36, 12, limit=250):
+        fit = done(refit(job, config))
+        holds(fit, job)
+        exact(job, fit)
+        kinds.add(fit.rescanned)
+        scan = done(refit(job, replace(config, sums=Sums.SCAN)))
+        assert np.array_equal(scan.weights, fit.weights) and np.array_equal(scan.memo.moments, fit.memo.moments)
+        group.take(fit)
+    assert kinds == {True, False}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_odd_columns(method):
+    """Constant, collinear and all-equal columns get no weight; the fit stays that of least squares."""
+    source = np.random.default_rng(3)
+    config = Config(n_max=16, method=method)
+    rows = keys(source, 300, 6, 50)
+    rows[:, 2] = 77                                   # constant, its offset exact
+    rows[:, 4] = 255 - rows[:, 1]                     # collinear with the bias and column 1
+    rows[:, 5] = 9
+    rows = rows[np.lexsort(rows.T[::-1])]
+    offsets = mean_offsets(rows)
+    offsets[5] = 4                                    # constant, but not at its offset
+    job = Job(0, Window(3, 6), offsets, rows)
+    fit = done(refit(job, config))
+    assert fit.mask.tolist() == [True, True, True, False, True, False, False]
+    assert not numbers(fit.weights)[~fit.mask].any()
+    holds(fit, job)
+    best = largest(least_squares(job), job)
+    assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
+
+    same = Job(0, Window(3, 6), offsets, np.tile(rows[:1], (40, 1)))
+    fit = done(refit(same, config))
+    assert fit.mask[0] and fit.mask.sum() == 1
+    holds(fit, same)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_collinear_arriving_late(method):
+    """A column that noise alone tells apart from others, folded over many refits, is found out."""
+    source = np.random.default_rng(8)
+    config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL)
+
+    def rows(count):
+        made = source.integers(0, 60, (count, 5)).astype(np.uint8)
+        made[:, 3] = made[:, 0] + 2 * made[:, 1]
+        return made
+    group = Group(config, rows(150))
+    job = group.full()
+    for _ in range(20):
+        fit = done(refit(job, config))
+        group.take(fit)
+        assert fit.mask.tolist() == [True, True, True, True, False, True]
+        best = largest(least_squares(job), job)
+        assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
+        job = group.batch(rows(10), np.zeros(0, dtype=np.int64))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("bounds", list(Bounds))
+def test_empty_and_deletes(method, bounds):
+    source = np.random.default_rng(4)
+    config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, segments=4)
+    group = Group(config, keys(source, 50, 5, 30))
+    first = done(refit(group.full(), config))
+    group.take(first)
+    nothing = np.zeros((0, 5), dtype=np.uint8)
+    job = group.batch(nothing, np.zeros(0, dtype=np.int64))                # empty delta
+    again = done(refit(job, config))
+    assert np.array_equal(again.weights, first.weights) and again.memo.epoch == 1
+    group.take(again)
+    job = group.batch(nothing, np.arange(0, 50, 3))                        # deletes only
+    fit = done(refit(job, config))
+    holds(fit, job)
+    exact(job, fit)
+    group.take(fit)
+    job = group.batch(nothing, np.flatnonzero(group.live))                 # all of them
+    fit = done(refit(job, config))
+    exact(job, fit)
+    if method is Method.GRAM:
+        assert len(job.rows) == 0 and not fit.mask.any() and not numbers(fit.weights).any()
+    group.take(fit)
+    job = group.batch(keys(source, 20, 5, 30), np.zeros(0, dtype=np.int64))
+    fit = done(refit(job, config))
+    holds(fit, job)
+    exact(job, fit)
+    assert done(refit(Job(0, Window(0, 5), np.zeros(5, dtype=np.uint8), nothing), config)).err_min == 1
+
+
+def test_windows_shift():
+    """A memo belongs to its window and offsets: another one is refused, a full job makes a new one."""
+    source = np.random.default_rng(6)
+    config = Config(n_max=8, sums=Sums.INCREMENTAL)
+    group = Group(config, keys(source, 60, 5, 30))
+    group.take(done(refit(group.full(), config)))
+    job = group.batch(keys(source, 3, 5, 30), np.zeros(0, dtype=np.int64))
+    other = replace(job, window=Window(1, 5))
+    assert refit(other, config, 7) == HardwareError(ErrorCode.QR_WINDOW, 7)
+    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(ErrorCode.QR_WINDOW, 0)
+    fit = done(refit(replace(other, memo=None), config))
+    assert fit.memo.window == Window(1, 5) and fit.memo.epoch == 0
+
+
+def test_errors():
+    source = np.random.default_rng(2)
+    config = Config(n_max=8, sums=Sums.INCREMENTAL)
+    group = Group(config, keys(source, 60, 5, 30))
+    full = group.full()
+    group.take(done(refit(full, config)))
+    job = group.batch(keys(source, 3, 5, 30), np.array([4, 9]))
+    done(refit(job, config))
+
+    def code(bad: Job, config: Config = config) -> ErrorCode:
+        result = refit(bad, config)
+        assert isinstance(result, HardwareError)
+        return result.code
+    nobody = np.zeros(0, dtype=np.int64)
+    assert code(replace(full, window=Window(0, 8))) == ErrorCode.QR_COLUMNS
+    assert code(replace(full, window=Window(0, 0))) == ErrorCode.QR_COLUMNS
+    assert code(replace(full, window=Window(0, 4))) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(full, rows=full.rows[::-1])) == ErrorCode.QR_ORDER
+    assert code(replace(full, labels=np.arange(60))) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(job, epoch=5)) == ErrorCode.QR_MEMO
+    assert code(replace(job, inserted=job.inserted[:2])) == ErrorCode.QR_MEMO
+    assert code(replace(job, inserted=job.inserted[::-1])) == ErrorCode.QR_ORDER
+    assert code(replace(job, inserted=job.inserted + 1000)) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at[:1])) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at + 1000)) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at[::-1])) == ErrorCode.QR_ORDER
+    assert code(replace(job, buried=job.inserted)) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == ErrorCode.QR_DESCRIPTOR
+    assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == ErrorCode.QR_MEMO
+    assert code(job, replace(config, method=Method.GIVENS)) == ErrorCode.QR_MEMO
+    slot = replace(config, target=Target.SLOT)
+    assert code(replace(full, labels=np.arange(60)[::-1]), slot) == ErrorCode.QR_ORDER
+    assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == ErrorCode.QR_ROWS
+    givens = replace(config, method=Method.GIVENS)
+    fit = done(refit(full, givens))
+    assert code(replace(job, memo=fit.memo, epoch=0), givens) == ErrorCode.QR_REMOVED
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_job_sequences(data):
+    """Any sequence of batches, on any engine: sums exact, every live row in its window, c as from a scan."""
+    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Target)))
+    length = data.draw(st.integers(1, 7))
+    config = Config(n_max=8, method=method, target=target, sums=data.draw(st.sampled_from(list(Sums))),
+                    bounds=data.draw(st.sampled_from(list(Bounds))), segments=data.draw(st.sampled_from([1, 4])))
+    source = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    alphabet = data.draw(st.sampled_from([1, 2, 30, 256]))
+    group = Group(config, keys(source, data.draw(st.integers(0, 60)), length, alphabet))
+    job = group.full()
+    for _ in range(data.draw(st.integers(1, 6))):
+        fit = done(refit(job, config))
+        holds(fit, job)
+        exact(job, fit)
+        group.take(fit)
+        live = np.flatnonzero(group.live)
+        doomed = np.sort(source.choice(live, data.draw(st.integers(0, min(len(live), 9))), replace=False))
+        job = group.batch(keys(source, data.draw(st.integers(0, 9)), length, alphabet), doomed, data.draw(st.sampled_from([1 << 30, 40, -1])))
+
+
+def test_bounds_by_adversarial_search():
+    """Widened bounds hold at every corner of every box, for weights near and far from the anchor's."""
+    from penstock.models.qr.arith import codes
+    from penstock.models.qr.bounds import pass_over, widened
+    source = np.random.default_rng(9)
+    for trial in range(300):
+        length = int(source.integers(1, 33))
+        rows = keys(source, 40, length, int(source.choice([2, 40, 256])))
+        offsets = source.integers(0, 256, length).astype(np.uint8)
+        job = Job(0, Window(0, length), offsets, rows)
+        size = np.float32(10.0 ** source.uniform(-6, 4))
+        old = (size * source.standard_normal(length + 1)).astype(np.float32)
+        old[0] += 10.0 ** source.uniform(0, 6)
+        new = old.copy()
+        if trial % 3:
+            pick = source.random(length + 1) < 0.5
+            new[pick] += (size * 10.0 ** source.uniform(-8, 1) * source.standard_normal(int(pick.sum()))).astype(np.float32)
+        _, _, anchor = pass_over(job, codes(old), 4)
+        found = widened(anchor, codes(new), offsets)
+        assert found is not None
+        errors = job.target_labels() - predict(codes(new), offsets, rows)
+        assert found[0] <= errors.min() and errors.max() <= found[1]
+        # corners of the boxes: the difference of predictions must stay within what was allowed
+        for s in np.flatnonzero(anchor.err_min <= anchor.err_max):
+            one = replace(anchor, **{name: getattr(anchor, name)[s:s + 1] for name in ("start", "err_min", "err_max", "shift_min", "shift_max", "low", "high")})
+            one = replace(one, err_min=np.zeros(1, dtype=np.int64), err_max=np.zeros(1, dtype=np.int64))
+            allowed = widened(one, codes(new), offsets)
+            assert allowed is not None
+            pick = source.random((20, length)) < 0.5
+            corners = np.where(pick, anchor.low[s], anchor.high[s]).astype(np.uint8)
+            corners[0] = np.where(new[1:] > old[1:], anchor.high[s], anchor.low[s])
+            corners[1] = np.where(new[1:] > old[1:], anchor.low[s], anchor.high[s])
+            shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)
+            assert allowed[0] <= shift.min() and shift.max() <= allowed[1]
