@@ -93,7 +93,7 @@ def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | 
     For each segment that ever had a row, with Δ = w - w_anchor and x in the segment's box: greatest and least Σ Δ_j x_j, and M = Σ (|w_j| + |w_anchor_j|)
     max |x_j|, each a balanced tree of rounded products; then widened by 2**-19 · M to either side.
     """
-    used = anchor.err_min <= anchor.err_max
+    used = anchor.err_min != EMPTY          # not err_min > err_max: a row that came after others shifted may have that too
     if not used.any():
         return 1, 0
     new, old = numbers(weights), numbers(anchor.weights)

@@ -83,7 +83,7 @@ class Anchor:
     start
         int64 (S,): least label of each segment; kept up to date as ranks shift.
     err_min, err_max
-        int64 (S,): bounds of label - prediction under the anchor model, less the shift; err_min > err_max: the segment never had a row.
+        int64 (S,): bounds of label - prediction under the anchor model, less the shift; err_min = 2**31 - 1: the segment never had a row.
     shift_min, shift_max
         int64 (S,): since the pass, labels of the segment's rows moved by no less and no more than this.
     low, high

@@ -1,0 +1,436 @@
+"""The learned index: an ordered map from byte strings to values."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from os import PathLike
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ...models.qr.job import Window
+from . import snapshot
+from .group import Group
+from .model import Change, Model, Trainer
+from .ordered import Ordered
+from .root import Root
+from .windows import common, common_prefixes, cut, window_of
+
+__all__ = ["Layout", "LearnedIndex", "Statistics"]
+
+_ABSENT: Any = object()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How keys are grouped and when groups are fitted again. None of it decides whether a key is found.
+
+    Args:
+        smallest, forward, backward, window: bulk load: a group grows by `forward` keys while its window is shorter than `window` bytes, then shrinks by
+            `backward` while it is longer, not below `smallest` keys (SIA: 400, 550, 50 and 4).
+        largest: a group with more keys is split.
+        buffer: a group is fitted again once so many keys wait in its buffer.
+        tombstones: or once this share of its array is deleted (at least `buffer` keys).
+        span: positions that a model's window may span; beyond, the byte window is chosen anew, and then the group is split if it has 2 × `smallest`
+            keys.
+        crumbs: a group with fewer keys is joined to its neighbour.
+    """
+
+    smallest: int = 400
+    forward: int = 550
+    backward: int = 50
+    window: int = 4
+    largest: int = 4096
+    buffer: int = 64
+    tombstones: float = 0.25
+    span: int = 256
+    crumbs: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0 < self.crumbs <= self.smallest <= self.forward <= self.largest // 2 or not 0 < self.backward < self.forward:
+            raise ValueError(f"a layout needs 0 < crumbs <= smallest <= forward <= largest / 2 and backward < forward: {self}")
+        if self.buffer < 1 or self.span < 1 or self.window < 1 or not 0 < self.tombstones <= 1:
+            raise ValueError(f"a layout's buffer, span and window are at least 1 and tombstones a share of 1: {self}")
+
+
+@dataclass
+class Statistics:
+    """What keeping the models has cost since the index was made or `clear_statistics`.
+
+    refits: groups fitted again. builds: groups fitted anew in another window or another cut. splits, joins: of groups. changed: keys put in and taken
+    out by refits. rows: keys of all fitted groups. seconds: time in all of this, merging arrays included; fitting: the part of it that the trainer took.
+    """
+
+    refits: int = 0
+    builds: int = 0
+    splits: int = 0
+    joins: int = 0
+    changed: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    fitting: float = 0.0
+
+
+@dataclass
+class _Plan:
+    """A group's next array and, where the old model's memo can be used, what changed."""
+
+    group: Group
+    keys: list[bytes]
+    values: list[Any]
+    longest: int
+    change: Change
+    model: Model | None = field(default=None)
+
+
+class LearnedIndex(Ordered):
+    """An ordered map from byte strings of any length to values; calls and results are those of `sortedcontainers.SortedDict`.
+
+    Keys are found by fitted models over groups of neighbouring keys (docs/learned_index.md). Every live key is found, whatever was put in or taken
+    out before: each model's window comes from the greatest errors over the group's keys, computed with the arithmetic of the lookup.
+    Not for several threads at once.
+
+    Args:
+        items: a mapping or pairs; the last value of a key counts.
+        trainer: fits the models; `Trainer()` is the golden model.
+        layout: grouping and when to fit.
+        deferred: leave groups that are due to be fitted until `retrain` is called, which hands them to the trainer together. Keys are found all the
+            same; their buffers grow.
+
+    Raises TypeError for a key that is not bytes.
+    """
+
+    def __init__(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = (), *, trainer: Trainer | None = None, layout: Layout | None = None,
+                 deferred: bool = False) -> None:
+        self.trainer = trainer if trainer is not None else Trainer()
+        self.layout = layout if layout is not None else Layout()
+        self.deferred = deferred
+        self.statistics = Statistics()
+        self._load(dict(items))
+
+    # whole index
+
+    def _load(self, items: dict[bytes, Any]) -> None:
+        """Replace everything by these items."""
+        for key in items:
+            if not isinstance(key, bytes):
+                raise TypeError(f"keys of a learned index are bytes, not {type(key).__name__}")
+        keys = sorted(items)
+        prefixes, layout = common_prefixes(keys), self.layout
+        starts = cut(prefixes, smallest=layout.smallest, forward=layout.forward, backward=layout.backward, bytes_=layout.window, largest=layout.largest // 2)
+        pivots = [keys[begin] for begin in starts] or [b""]
+        groups, parts = [], []
+        for number, (begin, end) in enumerate(zip(starts or [0], [*starts[1:], len(keys)], strict=True)):
+            part, inner = keys[begin:end], prefixes[begin + 1:end]
+            groups.append(Group(pivots[number], part, [items[key] for key in part], int(inner.max()) if len(inner) else 0))
+            parts.append((part, self._window(groups[-1], int(inner.min()) if len(inner) else 0, pivots[number + 1:number + 2], number == 0)))
+        models = self.trainer.build(parts)
+        for group, model in zip(groups, models, strict=True):
+            group.model = model
+        self._install(groups)
+
+    def _window(self, group: Group, least: int, following: list[bytes], first: bool) -> Window:
+        """Return the byte window for a group whose neighbours share at least `least` bytes; `following` holds the next group's pivot, if there is one."""
+        around = common(group.pivot, following[0]) if following and not first else -1
+        return window_of(least, group.longest, around, self.trainer.longest)
+
+    def _install(self, groups: list[Group]) -> None:
+        self._groups = groups
+        self._sizes = [len(group) for group in groups]
+        self._length = sum(self._sizes)
+        self._sums: list[int] | None = None
+        self._pending: dict[Group, None] = {}
+        self._root = Root([group.pivot for group in groups], self.trainer)
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self._load({})
+
+    def clear_statistics(self) -> None:
+        """Begin to count anew."""
+        self.statistics = Statistics()
+
+    def copy(self) -> LearnedIndex:
+        """Return an index of the same items, fitted anew."""
+        return type(self)(self, trainer=self.trainer, layout=self.layout, deferred=self.deferred)
+
+    def __copy__(self) -> LearnedIndex:
+        return self.copy()
+
+    @classmethod
+    def fromkeys(cls, iterable: Iterable[bytes], value: Any = None) -> LearnedIndex:
+        """Return an index of these keys, all with one value."""
+        return cls((key, value) for key in iterable)
+
+    def __len__(self) -> int:
+        return self._length
+
+    # one key
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        """Return the key's value, or `default`."""
+        if not isinstance(key, bytes):
+            return default
+        group = self._groups[self._root.find(key)]
+        if key in group.buffer:
+            return group.buffer[key]
+        at = group.position(key)
+        return default if at < 0 or at in group.dead else group.values[at]
+
+    def __getitem__(self, key: bytes) -> Any:
+        value = self.get(key, _ABSENT)
+        if value is _ABSENT:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: Any) -> bool:
+        return self.get(key, _ABSENT) is not _ABSENT
+
+    def put(self, key: bytes, value: Any) -> None:
+        """Set the key's value."""
+        if not isinstance(key, bytes):
+            raise TypeError(f"keys of a learned index are bytes, not {type(key).__name__}")
+        slot = self._root.find(key)
+        group = self._groups[slot]
+        if key in group.buffer:
+            group.buffer[key] = value
+            return
+        at = group.position(key)
+        if at >= 0:
+            if at not in group.dead:
+                group.values[at] = value
+                return
+            group.revive(at, value)
+        else:
+            group.add(key, value)
+        self._sizes[slot] += 1
+        self._length += 1
+        self._sums = None
+        if len(group.waiting) >= self.layout.buffer:
+            self._due(group)
+
+    __setitem__ = put
+
+    def delete(self, key: bytes) -> Any:
+        """Take the key out and return its value. Raises KeyError where it is not there."""
+        if not isinstance(key, bytes):
+            raise KeyError(key)
+        slot = self._root.find(key)
+        group = self._groups[slot]
+        if key in group.buffer:
+            value = group.drop(key)
+        else:
+            at = group.position(key)
+            if at < 0 or at in group.dead:
+                raise KeyError(key)
+            value = group.kill(at)
+        self._sizes[slot] -= 1
+        self._length -= 1
+        self._sums = None
+        if len(group.dead) >= max(self.layout.buffer, self.layout.tombstones * len(group.keys)):
+            self._due(group)
+        return value
+
+    def __delitem__(self, key: bytes) -> None:
+        self.delete(key)
+
+    # many keys
+
+    def get_many(self, keys: Iterable[bytes], default: Any = None) -> list[Any]:
+        """Return the values of many keys in their order, `default` for those that are not there; quicker than `get` one by one for many."""
+        wanted = list(keys)
+        slots = self._root.find_many(wanted)
+        order = np.argsort(slots, kind="stable")
+        bounds = np.flatnonzero(np.diff(slots[order])) + 1
+        found: list[Any] = [default] * len(wanted)
+        for part in np.split(order, bounds) if len(wanted) else ():
+            group = self._groups[slots[part[0]]]
+            chosen = part.tolist()
+            if len(chosen) < 8:                     # not worth the arrays
+                for i in chosen:
+                    key = wanted[i]
+                    if key in group.buffer:
+                        found[i] = group.buffer[key]
+                    elif (at := group.position(key)) >= 0 and at not in group.dead:
+                        found[i] = group.values[at]
+                continue
+            asked = [wanted[i] for i in chosen]
+            places, values, dead, buffer = group.positions(asked), group.values, group.dead, group.buffer
+            for i, at, key in zip(chosen, places, asked, strict=True):
+                if at >= 0:
+                    if at not in dead:
+                        found[i] = values[at]
+                elif key in buffer:
+                    found[i] = buffer[key]
+        return found
+
+    def update(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = ()) -> None:       # type: ignore[override]
+        """Put many items in. Where they are many beside what is there, everything is loaded anew."""
+        new = dict(items)
+        if len(new) * 4 > self._length:
+            whole = dict(self.walk())
+            whole.update(new)
+            self._load(whole)
+        else:
+            for key, value in new.items():
+                self.put(key, value)
+
+    # models
+
+    def retrain(self, every: bool = False) -> int:
+        """Fit the groups that are due, or with `every` all that have changed, in one submission to the trainer; return how many.
+
+        Raises what the trainer raises; the old models then still serve, and nothing is lost.
+        """
+        groups = [group for group in self._groups if group.waiting or group.dead] if every else list(self._pending)
+        self._fit(groups)
+        return len(groups)
+
+    @property
+    def due(self) -> int:
+        """Number of groups that wait for `retrain`."""
+        return len(self._pending)
+
+    def _due(self, group: Group) -> None:
+        self._pending[group] = None
+        if not self.deferred:
+            self._fit([group])
+
+    def _fit(self, groups: list[Group]) -> None:
+        begin = perf_counter()
+        plans = [self._plan(group) for group in groups]
+        for plan, model in zip(plans, self._timed(self.trainer.refit, [plan.change for plan in plans]), strict=True):
+            plan.model = model
+        counts = self.statistics
+        counts.refits += len(plans)
+        counts.changed += sum(len(plan.change.added) + len(plan.change.removed) for plan in plans)
+        counts.rows += sum(len(plan.keys) for plan in plans)
+        # a model that spans too much gets the byte window that its keys need today
+        again, windows = [], []
+        for plan in plans:
+            assert plan.model is not None
+            if plan.model.span > self.layout.span:
+                slot = self._root.find(plan.group.pivot)
+                following = [group.pivot for group in self._groups[slot + 1:slot + 2]]
+                window = self._window(Group(plan.group.pivot, [], [], plan.longest), common(plan.keys[0], plan.keys[-1]), following, slot == 0)
+                if window != plan.model.window:
+                    again.append(plan)
+                    windows.append(window)
+        for plan, model in zip(again, self._build([(plan.keys, window) for plan, window in zip(again, windows, strict=True)]), strict=True):
+            plan.model = model
+        for plan in plans:                          # only now is anything changed: a trainer that fails leaves all as it was
+            assert plan.model is not None
+            plan.group.settle(plan.keys, plan.values, plan.longest, plan.model)
+            self._pending.pop(plan.group, None)
+        for plan in plans:
+            self._reshape(plan.group)
+        counts.seconds += perf_counter() - begin
+
+    def _timed(self, call: Any, arguments: Any) -> Any:
+        begin = perf_counter()
+        result = call(arguments)
+        self.statistics.fitting += perf_counter() - begin
+        return result
+
+    def _build(self, parts: list[Any]) -> list[Model]:
+        if not parts:
+            return []
+        self.statistics.builds += len(parts)
+        self.statistics.rows += sum(len(keys) for keys, _ in parts)
+        return self._timed(self.trainer.build, parts)
+
+    def _plan(self, group: Group) -> _Plan:
+        """Merge a group's array with its buffer, without its tombstones."""
+        assert group.model is not None
+        old, dead, waiting = group.keys, group.dead, group.waiting
+        longest = group.longest
+        keys = [key for at, key in enumerate(old) if at not in dead] if dead else list(old)
+        values = [value for at, value in enumerate(group.values) if at not in dead] if dead else list(group.values)
+        added: list[int] = []
+        if waiting:
+            places = [bisect_left(keys, key) for key in waiting]
+            merged_keys, merged_values, last = [], [], 0
+            for shift, (key, place) in enumerate(zip(waiting, places, strict=True)):
+                merged_keys += keys[last:place]
+                merged_values += values[last:place]
+                added.append(place + shift)
+                merged_keys.append(key)
+                merged_values.append(group.buffer[key])
+                last = place
+            keys, values = merged_keys + keys[last:], merged_values + values[last:]
+            for at in added:
+                if at:
+                    longest = max(longest, common(keys[at - 1], keys[at]))
+                if at + 1 < len(keys):
+                    longest = max(longest, common(keys[at], keys[at + 1]))
+        return _Plan(group, keys, values, longest, Change(group.model, keys, added, [old[at] for at in sorted(dead)]))
+
+    def _reshape(self, group: Group) -> None:
+        """Split a group that is too large or too badly fitted, join one that is too small."""
+        layout, size = self.layout, len(group.keys)
+        slot = self._root.find(group.pivot)
+        if self._groups[slot] is not group:             # joined to a neighbour meanwhile
+            return
+        assert group.model is not None
+        if size > layout.largest or (group.model.span > layout.span and size >= 2 * layout.smallest):
+            self._replace(slot, 1, [(group.pivot, group.keys[:size // 2], group.values[:size // 2]),
+                                    (group.keys[size // 2], group.keys[size // 2:], group.values[size // 2:])])
+            self.statistics.splits += 1
+        elif size < layout.crumbs and len(self._groups) > 1:
+            first = slot if slot + 1 < len(self._groups) else slot - 1
+            a, b = self._groups[first], self._groups[first + 1]
+            if len(a) + len(b) <= layout.largest:
+                pairs = a.items() + b.items()
+                self._replace(first, 2, [(a.pivot, [key for key, _ in pairs], [value for _, value in pairs])])
+                self.statistics.joins += 1
+
+    def _replace(self, first: int, count: int, parts: list[tuple[bytes, list[bytes], list[Any]]]) -> None:
+        """Put new groups, fitted to all of their keys, in the place of `count` groups."""
+        groups = []
+        after = [pivot for pivot, _, _ in parts[1:]] + [group.pivot for group in self._groups[first + count:first + count + 1]]
+        for number, (pivot, keys, values) in enumerate(parts):
+            prefixes = common_prefixes(keys)[1:]
+            group = Group(pivot, keys, values, int(prefixes.max()) if len(prefixes) else 0)
+            groups.append((group, self._window(group, int(prefixes.min()) if len(prefixes) else 0, after[number:number + 1], first + number == 0)))
+        for (group, _), model in zip(groups, self._build([(group.keys, window) for group, window in groups]), strict=True):
+            group.model = model
+        for old in self._groups[first:first + count]:
+            self._pending.pop(old, None)
+        self._groups[first:first + count] = [group for group, _ in groups]
+        self._sizes[first:first + count] = [len(group) for group, _ in groups]
+        self._sums = None
+        for _ in range(count - 1):
+            self._root.remove(first + 1)
+        for at, (group, _) in enumerate(groups[1:], first + 1):
+            self._root.insert(at, group.pivot)
+
+    # positions
+
+    def _cumulated(self) -> list[int]:
+        """Return how many keys lie before each group, and in all."""
+        if self._sums is None:
+            self._sums = list(accumulate(self._sizes, initial=0))
+        return self._sums
+
+    # files
+
+    def save(self, path: str | PathLike[str], encode: Callable[[Any], bytes] | None = None) -> None:
+        """Write a snapshot, in the place of a file that may be there. See `snapshot.save`."""
+        snapshot.save(self, path, encode)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, trainer: Trainer | None = None, decode: Callable[[bytes], Any] | None = None) -> LearnedIndex:
+        """Read a snapshot. See `snapshot.load`."""
+        made = cls.__new__(cls)
+        snapshot.load(made, path, trainer, decode)
+        return made
+
+    def _adopt(self, trainer: Trainer, layout: Layout, deferred: bool, groups: list[Group]) -> None:
+        """Become an index of these groups, with their models."""
+        self.trainer, self.layout, self.deferred = trainer, layout, deferred
+        self.statistics = Statistics()
+        self._install(groups)

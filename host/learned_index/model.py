@@ -1,0 +1,189 @@
+"""Models of groups, and the trainer that has them fitted by a backend of the qr engine.
+
+A trainer turns groups into jobs of `models.qr` and fits into models. A backend is a callable that takes jobs and returns for each, in order,
+its fit or what was wrong with it: the golden model here, or simulated or real hardware, which take the same jobs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import mul
+
+import numpy as np
+
+from ...models.errors import HardwareError
+from ...models.qr.config import Config
+from ...models.qr.golden import refit
+from ...models.qr.job import Fit, Job, Method, Sums, Window
+from .windows import common, features
+
+__all__ = ["Backend", "Change", "Model", "Trainer", "TrainingError", "golden"]
+
+#: jobs -> a fit or an error for each, in order
+Backend = Callable[[Sequence[Job]], Sequence[Fit | HardwareError]]
+#: gram: deletes are exact, and c follows the changes
+_CONFIG = Config(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
+
+#: what eight roundings to float32 can add, as a part of the sum of |products|, twice over
+_ROUNDING = 2.0**-20
+
+
+class Model:
+    """A fitted group: where to look for a key.
+
+    A key of the group lies at one of the positions predict(key) + low … predict(key) + high, and of guess(key) + near … guess(key) + far.
+
+    `predict` is the engine's arithmetic, under which the backend took low and high over all keys of the group. `guess` adds the same products up in double
+    precision, several times faster for one key. With S = sum of |weight| · 255 and |bias|, a score of `predict` is off the exact sum by less than 2**-21 · S
+    (a product and at most seven levels of sums are rounded, each to 2**-24), that of `guess` by far less; truncated, the two are no more than
+    floor(2**-20 · S) + 1 apart, and near, far are so much wider than low, high.
+
+    ghosts: rows that are in the memo though their keys are gone (method `givens`, which cannot take a row out), in order of keys.
+    """
+
+    __slots__ = ("_begin", "_bias", "_end", "_plain", "_weights", "far", "fit", "ghosts", "high", "low", "near")
+
+    def __init__(self, fit: Fit, ghosts: Sequence[bytes] = ()) -> None:
+        self.fit, self.ghosts = fit, list(ghosts)
+        self.low, self.high = int(fit.err_min), int(fit.err_max)
+        self._begin, self._end = fit.memo.window.prefix, fit.memo.window.prefix + fit.memo.window.length
+        bias, *self._weights = fit.values.tolist()
+        self._bias = bias - sum(map(mul, self._weights, fit.memo.offsets.tolist()))
+        most = abs(bias) + 255.0 * sum(map(abs, self._weights))
+        self._plain = most < 2.0**30                # neither path clamps or overflows then
+        margin = int(_ROUNDING * most) + 1 if self._plain else 0
+        self.near, self.far = self.low - margin, self.high + margin
+
+    @property
+    def window(self) -> Window:
+        """The bytes that the model looks at."""
+        return self.fit.memo.window
+
+    @property
+    def span(self) -> int:
+        """How many positions a lookup has to search."""
+        return max(self.high - self.low + 1, 0)
+
+    def guess(self, key: bytes) -> int:
+        """Return about where the key is. A key that ends inside the window counts as filled with zeros."""
+        if self._plain:
+            score = sum(map(mul, self._weights, key[self._begin:self._end]), self._bias)
+            return int(score) if score > 0 else 0
+        return int(self.predict([key])[0])
+
+    def predict(self, keys: Sequence[bytes]) -> np.ndarray:
+        """Return the predicted positions of keys, int64[len(keys)], by the engine's arithmetic."""
+        return self.fit.predict(features(keys, self.window))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a group since its model was fitted.
+
+    keys: the live keys now, in order. added: which of them (positions, ascending) are new. removed: keys that are gone, in order.
+    """
+
+    model: Model
+    keys: list[bytes]
+    added: list[int] = field(default_factory=list)
+    removed: list[bytes] = field(default_factory=list)
+
+
+class TrainingError(RuntimeError):
+    """A backend did not do a job. The index is as before: keys that were put are in it, the old models serve. `error` is what the backend reported."""
+
+    def __init__(self, error: HardwareError) -> None:
+        super().__init__(f"the model was not fitted: {error}")
+        self.error = error
+
+
+class Trainer:
+    """Has models fitted.
+
+    Args:
+        config: the engine: method, sums, bounds and the greatest number of columns, which limits byte windows.
+        backend: does the jobs; without one the golden model does.
+        ghosts: method `givens`, whose memo cannot give rows up: the share of tombstones among its rows from which on a group is fitted from all of its keys.
+        limit: bounds `widened`: the widest window that is published without a pass over all rows.
+    """
+
+    def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.05, limit: int = 256) -> None:
+        if not 0 <= ghosts <= 1 or limit < 0:
+            raise ValueError(f"a trainer needs a share of ghosts between 0 and 1 and a limit of at least 0, not {ghosts} and {limit}")
+        self.config = config
+        self.backend: Backend = backend if backend is not None else golden(config)
+        self.longest = config.n_max - 1
+        self.ghosts, self.limit = ghosts, limit
+        self.full = 0           #: fits of all rows so far
+        self.incremental = 0    #: fits from a memo so far
+
+    def _do(self, jobs: list[Job]) -> list[Fit]:
+        fits = []
+        for result in self.backend(jobs) if jobs else ():
+            if isinstance(result, HardwareError):
+                raise TrainingError(result)
+            fits.append(result)
+        if len(fits) != len(jobs):
+            raise ValueError(f"the backend answered {len(fits)} of {len(jobs)} jobs")
+        return fits
+
+    def build(self, parts: Sequence[tuple[Sequence[bytes], Window]]) -> list[Model]:
+        """Fit models to all keys of groups, each in its window."""
+        self.full += len(parts)
+        return [Model(fit) for fit in self._do([_whole(number, keys, window) for number, (keys, window) in enumerate(parts)])]
+
+    def refit(self, changes: Sequence[Change]) -> list[Model]:
+        """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and not too many rows are
+        tombstones."""
+        jobs, ghosts = [], []
+        for number, change in enumerate(changes):
+            model, keys = change.model, change.keys
+            kept: list[bytes] = sorted(model.ghosts + change.removed) if self.config.method is Method.GIVENS else []
+            ends = [texts[at] for texts in (keys, kept, change.removed) if texts for at in (0, -1)]
+            usable = bool(ends) and common(min(ends), max(ends)) >= model.window.prefix and len(kept) <= self.ghosts * len(keys)
+            ghosts.append(kept if usable else [])
+            if not usable:
+                self.full += 1
+                inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
+                jobs.append(_whole(number, keys, model.window if inside else _moved(model, keys, self.longest)))
+                continue
+            self.incremental += 1
+            jobs.append(self._again(number, change, kept))
+        return [Model(fit, left) for fit, left in zip(self._do(jobs), ghosts, strict=True)]
+
+    def _again(self, number: int, change: Change, kept: list[bytes]) -> Job:
+        _model, keys, memo = change.model, change.keys, change.model.fit.memo
+        if not kept:
+            rows = features(keys, memo.window)
+            at = np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64)
+            return Job(number, memo.window, memo.offsets, rows, inserted=np.array(change.added, dtype=np.int64),
+                       removed=features(change.removed, memo.window), removed_at=at, memo=memo, epoch=memo.epoch, limit=self.limit)
+        # a tombstone lies before an equal live key; equal tombstones in their order
+        places = np.array([bisect_left(keys, key) for key in kept], dtype=np.int64) + np.arange(len(kept))
+        live = np.ones(len(keys) + len(kept), dtype=bool)
+        live[places] = False
+        order = np.empty(len(live), dtype=object)
+        order[live], order[~live] = keys, kept
+        fresh = [bisect_right(kept, key) - 1 for key in change.removed]           # the last of equal tombstones is the new one
+        return Job(number, memo.window, memo.offsets, features(order.tolist(), memo.window), live=live, inserted=np.flatnonzero(live)[change.added],
+                   buried=places[fresh], memo=memo, epoch=memo.epoch, limit=self.limit)
+
+
+def _whole(number: int, keys: Sequence[bytes], window: Window) -> Job:
+    """Return the job of fitting all of a group's keys; offsets are the columns' means, which keeps the numbers small."""
+    rows = features(keys, window)
+    offsets = np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.zeros(window.length, dtype=np.uint8)
+    return Job(number, window, offsets, rows)
+
+
+def _moved(model: Model, keys: Sequence[bytes], longest: int) -> Window:
+    """Return the model's window, begun early enough for all keys."""
+    prefix = common(keys[0], keys[-1])
+    return Window(prefix, min(model.window.prefix + model.window.length - prefix, longest))
+
+
+def golden(config: Config) -> Backend:
+    """Return the golden model of that engine as a backend."""
+    return lambda jobs: [refit(job, config, number) for number, job in enumerate(jobs)]

@@ -1,0 +1,265 @@
+"""Snapshots: an index in a file, with its models and their memos, so that loading fits nothing again.
+
+The file, all numbers little-endian:
+
+    8 bytes    magic "PSTKLIDX"
+    u32        version
+    u64        length of the header
+    header     JSON: layout, engine configuration, and for each group its fields, arrays among them as [dtype, shape]
+    arrays     those arrays, one after the other, in the header's order
+    32 bytes   SHA-256 of everything before
+
+Values are stored as they are where they are None, bool, int, float, str or bytes; others need `encode` and `decode`. Nothing in a file is ever run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.qr.config import Config
+from ...models.qr.job import Anchor, Fit, Memo, Method, Target, Window
+from .group import Group
+from .model import Model, Trainer
+
+if TYPE_CHECKING:
+    from .index import LearnedIndex
+
+__all__ = ["MAGIC", "VERSION", "SnapshotError", "load", "save"]
+
+MAGIC = b"PSTKLIDX"
+VERSION = 1
+_START = struct.Struct("<8sIQ")
+_KINDS: dict[str, type] = {kind.__name__: kind for kind in (Fit, Memo, Anchor, Window)}
+_ENUMS: dict[str, type[Enum]] = {kind.__name__: kind for kind in (Method, Target)}
+
+
+class SnapshotError(ValueError):
+    """A file that is no whole snapshot of this version, or an index that cannot be stored. Says which file and what is wrong."""
+
+
+# values
+
+def _encode(value: Any) -> bytes:
+    """One value as a tag and its bytes."""
+    if value is None:
+        return b"n"
+    if type(value) is bytes:
+        return b"b" + value
+    if type(value) is bool:
+        return b"t" if value else b"f"
+    if type(value) is int:
+        return b"i" + value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    if type(value) is float:
+        return b"d" + struct.pack("<d", value)
+    if type(value) is str:
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    raise TypeError(type(value).__name__)
+
+
+def _decode(text: bytes) -> Any:
+    tag, rest = text[:1], text[1:]
+    if tag == b"i":
+        return int.from_bytes(rest, "little", signed=True)
+    if tag == b"d":
+        return struct.unpack("<d", rest)[0]
+    if tag == b"s":
+        return rest.decode("utf-8", "surrogatepass")
+    if tag == b"b":
+        return rest
+    return {b"n": None, b"t": True, b"f": False}[text]
+
+
+# objects with arrays
+
+class _Out:
+    """Turns objects into JSON, arrays into a list."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+
+    def array(self, array: np.ndarray) -> dict[str, Any]:
+        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        self.arrays.append(plain)
+        return {"$array": [plain.dtype.str, list(plain.shape)]}
+
+    def texts(self, texts: Sequence[bytes]) -> dict[str, Any]:
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        return {"lengths": self.array(lengths), "bytes": self.array(np.frombuffer(b"".join(texts), dtype=np.uint8))}
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return self.array(value)
+        if isinstance(value, Enum):
+            return {"$enum": type(value).__name__, "value": value.value}
+        if is_dataclass(value):
+            return {"$kind": type(value).__name__, **{f.name: self(getattr(value, f.name)) for f in fields(value)}}
+        return value.item() if isinstance(value, np.generic) else value
+
+
+class _In:
+    """The way back."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data, self.at = data, 0
+
+    def texts(self, value: dict[str, Any]) -> list[bytes]:
+        ends = np.cumsum(self(value["lengths"])).tolist()
+        whole = self(value["bytes"]).tobytes()
+        return [whole[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if "$array" in value:
+            dtype, shape = np.dtype(value["$array"][0]), tuple(value["$array"][1])
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            array = np.frombuffer(self.data[self.at:self.at + size], dtype=dtype).reshape(shape)
+            self.at += size
+            return array.astype(dtype.newbyteorder("="))
+        if "$enum" in value:
+            return _ENUMS[value["$enum"]](value["value"])
+        kind = _KINDS[value["$kind"]]
+        return kind(**{f.name: self(value[f.name]) for f in fields(kind)})
+
+
+# files
+
+def save(index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[Any], bytes] | None = None) -> None:
+    """Write a snapshot of the index. A file that is there is replaced at once and as a whole; whatever goes wrong, it stays as it was.
+
+    Args:
+        encode: makes bytes of a value, for values that are not None, bool, int, float, str or bytes.
+
+    Raises SnapshotError for a value that cannot be stored, OSError where the file cannot be written.
+    """
+    path, out = Path(path), _Out()
+    groups = []
+    for group in index._groups:
+        assert group.model is not None
+        try:
+            values = [(encode or _encode)(value) for value in group.values + [group.buffer[key] for key in group.waiting]]
+        except TypeError as problem:
+            raise SnapshotError(f"{path}: a value of type {problem} cannot be stored; give save() an `encode` and load() a `decode`") from problem
+        groups.append({"pivot": out.texts([group.pivot]), "keys": out.texts(group.keys), "waiting": out.texts(group.waiting), "values": out.texts(values),
+                       "dead": out(np.array(sorted(group.dead), dtype=np.int64)), "longest": group.longest, "ghosts": out.texts(group.model.ghosts),
+                       "fit": out(group.model.fit)})
+    header = json.dumps({"layout": asdict(index.layout), "config": index.trainer.config.to_json(), "ghosts": index.trainer.ghosts,
+                         "limit": index.trainer.limit, "deferred": index.deferred, "encoded": encode is not None, "groups": groups}).encode()
+    _replace(path, [_START.pack(MAGIC, VERSION, len(header)), header, *(array.data.cast("B") if array.size else b"" for array in out.arrays)])
+
+
+def _replace(path: Path, parts: list[Any]) -> None:
+    """Write parts and their checksum beside the file, then put it in its place."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    digest = hashlib.sha256()
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    with contextlib.suppress(OSError):              # the folder's entry too, where the system can
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | None = None, decode: Callable[[bytes], Any] | None = None) -> None:
+    """Make `index`, an object without a state, the index of a snapshot.
+
+    Args:
+        trainer: for the fits to come; where its engine differs from that of the snapshot all models are fitted anew. Without one it is the golden model of the
+            snapshot's engine.
+        decode: the way back from `encode`.
+
+    Raises SnapshotError for a file that is cut, damaged, of another version, or at odds with itself, OSError where it cannot be read. Before keys
+    are served each model is held against its keys.
+    """
+    from .index import Layout
+    path = Path(path)
+    data = path.read_bytes()
+    if len(data) < _START.size + 32 or data[:8] != MAGIC:
+        raise SnapshotError(f"{path} is no snapshot of a learned index, or is cut short")
+    _, version, length = _START.unpack_from(data)
+    if version != VERSION:
+        raise SnapshotError(f"{path} is a snapshot of version {version}; this is version {VERSION}")
+    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        raise SnapshotError(f"{path} is damaged or cut short: its checksum is wrong")
+    try:
+        header = json.loads(data[_START.size:_START.size + length])
+        if header["encoded"] and decode is None:
+            raise SnapshotError(f"{path}: its values were stored with an `encode`; load() needs the `decode`")
+        config = Config.from_json(header["config"])
+        used = trainer if trainer is not None else Trainer(config, ghosts=header["ghosts"], limit=header["limit"])
+        into = _In(memoryview(data)[_START.size + length:-32])
+        groups = [_group(into, record, decode if header["encoded"] and decode else _decode) for record in header["groups"]]
+        _check(groups)
+        layout = Layout(**header["layout"])
+    except SnapshotError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, struct.error) as problem:
+        raise SnapshotError(f"{path} does not hold what a snapshot holds: {problem}") from problem
+    if used.config != config:
+        for group, model in zip(groups, used.build([(group.keys, _narrow(group.model, used)) for group in groups]), strict=True):
+            group.model = model
+    index._adopt(used, layout, header["deferred"], groups)
+
+
+def _group(into: _In, record: dict[str, Any], decode: Callable[[bytes], Any]) -> Group:
+    pivot, keys, waiting, values = (into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values"))
+    if len(values) != len(keys) + len(waiting):
+        raise ValueError("keys without values")
+    dead = into(record["dead"]).tolist()
+    ghosts, fit = into.texts(record["ghosts"]), into(record["fit"])
+    decoded = [decode(value) for value in values]
+    group = Group(pivot[0], keys, decoded[:len(keys)], record["longest"])
+    group.dead, group.waiting, group.buffer = set(dead), waiting, dict(zip(waiting, decoded[len(keys):], strict=True))
+    group.model = Model(fit, ghosts)
+    return group
+
+
+def _check(groups: list[Group]) -> None:
+    """Raise ValueError where a key would not be found."""
+    last = None
+    for number, group in enumerate(groups):
+        assert group.model is not None
+        keys, following = group.keys, groups[number + 1].pivot if number + 1 < len(groups) else None
+        if any(a >= b for texts in (keys, group.waiting) for a, b in itertools.pairwise(texts)) or not group.buffer.keys().isdisjoint(keys):
+            raise ValueError("keys out of order")
+        ends = [texts[at] for texts in (keys, group.waiting) if texts for at in (0, -1)]
+        if (last is not None and last >= group.pivot) or any((number and key < group.pivot) or (following is not None and key >= following) for key in ends):
+            raise ValueError("keys in a wrong group")
+        if any(not 0 <= at < len(keys) for at in group.dead):
+            raise ValueError("a tombstone outside its group")
+        errors = np.arange(len(keys)) - group.model.predict(keys)
+        if len(keys) and (errors.min() < group.model.low or errors.max() > group.model.high):
+            raise ValueError("a model that does not find its keys")
+        last = group.pivot
+    if not groups:
+        raise ValueError("no groups")
+
+
+def _narrow(model: Model | None, trainer: Trainer) -> Window:
+    assert model is not None
+    return Window(model.window.prefix, min(model.window.length, trainer.longest))
