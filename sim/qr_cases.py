@@ -30,8 +30,8 @@ def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 class Group:
     """A host's group that follows the rules: keeps rows, tombstones (`givens`) and slots (target `slot`), and makes jobs of batches of changes.
 
-    Slots: a full training spreads the rows evenly at 1 / `density` slots a row; a new row goes into the gap at its place, else the run of rows up to the nearest
-    gap moves by one. Where there is no gap left the next job is a full one.
+    Slots: a full training spreads the rows evenly at 1 / `density` slots a row; a new row goes into the gap at its place, else the run of rows up to
+    the nearest gap moves by one. Where there is no gap left the next job is a full one.
     """
 
     def __init__(self, config: Config, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:

@@ -25,8 +25,8 @@ class Config:
     bus_bytes
         Width of the memory port.
     gram_lanes
-        Integer multiply-accumulators of the Gram matrix (method `gram`), 1 to n_max (n_max + 1) / 2; lane p owns the entries p, p + gram_lanes, … of the packed upper
-        triangle (entry (i, j) at j (j + 1) / 2 + i), so that a row takes ceil(n (n + 1) / 2 / gram_lanes) cycles.
+        Integer multiply-accumulators of the Gram matrix (method `gram`), 1 to n_max (n_max + 1) / 2; lane p owns the entries p, p + gram_lanes, … of the packed
+        upper triangle (entry (i, j) at j (j + 1) / 2 + i), so that a row takes ceil(n (n + 1) / 2 / gram_lanes) cycles.
     row_units
         Rows a cycle in passes over all rows: suffix sums and error bounds.
     solvers
@@ -55,11 +55,11 @@ class Config:
     jobs: int = 16
 
     def __post_init__(self) -> None:
-        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("bus_bytes", 4, 128), ("gram_lanes", 1, 2080), ("row_units", 1, 16), ("solvers", 1, 64),
-                                ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
+        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("bus_bytes", 4, 128), ("gram_lanes", 1, 2080), ("row_units", 1, 16),
+                                ("solvers", 1, 64), ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)!r}")
-        if self.method is Method.GIVENS and self.solvers != 1 or self.method is Method.GRAM and self.vectors != 1:
+        if (self.solvers if self.method is Method.GIVENS else self.vectors) != 1:
             raise ValueError("method givens has one solver of several vector units, method gram several solvers of one vector unit")
         for name in ("segments", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):

@@ -19,19 +19,21 @@ TOLERANCE = np.float32(2.0 ** -16)
 _ONE = np.float32(1)
 
 
-def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, first: int = 0) -> None:
-    """Fold rows (k, n) into the factor d (n,), u (n, n), in place, one after the other.
+def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, first: int = 0) -> list[int]:
+    """Fold rows (k, n) into the factor d (n,), u (n, n), in place, one after the other. Return how many columns each row met.
 
     For a row x of weight δ and each column k from `first` on: e = δ · x_k, d' = d_k + e · x_k; unless d' is 0 (nothing to do) c = d_k / d', s = e / d',
     δ' = δ · c, and for every j > k: u_kj' = c · u_kj + s · x_j and x_j' = x_j - x_k · u_kj, both with the old u_kj and x_j.
+    Once δ' is 0 nothing is left of the row, and it leaves (so does row i of a fresh factor at column i, the columns being independent).
     """
-    n = len(d)
+    n, met = len(d), []
     for row in rows:
-        x, delta = row.copy(), weight
+        x, delta, depth = row.copy(), weight, 0
         for k in range(first, n):
             xk = x[k]
             e = mul(delta, xk)
             pivot = add(d[k], mul(e, xk))
+            depth = k + 1 - first
             if pivot == 0:
                 continue
             c, s = div(d[k], pivot), div(e, pivot)
@@ -40,26 +42,31 @@ def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, fi
             x[k + 1:] = sub(ahead, mul(xk, old))
             d[k] = pivot
             delta = mul(delta, c)
+            if delta == 0:
+                break
+        met.append(depth)
+    return met
 
 
-def full_rank(d: Numbers, u: Numbers, squares: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """Apply the rank rule to a folded factor: return d, u (copies) of the columns kept, and which those are.
+def full_rank(d: Numbers, u: Numbers, squares: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_], list[int | None]]:
+    """Apply the rank rule to a folded factor: return d, u (copies) of the columns kept, which those are, and how many columns each dropped row met (or None).
 
     In order: column k is kept if d_k > `TOLERANCE` · squares_k. A column that is not has its row of the factor taken out and folded into
     the rows below with the weight d_k: what it held belongs to the columns behind it.
     """
     d, u = d.copy(), u.copy()
     limit = mul(TOLERANCE, from_integer(squares))
-    keep = np.zeros(len(d), dtype=bool)
+    keep, met = np.zeros(len(d), dtype=bool), list[int | None]()
     for k in range(len(d)):
+        met.append(None)
         keep[k] = d[k] > limit[k]
         if not keep[k]:
             row, weight = u[k].copy(), d[k]
             u[k, k + 1:] = 0
             d[k] = 0
             if weight > 0 and k + 1 < len(d):
-                fold(d, u, row[None], weight=weight, first=k + 1)
-    return d, u, keep
+                met[k] = fold(d, u, row[None], weight=weight, first=k + 1)[0]
+    return d, u, keep, met
 
 
 def eliminate(gram: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:

@@ -11,10 +11,10 @@ from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check
 from .config import Config
-from .job import Bounds, Fit, Job, Memo, Method, Sums
+from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
 from .moments import Exact, changed, design, scanned, target_of
 
-__all__ = ["factors", "refit", "right_side"]
+__all__ = ["factors", "folds", "refit", "right_side"]
 
 
 def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
@@ -33,14 +33,25 @@ def factors(job: Job, config: Config, exact: Exact) -> tuple[Numbers, Numbers, N
     if config.method is Method.GRAM:
         assert exact.gram is not None
         return *factor.eliminate(exact.gram), None, None
+    d, u, _ = _folded(job)
+    return *factor.full_rank(d, u, exact.squares)[:3], codes(d), codes(u)
+
+
+def _folded(job: Job) -> tuple[Numbers, Numbers, list[int]]:
+    """The memo's factor (or a fresh one) with the job's rows, and how many columns each of them met."""
     n = job.window.columns
     if job.memo is None:
         d, u, rows = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32), job.rows
     else:
         assert job.memo.d is not None and job.memo.u is not None
         d, u, rows = numbers(job.memo.d), numbers(job.memo.u), job.rows[job.inserted]
-    factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
-    return *factor.full_rank(d, u, exact.squares), codes(d), codes(u)
+    return d, u, factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
+
+
+def folds(job: Job, squares: Integers) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """Return how many columns each folded row meets, and each dropped column's row (None: none): the data on which the times of `givens` depend."""
+    d, u, met = _folded(job)
+    return tuple(met), tuple(factor.full_rank(d, u, squares)[3])
 
 
 def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:

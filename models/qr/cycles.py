@@ -1,0 +1,301 @@
+"""Cycles of a run of jobs: the micro-architecture of docs/qr.md, followed event by event.
+
+Stages of a job: descriptor and body fetched through the read port (requests in order of time, data in order) -> sums (`row_units` rows, or one record, a
+cycle) -> a solver context -> bounds (segments or rows through the dot unit) -> written back. Up to `jobs` jobs are between the two ports.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..memory.timing import Fixed
+from ..numerics.formats import float32
+from ..numerics.latency import convert_latency
+from .config import Config
+from .golden import folds
+from .job import Bounds, Fit, Job, Method, Sums
+from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
+from .schedule import ACCESS, ADD, DIV, MUL, STEP, VECTORING, Task, fold_tasks, gram_tasks, multiplications, solve_tasks
+
+__all__ = ["Bound", "Cycles", "Work", "bound", "run"]
+
+CONVERT = convert_latency(["int8"], float32)
+#: descriptor decoded to requests issued
+DECODE = 2
+#: from a row in the dot unit to err_min and err_max: products, a tree over 64 columns, truncation, two comparisons
+DOT = MUL + 6 * ADD + CONVERT + 2
+#: h = trunc(c_0 / rows), c - h · sums and its conversion: what the solve waits for beside the factor
+MIDDLE = CONVERT + DIV + 4 + 4 + CONVERT
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows (and whether after a try to widen).
+
+    `sums_read`, `sums_written`: bus words of the blocks of suffix sums (target rank, incremental), see `suffix`. `met`: columns that each folded row met
+    (method `givens`), as `factor.fold` returns them; `met_again`: those that rows of dropped columns met, None for a column that was kept or had nothing.
+    """
+
+    size: Size
+    keep: tuple[bool, ...]
+    rescanned: bool
+    tried: bool = False
+    sums_read: int = 0
+    sums_written: int = 0
+    met: tuple[int, ...] = ()
+    met_again: tuple[int | None, ...] = ()
+
+    @classmethod
+    def of(cls, job: Job, fit: Fit, config: Config) -> Work:
+        tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
+        met, again = folds(job, fit.memo.squares) if config.method is Method.GIVENS else ((), ())
+        return cls(Size.of(job), tuple(bool(k) for k in fit.mask), fit.rescanned, tried, met=met, met_again=again)
+
+    @classmethod
+    def plain(cls, size: Size, rescanned: bool, sums_read: int = 0, sums_written: int = 0) -> Work:
+        """A job that keeps all columns; its rows, folded into a fresh factor, are independent as long as they can be."""
+        n = size.columns
+        met = tuple(min(i + 1, n) for i in range(size.rows)) if size.full else (n,) * size.inserted
+        return cls(size, (True,) * n, rescanned, not rescanned, sums_read, sums_written, met, (None,) * n)
+
+    def read(self, config: Config) -> tuple[int, int, int]:
+        """Bus words of descriptor, body, and the pass for the bounds."""
+        size = self.size
+        body = 0 if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
+        if size.full or config.sums is Sums.SCAN:
+            body += row_words(size, config)
+        return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
+
+    def written(self, config: Config) -> int:
+        return memo_words(self.size, config) + result_words(self.size, config) + self.sums_written
+
+    def sums_cycles(self, config: Config) -> int:
+        """Cycles of the integer sums: records one by one, rows of passes `row_units` a cycle."""
+        size, total = self.size, 0
+        triangle = size.columns * (size.columns + 1) // 2
+        a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
+        if size.full:
+            return size.rows * a_row if config.method is Method.GRAM else -(-size.rows // config.row_units)
+        total += (size.inserted + size.removed) * a_row + size.moved + size.buried
+        if config.sums is Sums.SCAN:
+            total += -(-size.rows // config.row_units)
+        return total
+
+    def dot_cycles(self, config: Config) -> int:
+        size = self.size
+        total = 3 * config.segments + -(-(size.inserted + size.moved) // config.row_units) if self.tried else 0
+        return total + (-(-size.rows // config.row_units) if self.rescanned else 0)
+
+    def tasks(self, config: Config) -> list[Task]:
+        """The solver's tasks, in order."""
+        n, lanes = self.size.columns, config.lanes
+        if config.method is Method.GRAM:
+            tasks = gram_tasks(n, self.keep, lanes)
+        else:
+            tasks = list(fold_tasks(n, self.met, lanes))
+            for k, again in enumerate(self.met_again):
+                base = len(tasks)
+                for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
+                    after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
+                    tasks.append(Task(task.slots, after, task.work))
+        last = len(tasks)
+        return tasks + solve_tasks(n, self.keep, lanes, last)
+
+
+@dataclass
+class Cycles:
+    """`total`: cycles of the run, from the first descriptor's request to the last answer. Busy figures are in cycles; `done` holds each job's end."""
+
+    total: int
+    words_read: int
+    words_written: int
+    sums_busy: int
+    slots: int
+    multiplications: int
+    dot_busy: int
+    done: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Context:
+    job: int
+    tasks: list[Task]
+    issued: list[int]
+    ready: int
+
+
+class _Solver:
+    """One solver: contexts in order of age, one issue a cycle, `vectors` vector units."""
+
+    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
+        self.room, self.free, self.post, self.finished = config.contexts, [0] * config.vectors, post, finished
+        self.waiting: deque[tuple[int, int, list[Task]]] = deque()
+        self.contexts: list[_Context] = []
+        self.next = 0                                   # the first cycle without an issue
+        self.awake: set[int] = set()
+
+    def give(self, time: int, job: int, tasks: list[Task]) -> None:
+        self.waiting.append((time, job, tasks))
+        self._admit(time)
+
+    def _admit(self, time: int) -> None:
+        while self.waiting and len(self.contexts) < self.room:
+            ready, job, tasks = self.waiting.popleft()
+            self.contexts.append(_Context(job, tasks, [], max(ready, time)))
+        self._wake(time)
+
+    def _wake(self, time: int) -> None:
+        if self.contexts:
+            at = max(time, self.next, min(self.free), min(c.ready for c in self.contexts))
+            if at not in self.awake:
+                self.awake.add(at)
+                self.post(at, self._issue)
+
+    def _issue(self, time: int) -> None:
+        self.awake.discard(time)
+        vector = min(range(len(self.free)), key=self.free.__getitem__)
+        if time >= self.next and self.free[vector] <= time:
+            for context in self.contexts:
+                if context.ready <= time:
+                    self._start(context, vector, time)
+                    break
+        self._wake(time)
+
+    def _start(self, context: _Context, vector: int, time: int) -> None:
+        number = len(context.issued)
+        task = context.tasks[number]
+        context.issued.append(time)
+        self.free[vector], self.next = time + task.slots, time + 1
+        if number + 1 < len(context.tasks):
+            context.ready = max([time + 1, *(context.issued[k] + wait for k, wait in context.tasks[number + 1].after)])
+            return
+        self.contexts.remove(context)
+        end = time + task.slots + STEP + ADD + ACCESS                   # the bias takes h back
+        self.post(end, lambda now: self.finished(now, context.job))
+        self._admit(time + 1)
+
+
+class _Run:
+    def __init__(self, config: Config, works: Sequence[Work], memory: Fixed) -> None:
+        self.config, self.works, self.memory = config, works, memory
+        self.read, self.write = memory.port(config.bus_bytes), memory.write_port(config.bus_bytes)
+        self.events: list[tuple[int, int, Callable[[int], None]]] = []
+        self.serial = 0
+        self.solvers = [_Solver(config, self.post, self.solved) for _ in range(config.solvers)]
+        self.sums_free = self.dot_free = self.ahead = 0
+        self.result = Cycles(0, 0, 0, 0, 0, 0, 0, [0] * len(works))
+
+    def post(self, time: int, action: Callable[[int], None]) -> None:
+        heapq.heappush(self.events, (time, self.serial, action))
+        self.serial += 1
+
+    def go(self) -> Cycles:
+        for job in range(min(self.config.jobs, len(self.works))):
+            self.next_job(job)
+        while self.events:
+            time, _, action = heapq.heappop(self.events)
+            action(time)
+        self.result.total = max(self.result.done, default=0)
+        return self.result
+
+    def next_job(self, time: int) -> None:
+        if self.ahead < len(self.works):
+            job, self.ahead = self.ahead, self.ahead + 1
+            self.post(time, lambda now: self.fetch(now, job))
+
+    def request(self, time: int, beats: int) -> tuple[int, int]:
+        self.result.words_read += beats
+        return self.read.read(time + 1, beats) if beats else (time, time)
+
+    def fetch(self, time: int, job: int) -> None:
+        _, last = self.request(time, self.works[job].read(self.config)[0])
+        self.post(last + DECODE, lambda now: self.body(now, job))
+
+    def body(self, time: int, job: int) -> None:
+        work, config = self.works[job], self.config
+        first, last = self.request(time, work.read(config)[1])
+        cycles = work.sums_cycles(config)
+        begin = max(first + 1, self.sums_free)
+        self.sums_free = max(begin + cycles, last + 1)
+        self.result.sums_busy += cycles
+        # accumulators are copied to a context through `lanes` converters
+        triangle = work.size.columns * (work.size.columns + 1) // 2
+        load = -(-triangle // (config.lanes * config.vectors)) + CONVERT
+        ready = self.sums_free + ACCESS + max(load, MIDDLE if work.size.columns < 4 else load)
+        self.post(ready, lambda now: self.solve(now, job))
+
+    def solve(self, time: int, job: int) -> None:
+        tasks = self.works[job].tasks(self.config)
+        self.result.slots += sum(task.slots for task in tasks)
+        self.result.multiplications += multiplications(tasks)
+        self.solvers[job % len(self.solvers)].give(time, job, tasks)
+
+    def solved(self, time: int, job: int) -> None:
+        work, config = self.works[job], self.config
+        end = time
+        if work.tried:
+            cycles = 3 * config.segments + -(-(work.size.inserted + work.size.moved) // config.row_units)
+            end = self._dot(time, time, cycles)
+        if work.rescanned:
+            first, last = self.request(end, work.read(config)[2])
+            end = self._dot(first + 1, last + 1, -(-work.size.rows // config.row_units))
+        self.post(end, lambda now: self.publish(now, job))
+
+    def _dot(self, begin: int, least: int, cycles: int) -> int:
+        self.dot_free = max(max(begin, self.dot_free) + cycles, least)
+        self.result.dot_busy += cycles
+        return self.dot_free + DOT
+
+    def publish(self, time: int, job: int) -> None:
+        beats = self.works[job].written(self.config)
+        self.result.words_written += beats
+        _, last = self.write.burst(time + 2, beats)
+        end = self.write.response(time + 1, last) + 1
+        self.result.done[job] = end
+        self.next_job(end)
+
+
+def run(config: Config, works: Sequence[Work], memory: Fixed) -> Cycles:
+    """Return the cycles of a run of jobs in this order, all known at its start."""
+    return _Run(config, works, memory).go()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Least cycles that a run of such jobs can take, term by term; `cycles` is the largest and `by` its name."""
+
+    memory: int
+    sums: int
+    solver: int
+    dot: int
+    recurrence: int
+
+    @property
+    def cycles(self) -> int:
+        return max(self.memory, self.sums, self.solver, self.dot, self.recurrence)
+
+    @property
+    def by(self) -> str:
+        return max(("memory", "sums", "solver", "dot", "recurrence"), key=lambda name: getattr(self, name))
+
+
+def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
+    """Return the bound of a run.
+
+    memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over multipliers. recurrence: the longest
+    job's own chain with as many units as could be used: three memory latencies, its words, each column's pivot to the next one, both solves.
+    """
+    interval = memory.interval(config.bus_bytes)
+    lanes = config.solvers * config.vectors * config.lanes * (3 if config.method is Method.GIVENS else 1)
+    read = sum(sum(work.read(config)) for work in works)
+    written = sum(work.written(config) for work in works)
+    chains = []
+    for work in works:
+        kept = sum(work.keep)
+        pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
+        chains.append(3 * memory.latency + interval * sum(work.read(config)) + kept * (pivot + 2 * (MUL + ADD)) + DOT)
+    return Bound(interval * max(read, written), sum(w.sums_cycles(config) for w in works),
+                 -(-sum(multiplications(w.tasks(config)) for w in works) // lanes), sum(w.dot_cycles(config) for w in works), max(chains, default=0))

@@ -1,0 +1,90 @@
+"""Where a job's data lie in memory, in bus words: what the engine reads and writes.
+
+Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
+
+* descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
+* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
+  column each; the packed triangle: Gram entries (`entry_bytes` each), or d on the diagonal and u; `widened`: anchor weights, then segments of start, err_min,
+  err_max, shift_min, shift_max (4 bytes each), low and high.
+* changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
+* rows: bytes, padded to a power of two from 4 up; behind them one bit a row (live) and, with slots, 4 bytes a row.
+* result: 32 bytes (group, code, rescanned, err_min, err_max, mask), weights of 4 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import Config
+from .job import Bounds, Job, Method, Target
+
+__all__ = ["DESCRIPTOR_BYTES", "Size", "entry_bytes", "memo_words", "row_stride"]
+
+DESCRIPTOR_BYTES = 64
+HEAD_BYTES = 32
+SEGMENT_BYTES = 20
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the times of a job depend on, besides the columns kept."""
+
+    columns: int
+    rows: int
+    inserted: int = 0
+    buried: int = 0
+    removed: int = 0
+    moved: int = 0
+    full: bool = False
+
+    @classmethod
+    def of(cls, job: Job) -> Size:
+        if job.memo is None:
+            return cls(job.window.columns, len(job.rows), full=True)
+        return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(job.moved))
+
+    @property
+    def records(self) -> int:
+        return self.inserted + self.buried + self.removed + self.moved
+
+
+def words(count: int, bus_bytes: int) -> int:
+    return -(-count // bus_bytes)
+
+
+def entry_bytes(rows: int) -> int:
+    """Bytes of a Gram entry: |entry| <= 255² · rows < 2**31 below 2**15 rows, else 6 bytes (2**39 at 2**23 rows)."""
+    return 4 if rows < 1 << 15 else 6
+
+
+def row_stride(length: int) -> int:
+    """Bytes from one row to the next."""
+    return max(4, 1 << (length - 1).bit_length())
+
+
+def memo_words(size: Size, config: Config) -> int:
+    """Bus words of a memo."""
+    n, bus = size.columns, config.bus_bytes
+    triangle = n * (n + 1) // 2
+    total = words(HEAD_BYTES + n - 1, bus) + words(8 * n, bus)
+    if config.method is Method.GIVENS:
+        total += words(16 * n, bus) + words(4 * triangle, bus)
+    else:
+        total += words(entry_bytes(size.rows) * triangle, bus)
+    if config.bounds is Bounds.WIDENED:
+        total += words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
+    return total
+
+
+def change_words(size: Size, config: Config) -> int:
+    return words(size.records * (8 + -(-(size.columns - 1) // 4) * 4), config.bus_bytes)
+
+
+def row_words(size: Size, config: Config) -> int:
+    """Bus words of one pass over all rows."""
+    slots = 4 * size.rows if config.target is Target.SLOT else 0
+    return words(size.rows * row_stride(size.columns - 1), config.bus_bytes) + words(-(-size.rows // 8), config.bus_bytes) + words(slots, config.bus_bytes)
+
+
+def result_words(size: Size, config: Config) -> int:
+    return words(HEAD_BYTES + 4 * size.columns, config.bus_bytes)
