@@ -1,1 +1,1 @@
-
+"""Devices, boards, bitstreams."""

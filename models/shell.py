@@ -64,7 +64,7 @@ class EngineRegister:
 
 @dataclass(frozen=True)
 class Counter:
-    """An event counter: it grows by the engine's signal of `step_bits` bits each busy cycle, modulo 2**48; 0 at a start.
+    """An event counter: it grows by the engine's signal of `step_bits` bits each busy cycle, modulo 2**`bits`; 0 at a start.
 
     `progress` says whether its events show the watchdog that the run goes on; a counter of waiting cycles does not.
     """
@@ -73,6 +73,7 @@ class Counter:
     doc: str = ""
     step_bits: int = 1
     progress: bool = True
+    bits: int = 48
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,11 @@ BOOT, RESULT, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
 WINDOW = 0x1_0000_0000
 
 
+def places(plan: Plan) -> tuple[int, int, int, int]:
+    """Return the addresses of boot image, result and first page, and the distance between the pages of two ports; a lean plan's addresses are short."""
+    return (0x10_0000, 0x20_0000, 0x40_0000, 0x20_0000) if plan.lean else (BOOT, RESULT, PAGES, WINDOW)
+
+
 class Hung(Exception):
     """The run did not end; `report` says which stream waited for whom."""
 
@@ -80,16 +85,17 @@ def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Cod
     """
     image = images(plan, runs, models)
     result = np.zeros(max(image.result_bytes, 1), dtype=np.uint8)
-    registers = {"boot_address": BOOT, "result_address": RESULT, "epochs": epochs or plan.epochs}
+    boot, results, first, window = places(plan)
+    registers = {"boot_address": boot, "result_address": results, "epochs": epochs or plan.epochs}
     with Session(library, memory, seed=seed) as session:
         if stall_percent:
             session.set_memory(memory or Fixed(), stall_percent=stall_percent, seed=seed)
-        session.map(BOOT, image.boot, writable=False)
-        session.map(RESULT, result)
+        session.map(boot, image.boot, writable=False)
+        session.map(results, result)
         for q, part in enumerate(port_pages(plan, pages)):
-            registers |= {f"page_address{q}": PAGES + q * WINDOW, f"pages{q}": len(part)}
+            registers |= {f"page_address{q}": first + q * window, f"pages{q}": len(part)}
             if part.size:
-                session.map(PAGES + q * WINDOW, part, writable=False)
+                session.map(first + q * window, part, writable=False)
         if waves is not None:
             session.trace(waves)
         begin = perf_counter()

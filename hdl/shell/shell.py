@@ -12,9 +12,6 @@ from .registers import ControlRegisters
 
 __all__ = ["Shell"]
 
-#: bits of an event counter
-COUNTER_BITS = 48
-
 
 class Shell(wiring.Component):
     """The top of a design: an engine behind an AXI4-Lite subordinate and AXI4 managers with the names that Verilog users expect.
@@ -131,7 +128,7 @@ class Shell(wiring.Component):
                      values.error_block.eq(report.block), values.error_line.eq(report.line), values.cycles.eq(cycles),
                      self.irq.eq(control.irq)]
         for counter in rmap.counters:
-            total = Signal(COUNTER_BITS, name=f"count_{counter.name}")
+            total = Signal(counter.bits, name=f"count_{counter.name}")
             with m.If(engine.start):
                 m.d.sync += total.eq(0)
             with m.Elif(running):

@@ -9,7 +9,7 @@ from ...models.heap.schema import TYPES
 from ...models.strider.config import FIXED_TYPES
 from ...models.strider.isa import Base, Op
 from ...models.strider.machine import ARRAY_HEADER
-from .decode import PLACE_BITS, Kind
+from .decode import Kind, place_bits
 from .front import State
 
 __all__ = ["Body"]
@@ -19,25 +19,27 @@ class Body:
     """Part of `Walker`: issues the windows of a tuple's attributes."""
 
     def _body_registers(self, m):
-        d = self.decoder
+        d, config, fixed = self.decoder, self.config, self.config.fixed
+        self.places = places = place_bits(config)
         self.tuple_line = Signal.like(self.line)
         self.natts = Signal(11)
         self.nulls = Signal()
         self.offset = Signal(15)
         self.null_bits = Signal(32)
-        self.start = Signal(PLACE_BITS)         # base D
-        self.place = Signal(PLACE_BITS)         # base P
-        self.array_header = Signal(PLACE_BITS)  # base A is that plus the header's length
-        self.array_total = Signal(PLACE_BITS)
+        self.start = Signal(self.places)         # base D
+        self.place = Signal(self.places)         # base P
+        self.array_header = Signal(self.places)  # base A is that plus the header's length
+        self.array_total = Signal(self.places)
         self.array_short = Signal()
         self.array_busy, self.place_busy = Signal(), Signal()
         self.step = Signal(3)                   # of the current instruction
-        self.index = Signal(16)                 # `att`: attributes done; `run`: elements done
+        self.index = Signal(16 if fixed is None else fixed.index_bits)  # `att`: attributes done; `run`: elements done
         self.half = Signal()
-        self.address = Signal(PLACE_BITS)       # of the next window of the current instruction
-        self.beat, self.lane = Signal(16), Signal(8)
+        self.address = Signal(self.places)       # of the next window of the current instruction
+        self.beat = Signal(16 if fixed is None else config.beats.bit_length())
+        self.lane = Signal(8 if fixed is None else (config.lanes - 1).bit_length())
         short = Mux(d.array, d.short, self.array_short)
-        self.elements = Signal(PLACE_BITS)
+        self.elements = Signal(self.places)
         m.d.comb += [self.elements.eq(self.array_header + Mux(short, ARRAY_HEADER - 3, ARRAY_HEADER)), d.place.eq(self.place)]
         with m.If(d.array):
             m.d.sync += [self.array_short.eq(d.short), self.array_busy.eq(0), self.place_busy.eq(0)]
@@ -71,6 +73,11 @@ class Body:
 
     def _size(self, table, code):
         """`table[code]` for each type code, as a small multiplexer."""
+        if self.config.fixed is not None:
+            value = Const(0, 8)
+            for known in self.config.fixed.types:
+                value = Mux(code == known, table(FIXED_TYPES[known]), value) if len(self.config.fixed.types) > 1 else Const(table(FIXED_TYPES[known]), 8)
+            return value
         return Array([Const(table(name), 8) for name in FIXED_TYPES] + [Const(0, 8)] * 2)[code]
 
     def _body(self, m):
@@ -86,11 +93,11 @@ class Body:
             self.each.eq(self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)),
             known.eq(self._size(lambda n: n in config.types, i.type)),
             self.tag_in.type.eq(i.type)]
-        self.attr = Signal(17)
+        self.attr = Signal(17 if config.fixed is None else config.fixed.attribute_bits)
         m.d.comb += self.attr.eq(i.attr + self.index)
         self.present = Signal()
         m.d.comb += self.present.eq((self.attr < self.natts) & self.null_bits.bit_select(self.attr[:5], 1))
-        origin = Signal(PLACE_BITS)
+        origin = Signal(self.places)
         with m.Switch(i.base):
             with m.Case(Base.P):
                 m.d.comb += origin.eq(self.place)
@@ -98,29 +105,26 @@ class Body:
                 m.d.comb += origin.eq(self.start)
             with m.Default():
                 m.d.comb += origin.eq(self.elements)
-        self.at, self.aligned = Signal(PLACE_BITS), Signal(PLACE_BITS)
+        self.at, self.aligned = Signal(self.places), Signal(self.places)
         m.d.comb += [self.at.eq(origin + Mux(self.op == Op.ATT, 0, i.offset)), self.aligned.eq(self._align(m, self.at))]
         self.wait = ((i.base == Base.P) & self.place_busy) | ((i.base == Base.A) & self.array_wait)
         bad_type = i.type >= len(FIXED_TYPES)
+        legal = {
+            Op.BEXIT: (self._done, None), Op.RUN: (self._run, known & (i.base != 3)), Op.CLN: (self._cln, ~bad_type & (i.base != 3)),
+            Op.ARR: (self._arr, ((i.type == 4) | (i.type == 5)) & (i.base != 3)), Op.ATT: (self._att, Mux(i.use, known, ~bad_type)),
+            Op.VAR: (self._var, ~bad_type), Op.EXTRBI: (self._extrbi, None), Op.INS: (self._ins, None)}
+        if config.fixed is not None:            # nothing but what the program has; none of it is illegal
+            legal = {op: (handler, None) for op, (handler, _) in legal.items() if op in config.fixed.ops}
         with m.Switch(self.op):
-            with m.Case(Op.BEXIT):
-                self._done(m)
-            with m.Case(Op.RUN):
-                self._legal(m, known & (i.base != 3), self._run)
-            with m.Case(Op.CLN):
-                self._legal(m, ~bad_type & (i.base != 3), self._cln)
-            with m.Case(Op.ARR):
-                self._legal(m, ((i.type == 4) | (i.type == 5)) & (i.base != 3), self._arr)
-            with m.Case(Op.ATT):
-                self._legal(m, Mux(i.use, known, ~bad_type), self._att)
-            with m.Case(Op.VAR):
-                self._legal(m, ~bad_type, self._var)
-            with m.Case(Op.EXTRBI):
-                self._extrbi(m)
-            with m.Case(Op.INS):
-                self._ins(m)
-            with m.Default():
-                m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
+            for op, (handler, condition) in legal.items():
+                with m.Case(op):
+                    if condition is None:
+                        handler(m)
+                    else:
+                        self._legal(m, condition, handler)
+            if config.fixed is None:
+                with m.Default():
+                    m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
 
     def _legal(self, m, condition, handler):
         with m.If(condition):
@@ -131,7 +135,7 @@ class Body:
     def _align(self, m, at):
         mask = Signal(3)
         m.d.comb += mask.eq((1 << self.log) - 1)
-        rounded = Signal(PLACE_BITS)
+        rounded = Signal(self.places)
         m.d.comb += rounded.eq(at + mask)
         return Cat(rounded[:3] & ~mask, rounded[3:])
 
@@ -142,7 +146,7 @@ class Body:
     def _advance(self, m, beat, lane, count):
         """The flat position `count` further on."""
         lanes = self.config.lanes
-        moved = Signal(range(512))
+        moved = Signal(range(512) if self.config.fixed is None else range(2 * (lanes + self.config.bus_bytes)))
         m.d.comb += moved.eq(lane + count)
         with m.If(moved >= lanes):
             m.d.sync += [self.beat.eq(beat + 1), self.lane.eq(moved - lanes)]
@@ -152,14 +156,14 @@ class Body:
     def _run(self, m):
         i = self.i
         begin = self.step == 0
-        start, end = Signal(PLACE_BITS), Signal(PLACE_BITS)
+        start, end = Signal(self.places), Signal(self.places)
         m.d.comb += [start.eq(Mux(i.base == Base.A, self.at, self.aligned)), end.eq(start + (i.count << self.log))]
         with m.If(begin & i.test & ~self.present):
             self._done(m)
         with m.Elif(~(begin & self.wait)):
-            address, beat, lane = Signal(PLACE_BITS), Signal(16), Signal(8)
+            address, beat, lane = Signal(self.places), Signal.like(self.beat), Signal.like(self.lane)
             m.d.comb += [address.eq(Mux(begin, start, self.address)), beat.eq(Mux(begin, i.beat, self.beat)), lane.eq(Mux(begin, i.lane, self.lane))]
-            left, count = Signal(16), Signal.like(self.each)
+            left, count = Signal.like(self.index), Signal.like(self.each)
             m.d.comb += [left.eq(i.count - self.index), count.eq(Mux(left > self.each, self.each, left))]
             self._data(m, address, count, beat, lane, self.half)
             with m.If(begin):
@@ -177,7 +181,7 @@ class Body:
 
     def _cln(self, m):
         i = self.i
-        end = Signal(PLACE_BITS)
+        end = Signal(self.places)
         m.d.comb += end.eq(Mux(i.base == Base.A, self.at, self.aligned) + (i.count << self.log))
         with m.If(~(self.wait | self.place_busy)):
             self._fit(m, end)
@@ -203,7 +207,7 @@ class Body:
 
     def _att(self, m):
         i = self.i
-        end = Signal(PLACE_BITS)
+        end = Signal(self.places)
         m.d.comb += end.eq(self.aligned + (1 << self.log))
         with m.If(self.place_busy):
             pass
@@ -235,10 +239,10 @@ class Body:
 
     def _arr(self, m):
         i, d = self.i, self.decoder
-        total, big = Signal(PLACE_BITS), Signal()
+        total, big = Signal(self.places), Signal()
         m.d.comb += [total.eq(i.count << self.log), big.eq(total > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3))]
         unaligned = self.at != self.aligned
-        header = Signal(PLACE_BITS)             # where the header lies
+        header = Signal(self.places)             # where the header lies
         with m.Switch(self.step):
             with m.Case(0):
                 with m.If(i.test & ~self.present):
@@ -267,7 +271,7 @@ class Body:
         d, bus = self.decoder, self.config.bus_bytes
         parts = -(-ARRAY_HEADER // bus)
         final = part == parts - 1
-        base = Signal(PLACE_BITS)
+        base = Signal(self.places)
         m.d.comb += base.eq(Mux(part == 0, address, self.array_header))
         self._read(m, Kind.ARRAY, address, part, final)
         fits = [base + size <= d.end for size in (ARRAY_HEADER - 3, ARRAY_HEADER)]
@@ -284,7 +288,7 @@ class Body:
     def _var(self, m):
         i, d = self.i, self.decoder
         first, second = self.step == 0, self.step == 3
-        at = Signal(PLACE_BITS)
+        at = Signal(self.places)
         unaligned = (self.place != self.aligned) & first
         m.d.comb += at.eq(Mux(second, self.aligned, self.place))
         with m.If(first & i.test & ~self.present):

@@ -9,10 +9,15 @@ from ...models.heap import page as p
 from ...models.heap.schema import TYPES
 from ...models.strider.machine import ARRAY_HEADER, PAGE_FIELDS, TUPLE_FIELDS
 
-__all__ = ["PLACE_BITS", "Decoder", "Kind", "tag_layout"]
+__all__ = ["PLACE_BITS", "Decoder", "Kind", "place_bits", "tag_layout"]
 
 #: bits of an address within a page, sums of addresses and lengths included
 PLACE_BITS = 20
+
+
+def place_bits(config):
+    """Bits of an address within the page and all that is added to it."""
+    return PLACE_BITS if config.fixed is None else config.fixed.place_bits
 
 
 class Kind(enum.Enum, shape=4):
@@ -55,7 +60,7 @@ class Decoder(wiring.Component):
         Configuration: every tuple is visible; columns of the schema; attributes that the dense part needs.
     offset, length : In
         The tuple whose header is read.
-    place, end : In(PLACE_BITS)
+    place, end : In(place_bits(config))
         Address of the value whose header is read; end of the tuple.
     valid : Out(1), code : Out(8)
         `tag` counts (nothing before it was in error); its error or 0. `halted` follows an error.
@@ -69,14 +74,15 @@ class Decoder(wiring.Component):
 
     def __init__(self, config, *, src_loc_at=0):
         self.config = config
+        self.places = places = place_bits(config)
         super().__init__({
             "tag": In(tag_layout(config)), "window": In(8 * config.bus_bytes), "all": In(1), "columns": In(11), "need": In(16),
-            "offset": In(15), "length": In(15), "place": In(PLACE_BITS), "end": In(PLACE_BITS),
+            "offset": In(15), "length": In(15), "place": In(places), "end": In(places),
             "valid": Out(1), "code": Out(8), "halted": Out(1),
             "pointers": Out(1), "header": Out(1), "bits": Out(1), "array": Out(1), "value": Out(1), "short": Out(1), "size": Out(16), "again": Out(1),
             # kept
             "flags": Out(16), "lower": Out(16), "upper": Out(16), "special": Out(16), "version": Out(16),
-            "natts": Out(11), "nulls": Out(1), "data": Out(PLACE_BITS), "invisible": Out(1), "fault": Out(8), "dense": Out(1),
+            "natts": Out(11), "nulls": Out(1), "data": Out(places), "invisible": Out(1), "fault": Out(8), "dense": Out(1),
             "odd": Out(1), "padded": Out(1)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
@@ -172,8 +178,8 @@ class Decoder(wiring.Component):
             m.d.comb += [word.eq(value) for word, value in zip(words, [*fixed, length, 1], strict=True)]
             total = Signal(32)
             brief = Signal(8)
-            m.d.comb += [total.eq((tag.value[:PLACE_BITS] + (p.ARRAY_DATA + 4)) << 2),
-                         brief.eq(((tag.value[:PLACE_BITS] + (p.ARRAY_DATA + 1)) << 1) | 1)]
+            m.d.comb += [total.eq((tag.value[:self.places] + (p.ARRAY_DATA + 4)) << 2),
+                         brief.eq(((tag.value[:self.places] + (p.ARRAY_DATA + 1)) << 1) | 1)]
             padding = 8 * (-(-ARRAY_HEADER // bus) * bus)
             expected = [Signal(padding, name=name) for name in ("expected_long", "expected_short")]
             m.d.comb += [expected[0].eq(Cat(total, *words)), expected[1].eq(Cat(brief, *words))]

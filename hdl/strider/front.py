@@ -43,6 +43,10 @@ class Front:
         self.next_code = Signal(8)
         self.inside = Signal()                  # after the scan a tuple's body follows
         m.d.comb += decoder.all.eq(self.all)
+        if (fixed := config.fixed) is not None:
+            m.d.comb += [self.version.eq(fixed.setup.offset), decoder.columns.eq(fixed.setup.attr), decoder.need.eq(fixed.setup.count)]
+            if fixed.setup.flag:
+                m.d.comb += decoder.all.eq(1)
         with m.If(decoder.pointers):
             m.d.sync += [self.queue.eq(decoder.window), self.queued.eq(per_window), self.queue_busy.eq(0)]
         with m.If(decoder.header):
@@ -67,14 +71,21 @@ class Front:
 
     def _start(self, m):
         with m.If(self.page_ready):
+            if self.config.fixed is not None:
+                self._enter_page(m)
+                m.d.sync += self.all.eq(self.config.fixed.setup.flag)
+                return
             with m.If(self.op != Op.READB):
                 with m.If(self.room):
                     self._token(m, code=ErrorCode.PROGRAM)
             with m.Else():
-                self._read_page(m, Const(0, 3))
-                m.d.sync += [self.line.eq(0), self.all.eq(self.i.flag), self.version.eq(self.i.offset), self.decoder.columns.eq(self.i.attr),
-                             self.decoder.need.eq(self.i.count), self.next_valid.eq(0), self.next_end.eq(0), self.next_code.eq(0),
-                             self.inside.eq(0)]
+                self._enter_page(m)
+                m.d.sync += [self.all.eq(self.i.flag), self.version.eq(self.i.offset), self.decoder.columns.eq(self.i.attr),
+                             self.decoder.need.eq(self.i.count)]
+
+    def _enter_page(self, m):
+        self._read_page(m, Const(0, 3))
+        m.d.sync += [self.line.eq(0), self.next_valid.eq(0), self.next_end.eq(0), self.next_code.eq(0), self.inside.eq(0)]
 
     def _check(self, m):
         d = self.decoder
@@ -108,7 +119,7 @@ class Front:
             with m.If(~self.queue_busy):
                 self._read_pointers(m)
         with m.Else():
-            m.d.sync += [self.queue.eq(self.queue >> 32), self.queued.eq(self.queued - 1), self.line.eq(self.line + 1)]
+            m.d.sync += [self.queue.eq(self.queue[32:]), self.queued.eq(self.queued - 1), self.line.eq(self.line + 1)]
             with m.If(flags == p.LP_NORMAL):
                 with m.If(offset[:3].any() | (offset < d.upper) | (offset + length > d.special) | (length < p.PAGE_HEADER_SIZE)):
                     m.d.sync += [self.next_valid.eq(1), self.next_code.eq(ErrorCode.LINE_BOUNDS)]
@@ -138,30 +149,39 @@ class Front:
         self._refill(m, self.queued == 0, self.line, self.inside)
 
     def _loop(self, m):
-        d, i = self.decoder, self.i
         with m.If(self.next_valid & ~self.header_busy & ~self.queue_busy):
-            with m.If(self.op != Op.BENTR):
-                with m.If(self.room):
+            if self.config.fixed is None:
+                wrong = Signal()
+                m.d.comb += wrong.eq(self.op != Op.BENTR)
+                with m.If(wrong & self.room):
                     self._token(m, code=ErrorCode.PROGRAM)
-            with m.Elif(self.next_code != 0):
-                with m.If(self.room):
-                    self._token(m, code=self.next_code, line=self.line)
-            with m.Elif(self.next_end):
-                with m.If(self.room):
-                    self._token(m, end=1)
-                    m.d.comb += [self.freed.eq(1), self.pc_next.eq(0)]
-                    m.d.sync += self.state.eq(State.START)
-            with m.Elif(d.fault != 0):
-                with m.If(self.room):
-                    self._token(m, code=d.fault, line=self.line)
-            with m.Elif(d.invisible):
-                m.d.comb += self.tag_in.skip.eq(1)
-                m.d.sync += self.next_valid.eq(0)
-                self._scan(m, 0)
-            with m.Elif(self.room):
-                m.d.comb += self.pc_next.eq(Mux(d.dense, 2, i.offset))
-                m.d.sync += [
-                    self.next_valid.eq(0), self.tuple_line.eq(self.line), self.natts.eq(d.natts), self.nulls.eq(d.nulls), self.offset.eq(d.offset),
-                    self.start.eq(d.data), self.place.eq(d.data), d.end.eq(d.offset + d.length), self.null_bits.eq(-1),
-                    self.place_busy.eq(0), self.array_busy.eq(0), self.step.eq(0), self.index.eq(0)]
-                self._scan(m, 1)
+                with m.If(~wrong):
+                    self._next(m)
+            else:
+                self._next(m)
+
+    def _next(self, m):
+        """Judge the next event and enter it."""
+        d, i = self.decoder, self.i
+        with m.If(self.next_code != 0):
+            with m.If(self.room):
+                self._token(m, code=self.next_code, line=self.line)
+        with m.Elif(self.next_end):
+            with m.If(self.room):
+                self._token(m, end=1)
+                m.d.comb += [self.freed.eq(1), self.pc_next.eq(0)]
+                m.d.sync += self.state.eq(State.START)
+        with m.Elif(d.fault != 0):
+            with m.If(self.room):
+                self._token(m, code=d.fault, line=self.line)
+        with m.Elif(d.invisible):
+            m.d.comb += self.tag_in.skip.eq(1)
+            m.d.sync += self.next_valid.eq(0)
+            self._scan(m, 0)
+        with m.Elif(self.room):
+            m.d.comb += self.pc_next.eq(Mux(d.dense, 2, i.offset if self.config.fixed is None else self.config.fixed.sparse))
+            m.d.sync += [
+                self.next_valid.eq(0), self.tuple_line.eq(self.line), self.natts.eq(d.natts), self.nulls.eq(d.nulls), self.offset.eq(d.offset),
+                self.start.eq(d.data), self.place.eq(d.data), d.end.eq(d.offset + d.length), self.null_bits.eq(-1),
+                self.place_busy.eq(0), self.array_busy.eq(0), self.step.eq(0), self.index.eq(0)]
+            self._scan(m, 1)

@@ -1,6 +1,6 @@
 """The page walker: `models.strider.machine` in hardware."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,6 +32,8 @@ class Walker(Front, Body, wiring.Component):
     ----------
     config
         The port's configuration.
+    parts
+        Gives the page buffers' banks.
 
     Members
     -------
@@ -50,8 +52,9 @@ class Walker(Front, Body, wiring.Component):
     tag : Out(tag_layout(config)), window : Out(8 * bus_bytes)
     """
 
-    def __init__(self, config, *, src_loc_at=0):
+    def __init__(self, config, parts, *, src_loc_at=0):
         self.config = config
+        self.parts = parts
         layout = tag_layout(config)
         super().__init__({
             "word": In(8 * config.bus_bytes), "write": In(1),
@@ -64,7 +67,8 @@ class Walker(Front, Body, wiring.Component):
         config = self.config
         self.m = m = Module()
         self._fetch(m)
-        m.submodules.pages = pages = PageBuffers(page_size=config.page_size, bus_bytes=config.bus_bytes, buffers=config.buffers)
+        m.submodules.pages = pages = PageBuffers(page_size=config.page_size, bus_bytes=config.bus_bytes, buffers=config.buffers,
+                                             parts=self.parts)
         m.submodules.decoder = self.decoder = decoder = Decoder(config)
         self.pages = pages
         m.d.comb += [pages.word.eq(self.word), pages.write.eq(self.write)]
@@ -117,7 +121,10 @@ class Walker(Front, Body, wiring.Component):
     # -- program -------------------------------------------------------------------------------------------------------
 
     def _fetch(self, m):
-        depth = self.config.program_depth
+        depth, fixed = self.config.program_depth, self.config.fixed
+        if fixed is not None:
+            self._built_in(m, fixed)
+            return
         m.submodules.program_store = store = memory.Memory(shape=96, depth=depth, init=[])
         write, read = store.write_port(), store.read_port()
         self.pc = Signal(range(max(depth, 1 << 16)))
@@ -129,6 +136,22 @@ class Walker(Front, Body, wiring.Component):
         m.d.comb += self.i.eq(read.data)
         self.op = Signal(4)
         m.d.comb += self.op.eq(Mux(self.pc < self.program_length, self.i.op, 0))
+
+    def _built_in(self, m, fixed):
+        """A read-only program: bits that never change are no part of the memory."""
+        varying = [bit for bit in range(96) if (fixed.ever & ~fixed.always) >> bit & 1]
+        words = [sum((word >> bit & 1) << n for n, bit in enumerate(varying)) for word in fixed.words]
+        m.submodules.program_store = store = memory.Memory(shape=max(1, len(varying)), depth=len(words), init=words)
+        read = store.read_port()
+        self.pc = Signal(range(len(words)))
+        self.pc_next = Signal.like(self.pc)
+        m.d.comb += [self.pc_next.eq(self.pc), read.addr.eq(self.pc_next), read.en.eq(1)]
+        m.d.sync += self.pc.eq(self.pc_next)
+        self.i = Signal(_instruction_layout())
+        stored = {bit: read.data[n] for n, bit in enumerate(varying)}
+        m.d.comb += self.i.eq(Cat(stored.get(bit, Const(fixed.ever >> bit & 1, 1)) for bit in range(96)))
+        self.op = Signal(4)
+        m.d.comb += self.op.eq(self.i.op)
 
     def _token(self, m, *, code=None, line=0, end=0):
         """Issue an error or the end of a page, which takes the slot; the caller has made sure of `room`."""

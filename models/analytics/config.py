@@ -150,7 +150,8 @@ class Plan:
     """One engine, ready to be built, run and timed.
 
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
-    metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None.
+    metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None. `lean`: the
+    Striders have their program built in, addresses and counters have 24 bits: for small parts; cycles and results are the same.
     """
 
     kernel: str
@@ -176,6 +177,7 @@ class Plan:
     schedule: Schedule
     schema: Schema
     visibility: str = "hints"
+    lean: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -190,7 +192,8 @@ class Plan:
     @cached_property
     def port(self) -> PortConfig:
         """How each memory port's Striders are built."""
-        return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots)
+        return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
+                           lean=self.lean)
 
     @cached_property
     def program(self) -> tuple[int, ...]:

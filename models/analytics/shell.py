@@ -13,23 +13,30 @@ from .config import Plan
 
 __all__ = ["Images", "images", "register_map", "unpack_result"]
 
-ADDRESS_BITS = 40
+#: bits of a byte address, and of those of a lean plan
+ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 24
+
+
+def address_bits(plan: Plan) -> int:
+    """Return the bits of the byte addresses that the plan's engine handles."""
+    return LEAN_ADDRESS_BITS if plan.lean else ADDRESS_BITS
 
 
 def register_map(plan: Plan, design: int = 0) -> RegisterMap:
     """Return the register map of the engine that `plan` describes."""
+    bits, wide = address_bits(plan), 24 if plan.lean else 48
     registers = [
-        EngineRegister("boot_address", ADDRESS_BITS, "program and parameters, aligned to the bus"),
-        EngineRegister("result_address", ADDRESS_BITS, "where the models go, aligned to the bus"),
+        EngineRegister("boot_address", bits, "program and parameters, aligned to the bus"),
+        EngineRegister("result_address", bits, "where the models go, aligned to the bus"),
         EngineRegister("epochs", 32, "most passes over the table", reset=max(plan.epochs, 1))]
     for q in range(plan.ports):
-        registers += [EngineRegister(f"page_address{q}", ADDRESS_BITS, f"port {q}'s first page, aligned to the bus"),
+        registers += [EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
                       EngineRegister(f"pages{q}", 32, f"port {q}'s pages")]
     counters = [
-        Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1)), Counter("groups", "groups started"),
-        Counter("batches", "batches closed"), Counter("epochs", "epochs ended"),
-        Counter("starved", "cycles in which a group could have started but for want of tuples", progress=False),
-        Counter("converged", "1 when the convergence test ended the run")]
+        Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide), Counter("groups", "groups started", bits=wide),
+        Counter("batches", "batches closed", bits=wide), Counter("epochs", "epochs ended", bits=wide),
+        Counter("starved", "cycles in which a group could have started but for want of tuples", progress=False, bits=wide),
+        Counter("converged", "1 when the convergence test ended the run", bits=1)]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
     return RegisterMap(registers, counters, monitors, design)
 

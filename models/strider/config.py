@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ..heap.page import PAGE_SIZES
 from ..heap.schema import TYPES, Schema
 from ..numerics.formats import Format
 from ..numerics.latency import convert_latency
 from .layout import Source, TupleLayout
+
+if TYPE_CHECKING:
+    from .fixed import FixedProgram
 
 __all__ = ["FIXED_TYPES", "PortConfig", "WalkConfig"]
 
@@ -130,6 +134,9 @@ class PortConfig:
         side by side, for the collector takes the tuples page by page.
     program_depth
         Instructions that the program memory holds.
+    program
+        The words of the one program that the port is to run: then it is part of the hardware, which has nothing that this program does
+        not use, and what arrives as a program is forgotten. Cycles and results are the same.
     """
 
     page_size: int
@@ -142,6 +149,7 @@ class PortConfig:
     buffers: int = 2
     slots: int = 4
     program_depth: int = 64
+    program: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.page_size not in PAGE_SIZES:
@@ -154,6 +162,14 @@ class PortConfig:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)}")
         if not self.types or any(name not in FIXED_TYPES for name in self.types):
             raise ValueError(f"types must be some of {FIXED_TYPES}, not {self.types}")
+
+    @cached_property
+    def fixed(self) -> FixedProgram | None:
+        """What the hardware may rely on where it has its program built in."""
+        if self.program is None:
+            return None
+        from .fixed import FixedProgram
+        return FixedProgram.of(self)
 
     @property
     def credits(self) -> int:

@@ -1,0 +1,132 @@
+"""What a board is, and which boards are known."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from ..models.target import TARGETS, Target, register
+from .device import DEVICES, Device
+
+__all__ = ["GROUP", "Board", "Memory", "boards"]
+
+#: entry points under which packages offer boards: each names a `Board`, or a list of them
+GROUP = "penstock.boards"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory that holds pages and results, behind the engine's AXI port.
+
+    `kind`: "block RAM", "SPRAM", "SDRAM", "DDR4" or "HBM2"; `latency` in cycles and `bytes_per_cycle` of a port are what a plan reckons with.
+    """
+
+    kind: str
+    bytes: int
+    latency: int
+    bytes_per_cycle: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """One board.
+
+    Parameters
+    ----------
+    name, title
+        As users type it, and what it is.
+    device
+        Key of `device.DEVICES`.
+    package, speed
+        The part's package and speed grade as the place-and-route tool calls them.
+    memory
+        What holds pages.
+    bus_bytes, ports
+        The engine's memory ports.
+    clock_mhz
+        The clock that plans are made for; `oscillator_mhz` is what the board supplies.
+    link
+        How a host talks to it.
+    platform
+        "module:Class" of an Amaranth platform; None for boards that only get a vendor's project.
+    clock, uart
+        Names of the platform's resources; `uart_pins` (rx, tx) where it has no UART of its own: header pins that a serial adapter is put on.
+    loader
+        What openFPGALoader calls the board.
+    reserve
+        Look-up tables, flip-flops, multiplier blocks and block RAMs that link, memory control and memory take: a plan gets the rest.
+    status
+        What has been shown: see `docs/boards.md`.
+    """
+
+    name: str
+    title: str
+    device: str
+    package: str
+    speed: str
+    memory: Memory
+    bus_bytes: int
+    clock_mhz: float
+    oscillator_mhz: float
+    platform: str | None
+    clock: str = ""
+    uart: str = "uart"
+    uart_pins: tuple[str, str] | None = None
+    link: str = "UART"
+    baud: int = 1_000_000
+    loader: str = ""
+    ports: int = 1
+    reserve: tuple[int, int, int, int] = (0, 0, 0, 0)
+    lean: bool = False
+    status: str = "builds"
+    options: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def part(self) -> Device:
+        return DEVICES[self.device]
+
+    @property
+    def open(self) -> bool:
+        """Whether the open tool chain makes its bitstreams."""
+        return self.platform is not None
+
+    @property
+    def target(self) -> Target:
+        """What a plan for this board may use."""
+        if self.name in TARGETS:
+            return TARGETS[self.name]
+        part = self.part
+        lut, ff, dsp, bram = (have - kept for have, kept in zip((part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True))
+        return Target(self.name, self.title, self.clock_mhz, self.bus_bytes, self.memory.bytes_per_cycle, self.memory.latency, self.ports,
+                      lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
+
+    def make_platform(self) -> Any:
+        """Return a new Amaranth platform of the board. Raises LookupError for boards without one."""
+        if self.platform is None:
+            raise LookupError(f"{self.name} has no open tool chain")
+        module, _, name = self.platform.partition(":")
+        kind: Callable[..., Any] = getattr(importlib.import_module(module, __package__), name)
+        return kind(**dict(self.options))
+
+
+@cache
+def boards() -> dict[str, Board]:
+    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target.
+
+    Raises ValueError where two boards of different packages have one name.
+    """
+    from .catalogue import BOARDS
+    found = {board.name: board for board in BOARDS}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        offered = point.load()
+        for board in [offered] if isinstance(offered, Board) else offered:
+            if found.setdefault(board.name, board) != board:
+                raise ValueError(f"the entry point {point.name} offers a board {board.name!r}, which there is already")
+    for board in found.values():
+        if board.name not in TARGETS:
+            register(board.target)
+    return found

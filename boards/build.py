@@ -1,0 +1,143 @@
+"""A plan on a board: the SoC elaborated for it, built with several seeds, kept by digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from ..models.analytics.config import Plan
+from ..models.analytics.resources import Resources
+from .board import Board
+from .flow import FLOWS, NAME, Sources, place, synthesise
+from .pll import Setting
+from .tools import tool_versions
+
+__all__ = ["Build", "Slow", "build", "elaborate"]
+
+
+class Slow(Exception):
+    """No seed met the clock: `clock_mhz` was asked for, `fmax_mhz` is the best, along `path`."""
+
+    def __init__(self, clock_mhz: float, fmax_mhz: float, path: str) -> None:
+        super().__init__(f"{fmax_mhz:.1f} MHz of {clock_mhz:g} MHz")
+        self.clock_mhz, self.fmax_mhz, self.path = clock_mhz, fmax_mhz, path
+
+
+@dataclass(frozen=True)
+class Build:
+    """A bitstream and what is known of it. `runs`: (seed, Fmax, seconds) of every seed tried; `cells`: the netlist's cells by type; `files`: the
+    bitstream, and the netlist as Verilog."""
+
+    board: str
+    clock_mhz: float
+    fmax_mhz: float | None
+    path: str
+    seed: int
+    resources: Resources
+    runs: tuple[tuple[int, float | None, float], ...]
+    seconds: float
+    cells: dict[str, int]
+    versions: dict[str, str]
+    digest: str
+    files: dict[str, bytes]
+
+    def report(self) -> dict[str, Any]:
+        """Return what the build's JSON says; the same for the same inputs (no times)."""
+        return {"board": self.board, "clock_mhz": self.clock_mhz, "fmax_mhz": self.fmax_mhz, "critical_path": self.path, "seed": self.seed,
+                "resources": {**asdict(self.resources), "fmax_mhz": self.fmax_mhz, "source": "placed", "seed": self.seed},
+                "seeds": [{"seed": seed, "fmax_mhz": fmax} for seed, fmax, _ in self.runs], "cells": self.cells, "tools": self.versions,
+                "digest": self.digest, "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}}
+
+
+def elaborate(plan: Plan, board: Board, *, design: int, setting: Setting | None) -> Sources:
+    """Return the RTLIL of the plan's SoC on the board, and the constraints; no path of the machine is in them."""
+    from ..hdl.analytics.engine import Engine
+    from ..hdl.modules import ModuleLibrary
+    from ..hdl.soc.soc import Soc
+    from .top import BoardTop
+    library = ModuleLibrary()
+    engine = Engine(plan, plan.port, library, design=design)
+    clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
+    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=clock_mhz * 1e6, baud=board.baud)
+    platform = board.make_platform()
+    made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
+    suffix = FLOWS[board.part.family].constraints
+    text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
+    constraints = "\n".join(line for line in text[f"{NAME}.{suffix}"].splitlines() if "utomatically generated" not in line)
+    return Sources("\n".join([*library.texts, text[f"{NAME}.il"]]), constraints + "\n")
+
+
+def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None,
+          stage: Callable[[str], Any] | None = None) -> Build:
+    """Make a bitstream; the best of the seeds is taken (the highest Fmax; among equal ones the first).
+
+    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs; `stage`: told what begins.
+
+    Raises tools.ToolMissing, tools.ToolError, flow.Unfit; Slow where no seed meets `clock_mhz`.
+    """
+    begin = perf_counter()
+    flow = FLOWS[board.part.family]
+    versions = tool_versions(flow.tools)
+    text = json.dumps([sources.rtlil, sources.constraints, board.part.tool, board.package, board.speed, clock_mhz, list(seeds), versions])
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    say = stage or (lambda what: None)
+    kept = None if cache is None else cache / f"board-{digest[:32]}"
+    if kept is not None and (found := _kept(kept)) is not None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
+        folder = Path(temporary)
+        say("synthesis")
+        cells = synthesise(board, sources, folder)
+        say(f"place and route, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
+        placed = place(board, folder, cells, clock_mhz, seeds, jobs)
+        best = max(placed, key=lambda p: (p.fmax_mhz or 0.0, -p.seed))
+        if best.fmax_mhz is not None and best.fmax_mhz < clock_mhz:
+            raise Slow(clock_mhz, best.fmax_mhz, best.path)
+        files = {f"{NAME}.{flow.suffix}": best.bitstream, "netlist.v": _plain((folder / "netlist.v").read_bytes())}
+    made = Build(board.name, clock_mhz, best.fmax_mhz, best.path, best.seed, best.resources, tuple((p.seed, p.fmax_mhz, p.seconds) for p in placed),
+                 perf_counter() - begin, cells, versions, digest, files)
+    if kept is not None:
+        _keep(kept, made)
+    return made
+
+
+def _plain(netlist: bytes) -> bytes:
+    """Leave out the comment that names the tool's build."""
+    return b"\n".join(line for line in netlist.splitlines() if not line.startswith(b"/* Generated by")) + b"\n"
+
+
+def _kept(folder: Path) -> Build | None:
+    try:
+        data = json.loads((folder / "build.json").read_text())
+        files = {name: (folder / name).read_bytes() for name in data.pop("files")}
+        if any(hashlib.sha256(files[name]).hexdigest() != value for name, value in data.pop("sha256").items()):
+            return None
+        return Build(**{**data, "resources": Resources(**data["resources"]), "runs": tuple(tuple(r) for r in data["runs"]), "files": files})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _keep(folder: Path, made: Build) -> None:
+    """Put a finished build into the cache, whole or not at all; a cache that cannot be written is no failure."""
+    with suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".board-"))
+        try:
+            for name, content in made.files.items():
+                (staged / name).write_bytes(content)
+            data = {**asdict(made), "files": sorted(made.files), "sha256": {n: hashlib.sha256(c).hexdigest() for n, c in made.files.items()}}
+            (staged / "build.json").write_text(json.dumps(data))
+            if folder.exists():                 # a damaged one, or another process's, made meanwhile
+                shutil.rmtree(folder)
+            os.rename(staged, folder)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""From an elaborated board design to a bitstream: synthesis, placement with several seeds, packing, and what came out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from ..models.analytics.resources import Resources
+from .board import Board
+from .tools import ToolError, run_tool
+
+__all__ = ["FLOWS", "Flow", "Placed", "Sources", "Unfit", "place", "synthesise"]
+
+#: name of the top module and of all files
+NAME = "penstock"
+
+
+class Unfit(Exception):
+    """The design needs more of `resource` than the device has."""
+
+    def __init__(self, resource: str, used: int, available: int) -> None:
+        super().__init__(f"{used:,} {resource} of {available:,}")
+        self.resource, self.used, self.available = resource, used, available
+
+
+@dataclass(frozen=True)
+class Sources:
+    """RTLIL of the design, and the pins' and clocks' constraints in the placer's own language."""
+
+    rtlil: str
+    constraints: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One placement: `fmax_mhz` of the design's clock (None where the tool gives none), the critical path in words, resources, and its bitstream."""
+
+    seed: int
+    fmax_mhz: float | None
+    path: str
+    resources: Resources
+    bitstream: bytes
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a family's bitstreams are made. `cells`: nextpnr's names for look-up tables, flip-flops, multiplier blocks and block RAMs."""
+
+    synth: str
+    tools: tuple[str, ...]
+    constraints: str
+    suffix: str
+    cells: tuple[tuple[str, ...], ...]
+
+
+FLOWS: dict[str, Flow] = {
+    "ecp5": Flow("synth_ecp5", ("yosys", "nextpnr-ecp5", "ecppack"), "lpf", "bit",
+                 (("TRELLIS_COMB",), ("TRELLIS_FF",), ("MULT18X18D",), ("DP16KD",))),
+    "ice40": Flow("synth_ice40 -dsp", ("yosys", "nextpnr-ice40", "icepack"), "pcf", "bin",
+                  (("ICESTORM_LC",), (), ("ICESTORM_DSP",), ("ICESTORM_RAM",))),
+    "gowin": Flow("synth_gowin -family gw1n", ("yosys", "nextpnr-gowin", "gowin_pack"), "cst", "fs",
+                  (("LUT4",), ("DFF",), ("MULT18X18", "MULT9X9", "MULT36X36"), ("BSRAM",))),
+    "nexus": Flow("synth_nexus", ("yosys", "nextpnr-nexus", "prjoxide"), "pdc", "bit",
+                  (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",))),
+}
+#: flip-flops of the iCE40, which nextpnr counts with the look-up tables
+_ICE40_FF = re.compile(r"SB_DFF")
+
+
+def synthesise(board: Board, sources: Sources, folder: Path) -> dict[str, int]:
+    """Synthesise into `folder` (penstock.json, penstock.v); return the number of cells by type. Raises ToolError."""
+    flow = FLOWS[board.part.family]
+    synth = flow.synth.replace(" -dsp", "") if board.part.dsp == 0 else flow.synth
+    if board.part.tool == "--up5k":
+        synth += " -device u"
+    (folder / f"{NAME}.il").write_text(sources.rtlil)
+    (folder / f"{NAME}.{flow.constraints}").write_text(sources.constraints)
+    script = f"read_rtlil {NAME}.il; {synth} -top {NAME} -json {NAME}.json; tee -q -o stat.json stat -json; write_verilog -noattr -norename netlist.v"
+    log = run_tool("yosys", ["-q", "-p", script], folder)
+    try:
+        stat = json.loads((folder / "stat.json").read_text())
+        cells = stat["modules"][f"\\{NAME}"]["num_cells_by_type"]
+    except (OSError, ValueError, KeyError) as problem:
+        raise ToolError("yosys", log[-4000:], f"no statistics: {problem}") from problem
+    return {name: int(count) for name, count in cells.items()}
+
+
+def place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seeds: Sequence[int], jobs: int,
+          progress: Callable[[int], None] | None = None) -> list[Placed]:
+    """Place and route with each seed, `jobs` at a time; return what came of each, in the order of the seeds.
+
+    Raises Unfit, or ToolError of the first seed where every one failed.
+    """
+    problems: list[ToolError | Unfit] = []
+
+    def one(seed: int) -> Placed | None:
+        try:
+            return _place(board, folder, cells, clock_mhz, seed)
+        except (ToolError, Unfit) as problem:
+            problems.append(problem)
+            return None
+        finally:
+            if progress is not None:
+                progress(seed)
+
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        results = [placed for placed in pool.map(one, seeds) if placed is not None]
+    if not results:
+        raise problems[0]
+    return results
+
+
+def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seed: int) -> Placed:
+    begin = perf_counter()
+    part, flow = board.part, FLOWS[board.part.family]
+    own = f"seed{seed}"
+    report = f"{own}.report.json"
+    shared = ["--seed", str(seed), "--freq", f"{clock_mhz:g}", "--report", report, "--json", f"{NAME}.json", "--timing-allow-fail", "--quiet"]
+    constraints = f"{NAME}.{flow.constraints}"
+    options = {
+        "ecp5": [part.tool, "--package", board.package, "--speed", board.speed, "--lpf", constraints, "--textcfg", f"{own}.config"],
+        "ice40": [part.tool, "--package", board.package, "--pcf", constraints, "--asc", f"{own}.asc"],
+        "gowin": ["--device", part.tool, "--vopt", f"family={part.name}", "--vopt", f"cst={constraints}", "--write", f"{own}.pnr.json"],
+        "nexus": ["--device", part.tool, "--pdc", constraints, "--fasm", f"{own}.fasm"],
+    }[part.family]
+    try:
+        run_tool(flow.tools[1], [*shared, *options], folder)
+    except ToolError as problem:
+        full = _full(problem.log)
+        raise full if full is not None else problem from problem
+    bitstream = f"{own}.{flow.suffix}"
+    pack = {
+        "ecp5": ["--compress", "--input", f"{own}.config", "--bit", bitstream],
+        "ice40": [f"{own}.asc", bitstream],
+        "gowin": ["-d", part.name, "-o", bitstream, "--sspi_as_gpio", "--mspi_as_gpio", f"{own}.pnr.json"],
+        "nexus": ["pack", f"{own}.fasm", bitstream],
+    }[part.family]
+    run_tool(flow.tools[2], pack, folder)
+    found: dict[str, Any] = json.loads((folder / report).read_text())
+    fmax, path = _timing(found)
+    return Placed(seed, fmax, path, _resources(board, found, cells), (folder / bitstream).read_bytes(), perf_counter() - begin)
+
+
+def _resources(board: Board, report: dict[str, Any], cells: dict[str, int]) -> Resources:
+    used = {name: int(entry["used"]) for name, entry in report.get("utilization", {}).items()}
+    lut, ff, dsp, bram = (sum(used.get(name, 0) for name in names) for names in FLOWS[board.part.family].cells)
+    if board.part.family == "ice40":
+        ff = sum(count for name, count in cells.items() if _ICE40_FF.match(name))
+    return Resources(lut, ff, dsp, bram)
+
+
+def _timing(report: dict[str, Any]) -> tuple[float | None, str]:
+    """Return the lowest Fmax among the clocks, and its critical path as words."""
+    clocks = report.get("fmax", {})
+    if not clocks:
+        return None, ""
+    slowest = min(clocks, key=lambda name: clocks[name]["achieved"])
+    for entry in report.get("critical_paths", []):
+        if slowest in entry.get("from", "") and slowest in entry.get("to", ""):
+            steps = [step for step in entry["path"] if step.get("type") == "logic"]
+            ends = [step.get("to", {}).get("cell", "?") for step in (entry["path"][0], entry["path"][-1])]
+            total = sum(step.get("delay", 0.0) for step in entry["path"])
+            return clocks[slowest]["achieved"], f"{ends[0]} to {ends[1]}, {len(steps)} cells, {total:.1f} ns"
+    return clocks[slowest]["achieved"], ""
+
+
+_MISSING = (re.compile(r"Unable to place cell '.*', no (?:BELs|Bels) remaining to implement cell type '(?P<cell>\w+)'"),
+            re.compile(r"Unable to find legal placement for .*cell.* of type '(?P<cell>\w+)'"))
+
+
+def _full(log: str) -> Unfit | None:
+    """Return what ran out if a placer's output says so."""
+    for found in re.finditer(r"(?P<cell>[A-Z][A-Z0-9_]+):\s*(?P<used>\d+)/\s*(?P<have>\d+)\s", log):
+        if int(found["used"]) > int(found["have"]):
+            return Unfit(found["cell"], int(found["used"]), int(found["have"]))
+    for pattern in _MISSING:
+        if missing := pattern.search(log):
+            return Unfit(missing["cell"], 0, 0)
+    return None

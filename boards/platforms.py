@@ -1,0 +1,42 @@
+"""Amaranth platforms of boards that amaranth-boards does not have.
+
+Pin numbers: Colorlight i5 v7.0 on its extension board from the wuxx/Colorlight-FPGA-Projects documentation; CrossLink-NX Evaluation Board from Lattice
+FPGA-EB-02028.
+"""
+
+from amaranth.build import Attrs, Clock, Pins, Resource
+from amaranth.vendor import LatticePlatform
+from amaranth_boards.resources import UARTResource
+
+__all__ = ["ColorlightI5Platform", "CrossLinkNXEVNPlatform"]
+
+_LVCMOS33 = Attrs(IO_TYPE="LVCMOS33")
+
+
+class ColorlightI5Platform(LatticePlatform):
+    """Colorlight i5 (LFE5U-25F) on the extension board, whose CMSIS-DAP adapter has a serial port."""
+
+    device = "LFE5U-25F"
+    package = "BG381"
+    speed = "6"
+    default_clk = "clk25"
+    resources = [  # noqa: RUF012  as Amaranth's platforms have it
+        Resource("clk25", 0, Pins("P3", dir="i"), Clock(25e6), _LVCMOS33),
+        UARTResource(0, rx="H18", tx="J17", attrs=_LVCMOS33),
+    ]
+    connectors = []  # noqa: RUF012
+
+
+class CrossLinkNXEVNPlatform(LatticePlatform):
+    """Lattice CrossLink-NX Evaluation Board. Its USB chip's serial port needs R18 and R19 removed, and R15 and R17 fitted."""
+
+    device = "LIFCL-40"
+    package = "BG400"
+    speed = "9"
+    grade = "C"
+    default_clk = "clk12"
+    resources = [  # noqa: RUF012
+        Resource("clk12", 0, Pins("L13", dir="i"), Clock(12e6), _LVCMOS33),
+        UARTResource(0, rx="F16", tx="F18", attrs=_LVCMOS33),
+    ]
+    connectors = []  # noqa: RUF012

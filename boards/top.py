@@ -1,0 +1,102 @@
+"""What is put on a board: the SoC, its clock and its serial pins."""
+
+from amaranth.build import Attrs, Pins
+from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Signal
+from amaranth.lib.cdc import FFSynchronizer
+
+from .board import Board
+from .pll import Setting, solve
+
+__all__ = ["BoardTop", "clock_setting"]
+
+
+def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
+    """Return how the board's PLL makes `clock_mhz`, or None where the oscillator has that frequency already.
+
+    Raises pll.Unreachable.
+    """
+    return None if abs(board.oscillator_mhz - clock_mhz) < 1e-6 else solve(board.part.family, board.oscillator_mhz, clock_mhz)
+
+
+class BoardTop(Elaboratable):
+    """`soc` on `board`: domain `sync` from the oscillator (through the PLL as `setting` says), UART pins, a reset after configuration.
+
+    The reset lasts until the PLL has locked, and 15 cycles more: block RAMs of the iCE40 are not ready before.
+    """
+
+    def __init__(self, board: Board, soc, setting: Setting | None):
+        self.board, self.soc, self.setting = board, soc, setting
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain("sync")
+        locked = Signal()
+        if self.setting is None:
+            m.d.comb += [ClockSignal("sync").eq(platform.request(self.board.clock, dir="i").i), locked.eq(1)]
+        else:
+            self._pll(m, platform, locked)
+        # counts cycles after the lock; configuration sets it to 0
+        m.domains.boot = ClockDomain("boot", reset_less=True, local=True)
+        m.d.comb += ClockSignal("boot").eq(ClockSignal("sync"))
+        steady, count = Signal(), Signal(4)
+        m.submodules.steady = FFSynchronizer(locked, steady, o_domain="boot", reset_less=True)
+        with m.If(~steady):
+            m.d.boot += count.eq(0)
+        with m.Elif(~count.all()):
+            m.d.boot += count.eq(count + 1)
+        rest = Signal(init=1)
+        m.d.boot += rest.eq(~count.all())
+        m.d.comb += ResetSignal("sync").eq(rest)
+
+        m.submodules.soc = self.soc
+        if self.board.uart_pins is None:
+            uart = platform.request(self.board.uart, 0)
+            rx, tx = uart.rx.i, uart.tx.o
+        else:
+            rx, tx = self._serial(platform)
+        m.submodules.rx = FFSynchronizer(rx, self.soc.rx, init=1)
+        m.d.comb += tx.eq(self.soc.tx)
+        return m
+
+    def _serial(self, platform):
+        """A UART on header pins."""
+        from amaranth.build import Resource
+        rx, tx = self.board.uart_pins
+        platform.add_resources([Resource("serial_rx", 0, Pins(rx, dir="i"), Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")),
+                                Resource("serial_tx", 0, Pins(tx, dir="o"), Attrs(IO_TYPE="LVCMOS33"))])
+        return platform.request("serial_rx").i, platform.request("serial_tx").o
+
+    def _pll(self, m, platform, locked):
+        setting, family = self.setting, self.board.part.family
+        values = dict(setting.parameters)
+        out = ClockSignal("sync")
+        clock = Signal(name="clk_sync")
+        if family == "ice40":
+            source = platform.request(self.board.clock, dir="i").i
+            m.submodules.pll = Instance(
+                "SB_PLL40_CORE", p_FEEDBACK_PATH="SIMPLE", p_PLLOUT_SELECT="GENCLK", p_DIVR=Const(values["DIVR"], 4), p_DIVF=Const(values["DIVF"], 7),
+                p_DIVQ=Const(values["DIVQ"], 3), p_FILTER_RANGE=Const(values["FILTER_RANGE"], 3), i_REFERENCECLK=source, i_RESETB=Const(1),
+                i_BYPASS=Const(0), o_PLLOUTGLOBAL=clock, o_LOCK=locked)
+        elif family == "ecp5":
+            source = platform.request(self.board.clock, dir="i").i
+            m.submodules.pll = Instance(
+                "EHXPLLL", p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED",
+                p_OUTDIVIDER_MUXA="DIVA", p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=values["CLKOP_DIV"], p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2,
+                p_CLKOP_FPHASE=0, p_FEEDBK_PATH="CLKOP", p_CLKI_DIV=values["CLKI_DIV"], p_CLKFB_DIV=values["CLKFB_DIV"],
+                a_FREQUENCY_PIN_CLKI=f"{setting.input_mhz:g}", a_FREQUENCY_PIN_CLKOP=f"{setting.output_mhz:g}", a_ICP_CURRENT="12", a_LPF_RESISTOR="8",
+                i_CLKI=source, i_CLKFB=clock, i_RST=Const(0), i_STDBY=Const(0), i_PHASESEL0=Const(0), i_PHASESEL1=Const(0), i_PHASEDIR=Const(1),
+                i_PHASESTEP=Const(1), i_PHASELOADREG=Const(1), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0), o_CLKOP=clock, o_LOCK=locked)
+        elif family == "gowin":
+            source = platform.request(self.board.clock, dir="i").i
+            m.submodules.pll = Instance(
+                "rPLL", p_FCLKIN=f"{setting.input_mhz:g}", p_DEVICE="GW1NR-9C", p_IDIV_SEL=values["IDIV_SEL"], p_FBDIV_SEL=values["FBDIV_SEL"],
+                p_ODIV_SEL=values["ODIV_SEL"], p_DYN_IDIV_SEL="false", p_DYN_FBDIV_SEL="false", p_DYN_ODIV_SEL="false", p_PSDA_SEL="0000", p_DYN_DA_EN="false",
+                p_DUTYDA_SEL="1000", p_CLKOUT_FT_DIR=Const(1), p_CLKOUTP_FT_DIR=Const(1), p_CLKOUT_DLY_STEP=0, p_CLKOUTP_DLY_STEP=0,
+                p_CLKFB_SEL="internal", p_CLKOUT_BYPASS="false", p_CLKOUTP_BYPASS="false", p_CLKOUTD_BYPASS="false", p_DYN_SDIV_SEL=2,
+                p_CLKOUTD_SRC="CLKOUT", p_CLKOUTD3_SRC="CLKOUT", i_CLKIN=source, i_CLKFB=Const(0), i_RESET=Const(0), i_RESET_P=Const(0),
+                i_FBDSEL=Const(0, 6), i_IDSEL=Const(0, 6), i_ODSEL=Const(0, 6), i_PSDA=Const(0, 4), i_DUTYDA=Const(0, 4), i_FDLY=Const(0, 4),
+                o_CLKOUT=clock, o_LOCK=locked)
+        else:
+            raise ValueError(f"no PLL of a {family} device is known")
+        platform.add_clock_constraint(clock, setting.output_mhz * 1e6)
+        m.d.comb += out.eq(clock)
