@@ -1,0 +1,389 @@
+"""The learned index against SortedDict: a state machine, random operations, bulk loads, windows and errors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from sortedcontainers import SortedDict
+
+from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError, golden
+from penstock.host.learned_index.model import Model
+from penstock.host.learned_index.windows import common, common_prefixes, cut, features, window_of
+from penstock.host.workloads import amazon_keys, random_keys, url_keys
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.qr.config import Config
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Window
+
+#: groups so small that everything happens: fits, splits, joins, new windows
+SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
+CONFIGS = {"gram": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": Config(n_max=16, method=Method.GIVENS),
+           "widened": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=4)}
+
+
+def small(kind: str = "gram", items: Any = (), **options: Any) -> LearnedIndex:
+    return LearnedIndex(items, trainer=Trainer(CONFIGS[kind], ghosts=0.3, limit=16), layout=SMALL, **options)
+
+
+def found(index: LearnedIndex) -> None:
+    """Hold every group to its promise: each key of its array lies in the window of both predictions, and groups hold what is theirs."""
+    groups = index._groups
+    for number, group in enumerate(groups):
+        model = group.model
+        assert model is not None
+        positions = np.arange(len(group.keys))
+        exact = model.predict(group.keys)
+        assert ((exact + model.low <= positions) & (positions <= exact + model.high)).all()
+        for at, key in enumerate(group.keys):
+            guess = model.guess(key)
+            assert guess + model.near <= at <= guess + model.far and group.position(key) == at
+        assert group.keys == sorted(set(group.keys)) and group.waiting == sorted(group.buffer) and not set(group.buffer) & set(group.keys)
+        assert all(0 <= at < len(group.keys) for at in group.dead)
+        for key in group.live():
+            assert (number == 0 or group.pivot <= key) and (number + 1 == len(groups) or key < groups[number + 1].pivot)
+    assert index._root.pivots == [group.pivot for group in groups]
+    assert index._sizes == [len(group) for group in groups] and len(index) == sum(index._sizes)
+
+
+def same(index: LearnedIndex, model: SortedDict) -> None:
+    assert len(index) == len(model)
+    assert list(index) == list(model) and list(index.items()) == list(model.items()) and list(index.values()) == list(model.values())
+    assert list(reversed(index)) == list(reversed(model))
+
+
+# every call, by hypothesis
+
+#: few letters, zero bytes, prefixes of one another, the empty key
+KEYS = st.one_of(st.binary(max_size=3), st.lists(st.sampled_from([b"\0", b"a", b"ab", b"b", b"\xff", b"prefix/"]), max_size=5).map(b"".join),
+                 st.integers(0, 400).map(lambda n: b"user%d" % n))
+VALUES = st.integers(0, 9)
+POSITIONS = st.integers(-70, 70)
+
+
+class Machine(RuleBasedStateMachine):
+    """Every call of the index beside the same call of SortedDict: same result, or an exception of the same kind."""
+
+    kind = "gram"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index, self.model = small(self.kind), SortedDict()
+
+    def both(self, call: Any) -> None:
+        results = []
+        for which in (self.index, self.model):
+            try:
+                results.append(call(which))
+            except (KeyError, IndexError, ValueError) as problem:
+                results.append(type(problem))
+        assert results[0] == results[1]
+
+    @rule(items=st.dictionaries(KEYS, VALUES, max_size=60))
+    def load(self, items: dict[bytes, int]) -> None:
+        self.index, self.model = small(self.kind, items), SortedDict(items)
+
+    @rule(key=KEYS, value=VALUES)
+    def put(self, key: bytes, value: int) -> None:
+        self.both(lambda which: which.__setitem__(key, value))
+
+    @rule(keys=st.lists(KEYS, max_size=20), value=VALUES)
+    def put_some(self, keys: list[bytes], value: int) -> None:
+        self.both(lambda which: which.update(dict.fromkeys(keys, value)))
+
+    @rule(first=st.integers(0, 300), count=st.integers(1, 30))
+    def put_run(self, first: int, count: int) -> None:
+        for number in range(first, first + count):
+            self.both(lambda which, number=number: which.setdefault(b"user%d" % number, number))
+
+    @rule(key=KEYS)
+    def delete(self, key: bytes) -> None:
+        self.both(lambda which: which.__delitem__(key))
+
+    @precondition(lambda self: len(self.model) > 3)
+    @rule(first=POSITIONS, count=st.integers(1, 25))
+    def delete_run(self, first: int, count: int) -> None:
+        first %= len(self.model)
+        for key in list(self.model.islice(first, first + count)):
+            self.both(lambda which, key=key: which.pop(key))
+
+    @rule(key=KEYS, value=VALUES)
+    def take(self, key: bytes, value: int) -> None:
+        self.both(lambda which: which.pop(key, value))
+        self.both(lambda which: which.pop(key))
+        self.both(lambda which: which.setdefault(key, value))
+
+    @rule(key=KEYS)
+    def look(self, key: bytes) -> None:
+        for call in (lambda w: w.get(key), lambda w: w.get(key, 99), lambda w: w[key], lambda w: key in w, lambda w: w.bisect_left(key),
+                     lambda w: w.bisect_right(key), lambda w: w.bisect(key), lambda w: w.index(key), lambda w: w.keys().index(key),
+                     lambda w: w.keys().count(key)):
+            self.both(call)
+
+    @rule(keys=st.lists(KEYS, max_size=40))
+    def look_many(self, keys: list[bytes]) -> None:
+        assert self.index.get_many(keys, -1) == [self.model.get(key, -1) for key in keys]
+
+    @rule(low=st.none() | KEYS, high=st.none() | KEYS, inclusive=st.tuples(st.booleans(), st.booleans()), reverse=st.booleans())
+    def ranges(self, low: bytes | None, high: bytes | None, inclusive: tuple[bool, bool], reverse: bool) -> None:
+        self.both(lambda which: list(which.irange(low, high, inclusive, reverse)))
+        assert list(self.index.range(low, high)) == [(key, self.model[key]) for key in self.model.irange(low, high, (True, False))]
+
+    @rule(key=KEYS, count=st.integers(0, 40))
+    def scan(self, key: bytes, count: int) -> None:
+        assert self.index.scan(key, count) == [(key, self.model[key]) for key in islice(self.model.irange(key), count)]
+
+    @rule(at=POSITIONS, end=POSITIONS, step=st.sampled_from([None, 1, 2, -1, -3]), reverse=st.booleans())
+    def positions(self, at: int, end: int, step: int | None, reverse: bool) -> None:
+        for call in (lambda w: w.peekitem(at), lambda w: w.peekitem(), lambda w: w.keys()[at], lambda w: w.values()[at], lambda w: w.items()[at],
+                     lambda w: list(w.keys()[at:end:step]), lambda w: list(w.values()[at:end:step]), lambda w: list(w.items()[at:end:step]),
+                     lambda w: list(w.islice(at, end, reverse))):
+            self.both(call)
+
+    @rule(at=POSITIONS)
+    def popitem(self, at: int) -> None:
+        self.both(lambda which: which.popitem(at))
+        self.both(lambda which: which.popitem())
+
+    @rule(key=KEYS, other=KEYS)
+    def sets(self, key: bytes, other: bytes) -> None:
+        self.both(lambda which: set(which.keys() & {key, other}))
+        self.both(lambda which: set(which.keys() - {key}))
+        self.both(lambda which: which | {key: 5})
+        self.both(lambda which: which == dict(self.model))
+
+    @rule(every=st.booleans(), deferred=st.booleans())
+    def retrain(self, every: bool, deferred: bool) -> None:
+        self.index.deferred = deferred
+        self.index.retrain(every)
+
+    @rule()
+    def clear(self) -> None:
+        self.both(lambda which: which.clear())
+
+    @invariant()
+    def equal(self) -> None:
+        same(self.index, self.model)
+        found(self.index)
+
+
+class Givens(Machine):
+    kind = "givens"
+
+
+class Widened(Machine):
+    kind = "widened"
+
+
+_SETTINGS = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+TestGram, TestGivens, TestWidened = Machine.TestCase, Givens.TestCase, Widened.TestCase
+TestGram.settings, TestGivens.settings, TestWidened.settings = _SETTINGS, settings(_SETTINGS, max_examples=30), settings(_SETTINGS, max_examples=30)
+
+
+# long runs
+
+def long_run(operations: int, present: int, layout: Layout, seed: int) -> LearnedIndex:
+    """Random puts, deletes and lookups over a changing set of keys beside a dict; every lookup must be right. Returns the index at the end."""
+    rng = random.Random(seed)
+    pool = [*random_keys(present // 3, seed, 8), *amazon_keys(present // 3, seed), *url_keys(present // 6, seed, 60),
+            *(b"user%d" % rng.randrange(10**9) for _ in range(present // 6)), *(bytes(n % 7) + b"a" * (n % 5) for n in range(35))]
+    model: dict[bytes, int] = dict.fromkeys(pool[::2], 0)
+    index = LearnedIndex(model, trainer=Trainer(Config(n_max=33, sums=Sums.INCREMENTAL)), layout=layout)
+    size = len(pool)
+    misses = 0
+    for number in range(operations):
+        key = pool[int(rng.random() * size)]
+        kind = rng.random()
+        if kind < 0.5:
+            misses += index.get(key) != model.get(key)
+        elif kind < 0.75:
+            index[key] = model[key] = number
+        else:
+            misses += index.pop(key, None) != model.pop(key, None)
+        if number % 1000 == 999:                        # keys drift, so that windows shift
+            at = rng.randrange(size - 50)
+            pool[at:at + 50] = [pool[at][:rng.randrange(1, 9)] + rng.randbytes(rng.randrange(6)) for _ in range(50)]
+    assert misses == 0
+    assert index.get_many(model) == list(model.values())
+    assert list(index) == sorted(model)
+    return index
+
+
+def test_random_operations() -> None:
+    index = long_run(200_000, 6000, Layout(smallest=50, forward=60, backward=10, largest=400, buffer=32, crumbs=20, span=96), 1)
+    found(index)
+    counts = index.statistics
+    assert counts.refits > 300 and counts.builds > 10 and counts.splits > 3 and index.trainer.incremental > index.trainer.full / 4
+
+
+@pytest.mark.long
+def test_ten_million_operations() -> None:
+    found(long_run(10_000_000, 60_000, Layout(), 2))
+
+
+@pytest.mark.parametrize("keys", [random_keys(20_000, 3), amazon_keys(20_000, 3), url_keys(4000, 3), [b"k" * n for n in range(1500)],
+                                  [bytes(n) for n in range(700)], [b"same prefix %09d" % n for n in range(20_000)],
+                                  [b"x" * 3000 + b"%d" % n for n in range(900)]], ids=["random", "amazon", "url", "k", "zero", "ordered", "long"])
+def test_bulk_load(keys: Sequence[bytes]) -> None:
+    keys = list(dict.fromkeys(keys))
+    index = LearnedIndex((key, number) for number, key in enumerate(keys))
+    found(index)
+    assert list(index) == sorted(keys)
+    assert index.get_many(keys) == list(range(len(keys)))
+    others, model = [key + b"\0" for key in keys[::7]] + [key[:-1] for key in keys[::5]], {key: number for number, key in enumerate(keys)}
+    assert index.get_many(others) == [model.get(key) for key in others] == [index.get(key) for key in others]
+
+
+# parts
+
+def test_windows() -> None:
+    assert [common(a, b) for a, b in ((b"", b""), (b"", b"a"), (b"abc", b"abd"), (b"ab", b"abc"), (b"a\0", b"a"), (b"x", b"y"))] == [0, 0, 2, 2, 1, 0]
+    rng = random.Random(5)
+    keys = sorted({bytes(rng.choices(b"\0ab", k=rng.randrange(8))) for _ in range(500)})
+    assert common_prefixes(keys).tolist() == [0] + [common(a, b) for a, b in pairwise(keys)]
+    tall = [b"a" * 2000, b"a" * 2000 + b"\0", b"b"]
+    assert common_prefixes(tall).tolist() == [0, 2000, 0]
+    assert features([b"abc", b"a", b""], Window(1, 3)).tolist() == [[98, 99, 0], [0, 0, 0], [0, 0, 0]]
+    assert features([], Window(1, 3)).shape == (0, 3)
+    assert window_of(4, 9, -1, 63) == Window(4, 6) and window_of(4, 9, 3, 63) == Window(3, 7) and window_of(4, 9, 1, 63) == Window(4, 6)
+    assert window_of(4, 90, -1, 15) == Window(4, 15) and window_of(0, 0, -1, 15) == Window(0, 1)
+
+
+def test_cut() -> None:
+    rng = np.random.default_rng(3)
+    for total in (0, 1, 9, 50, 500):
+        prefixes = rng.integers(0, 12, total)
+        starts = cut(prefixes, smallest=8, forward=12, backward=4, bytes_=5, largest=32)
+        sizes = np.diff([*starts, total])
+        assert starts[:1] == ([0] if total else []) and (sizes[:-1] >= 8).all() and (sizes <= 32).all()
+
+
+def test_guess_is_near_the_engine() -> None:
+    rng = np.random.default_rng(8)
+    for n in (2, 5, 17, 64):
+        for scale in (1e-3, 1.0, 1e4):
+            keys = [rng.bytes(int(rng.integers(0, n + 3))) for _ in range(200)]
+            rows = features(keys, Window(1, n - 1))
+            weights = (rng.standard_normal(n) * scale).astype(np.float32)
+            model = Model(made(weights, rng.integers(0, 256, n - 1).astype(np.uint8), rows))
+            exact = model.predict(keys)
+            for key, position in zip(keys, exact.tolist(), strict=True):
+                assert model.near <= position - model.guess(key) <= model.far
+    odd = Model(made(np.array([np.inf, 1.0], dtype=np.float32), np.zeros(1, dtype=np.uint8), rows[:, :1]))
+    assert odd.guess(b"ab") == odd.predict([b"ab"])[0] == 2**31 - 1
+
+
+def made(weights: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> Fit:
+    """A fit of those weights, with bounds 0."""
+    from dataclasses import replace
+
+    from penstock.models.qr.arith import codes
+    from penstock.models.qr.golden import refit
+    config = Config(n_max=64)
+    fit = refit(Job(0, Window(1, rows.shape[1]), offsets, rows[:1]), config)
+    assert isinstance(fit, Fit)
+    return replace(fit, weights=codes(weights), err_min=0, err_max=0)
+
+
+@pytest.mark.parametrize("keys", [[b""], [b"user%d" % n for n in range(4)]])
+def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
+    """Widened bounds begin without a row, and rows come that shift one another."""
+    index = small("widened")
+    for key in keys:
+        index[key] = 1
+    index.retrain(every=True)
+    found(index)
+
+
+def test_refits_use_the_memo() -> None:
+    keys = sorted(random_keys(4000, 4))
+    index = LearnedIndex(dict.fromkeys(keys[::2], 1))
+    full = index.trainer.full
+    for key in keys[1:1500:2]:
+        index[key] = 2
+    assert index.trainer.incremental > 5 and index.trainer.full <= full + 2 * index.statistics.splits
+    assert index.statistics.refits == index.trainer.incremental and 0 < index.statistics.fitting < index.statistics.seconds
+
+
+def test_deferred_hands_over_many_jobs_at_once() -> None:
+    batches: list[int] = []
+    config = CONFIGS["gram"]
+
+    def counting(jobs: Sequence[Job]) -> Sequence[Fit | HardwareError]:
+        batches.append(len(jobs))
+        return golden(config)(jobs)
+
+    keys = list(amazon_keys(2000, 6))
+    index = LearnedIndex(dict.fromkeys(keys[:1000]), trainer=Trainer(config, counting), layout=SMALL, deferred=True)
+    batches.clear()
+    for key in keys[1000:]:
+        index[key] = 1
+    assert not batches and index.due > 20 and index.get_many(keys, 7) == [None] * 1000 + [1] * 1000
+    due = index.due
+    assert index.retrain() == due and batches[0] == due and index.due == 0
+    found(index)
+
+
+def test_a_failing_backend_changes_nothing() -> None:
+    working = True
+    config = CONFIGS["gram"]
+
+    def backend(jobs: Sequence[Job]) -> Sequence[Fit | HardwareError]:
+        return golden(config)(jobs) if working else [HardwareError(ErrorCode.QR_MEMO, number) for number, _ in enumerate(jobs)]
+
+    index = LearnedIndex({b"%03d" % n: n for n in range(100)}, trainer=Trainer(config, backend), layout=SMALL)
+    working = False
+    with pytest.raises(TrainingError, match="the model was not fitted: QR_MEMO") as caught:
+        for n in range(100, 200):
+            index[b"%03d" % n] = n
+    assert caught.value.error.code is ErrorCode.QR_MEMO
+    count = len(index)
+    assert count > 100 and dict(index.items()) == {b"%03d" % n: n for n in range(count)}
+    found(index)
+    working = True
+    index.retrain()
+    for n in range(count, 300):
+        index[b"%03d" % n] = n
+    assert index.get_many([b"%03d" % n for n in range(300)]) == list(range(300))
+    found(index)
+
+
+def test_wrong_uses() -> None:
+    index = LearnedIndex({b"a": 1})
+    with pytest.raises(TypeError, match="bytes, not str"):
+        index["a"] = 1          # type: ignore[index]
+    with pytest.raises(TypeError, match="bytes, not int"):
+        LearnedIndex({1: 1})    # type: ignore[dict-item]
+    with pytest.raises(KeyError):
+        index["a"]              # type: ignore[index]
+    with pytest.raises(KeyError):
+        del index["a"]          # type: ignore[arg-type]
+    assert "a" not in index and index.get("a") is None      # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="empty"):
+        LearnedIndex().popitem()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(index)
+    for wrong in ({"smallest": 0}, {"largest": 500}, {"buffer": 0}, {"tombstones": 0.0}):
+        with pytest.raises(ValueError, match="a layout"):
+            Layout(**wrong)     # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ghosts"):
+        Trainer(ghosts=2.0)
+
+
+def test_small_things() -> None:
+    index = LearnedIndex.fromkeys([b"b", b"a"], 3)
+    assert repr(index) == "LearnedIndex({b'a': 3, b'b': 3})" and index == {b"a": 3, b"b": 3} and index != {b"a": 3} and index != 5
+    twin = index.copy()
+    twin[b"c"] = 4
+    assert b"c" not in index and {b"z": 1} | twin == {b"a": 3, b"b": 3, b"c": 4, b"z": 1}
+    twin |= {b"d": 5}
+    assert list(twin.keys()) == [b"a", b"b", b"c", b"d"] and list(reversed(twin.keys())) == [b"d", b"c", b"b", b"a"]
+    assert list(reversed(twin.values())) == [5, 4, 3, 3] and next(reversed(twin.items())) == (b"d", 5)
+    with pytest.raises(TypeError):
+        index | 5               # type: ignore[operator]
