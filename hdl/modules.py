@@ -1,23 +1,57 @@
-"""Verilog with each component written once: modules by name, instantiated as often as the design needs them.
+"""Designs with each component converted once: modules by name, instantiated as often as the design needs them.
 
-Amaranth writes a component out again for every instance; a design with hundreds of equal arithmetic units is then slow to convert and long to
-compile. A `ModuleLibrary` converts a component when it is first asked for and gives out `Instance`s of it.
+Amaranth elaborates and converts a component anew for every instance; a design with hundreds of equal arithmetic units and dozens of equal page
+walkers is then slow to convert and long to compile. A component whose parts repeat therefore asks its `Parts` for them: a `ModuleLibrary` converts
+each of them when it is first asked for and gives out `Instance`s; `Submodules` are the same parts as Amaranth's own submodules, for components that
+are simulated or converted alone.
 """
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Signal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
-__all__ = ["ModuleLibrary"]
+__all__ = ["ModuleLibrary", "Parts", "Submodules", "module_name"]
+
+
+def module_name(*parts: str) -> str:
+    """Return a module's name that tells these words apart, fit for every tool."""
+    return re.sub(r"\W", "_", "_".join(parts))
+
+
+class Parts(Protocol):
+    """Gives a component the parts that it is made of."""
+
+    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
+                 **inputs: Any) -> dict[str, Signal]:
+        """Put an instance of the component that `make()` returns into `m`, called `label`; return its outputs by port name, as plain bits.
+
+        `name` stands for that component: the same name, the same component. `inputs` are values by port name; members of interfaces are joined
+        by two underscores, as in `i__valid`. `reset` resets it beside the domain's own reset; a `ResetInserter` around `m` does not reach it.
+
+        Raises TypeError where `inputs` are not those of the component.
+        """
+
+
+class Submodules:
+    """Parts as Amaranth's submodules."""
+
+    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
+                 **inputs: Any) -> dict[str, Signal]:
+        component = make()
+        m.submodules[label] = component if reset is None else ResetInserter(reset)(component)
+        ports = _ports(component)
+        _check(name, {port for port, (_, is_input) in ports.items() if is_input}, inputs)
+        m.d.comb += [ports[port][0].eq(value) for port, value in inputs.items()]
+        return {port: value for port, (value, is_input) in ports.items() if not is_input}
 
 
 class ModuleLibrary:
-    """The modules of one design. Names are the caller's: the same name must always stand for the same component."""
+    """The modules of one design."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -28,31 +62,35 @@ class ModuleLibrary:
         if name in self._ports:
             return
         component = make()
-        ports = {}
-        for path, member, value in component.signature.flatten(component):
-            port = Value.cast(value)
-            if not isinstance(port, Const):                      # the ready of a stream that is always ready
-                ports["__".join(map(str, path))] = (port, PortDirection.Input if member.flow is wiring.In else PortDirection.Output)
-        self._ports[name] = {port: (direction is PortDirection.Input, len(value)) for port, (value, direction) in ports.items()}
-        self._texts[name] = rtlil.convert(component, name=name, ports=ports, emit_src=False)
+        ports = _ports(component)
+        self._ports[name] = {port: (is_input, len(value)) for port, (value, is_input) in ports.items()}
+        directions = {port: (value, PortDirection.Input if is_input else PortDirection.Output)
+                      for port, (value, is_input) in ports.items() if len(value)}          # Verilog has no port of width zero
+        self._texts[name] = rtlil.convert(component, name=name, ports=directions, emit_src=False)
 
-    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], **inputs: Any) -> dict[str, Signal]:
-        """Put an instance of module `name` into `m`; return its outputs by port name.
-
-        `inputs` are values by port name; members of interfaces are joined by two underscores, as in `i__valid`.
-        """
+    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
+                 **inputs: Any) -> dict[str, Signal]:
         self.define(name, make)
-        connections: dict[str, Any] = {"i_clk": ClockSignal("sync"), "i_rst": ResetSignal("sync")} if self._clocked(name) else {}
+        _check(name, {port for port, (is_input, _) in self._ports[name].items() if is_input}, inputs)
+        connections: dict[str, Any] = {}
+        if self._clocked(name):
+            own = ResetSignal("sync")
+            connections = {"i_clk": ClockSignal("sync"), "i_rst": own if reset is None else own | reset}
         outputs = {}
         for port, (is_input, width) in self._ports[name].items():
-            if is_input:
-                value = Signal(width, name=f"{label}_{port}")    # instances take values of exactly a port's width
-                m.d.comb += value.eq(inputs.pop(port))
-                connections[f"i_{port}"] = value
-            else:
-                outputs[port] = connections[f"o_{port}"] = Signal(width, name=f"{label}_{port}")
-        if inputs:
-            raise TypeError(f"module {name} has no input {', '.join(inputs)}")
+            if not is_input:
+                outputs[port] = Signal(width, name=f"{label}_{port}")
+                if width:
+                    connections[f"o_{port}"] = outputs[port]
+                continue
+            value = Value.cast(inputs[port])
+            if not width:
+                continue
+            if len(value) != width:                              # instances take values of exactly a port's width
+                fitting = Signal(width, name=f"{label}_{port}")
+                m.d.comb += fitting.eq(value)
+                value = fitting
+            connections[f"i_{port}"] = value
         m.submodules[label] = Instance(name, **connections)
         return outputs
 
@@ -64,3 +102,18 @@ class ModuleLibrary:
     def texts(self) -> list[str]:
         """RTLIL of all modules defined so far, the used before their users."""
         return list(self._texts.values())
+
+
+def _ports(component: wiring.Component) -> dict[str, tuple[Value, bool]]:
+    """Return a component's ports by name: its bits, and whether it is an input."""
+    ports = {}
+    for path, member, value in component.signature.flatten(component):
+        bits = Value.cast(value)
+        if not isinstance(bits, Const):                          # the ready of a stream that is always ready
+            ports["__".join(map(str, path))] = (bits, member.flow is wiring.In)
+    return ports
+
+
+def _check(name: str, expected: set[str], given: dict[str, Any]) -> None:
+    if different := sorted(expected ^ given.keys()):
+        raise TypeError(f"the inputs of {name} are not {', '.join(different)}")

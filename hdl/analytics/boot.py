@@ -5,12 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import ADDRESS_BITS, sizes
+from ...models.analytics.shell import address_bits, sizes
 from ..index import index
 from ..memory.reader import command_shape
 
 __all__ = ["Boot", "ResultWriter"]
 
+#: bits of a command's length in bus words
 BEATS_BITS = 24
 
 
@@ -34,7 +35,7 @@ class Boot(wiring.Component):
     def __init__(self, plan: Plan):
         self.plan = plan
         super().__init__({
-            "start": In(1), "address": In(ADDRESS_BITS), "o_command": Out(stream.Signature(command_shape(ADDRESS_BITS, BEATS_BITS))),
+            "start": In(1), "address": In(address_bits(plan)), "o_command": Out(stream.Signature(command_shape(address_bits(plan), BEATS_BITS))),
             "i": In(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))),
             "o_program": Out(stream.Signature(32)), "write": Out(1), "code": Out(plan.format.width), "done": Out(1)})
 
@@ -96,8 +97,8 @@ class ResultWriter(wiring.Component):
     def __init__(self, plan: Plan):
         self.plan = plan
         super().__init__({
-            "start": In(1), "address": In(ADDRESS_BITS), "models": Out(1), "step": Out(1), "code": In(plan.format.width),
-            "o_command": Out(stream.Signature(command_shape(ADDRESS_BITS, BEATS_BITS))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
+            "start": In(1), "address": In(address_bits(plan)), "models": Out(1), "step": Out(1), "code": In(plan.format.width),
+            "o_command": Out(stream.Signature(command_shape(address_bits(plan), BEATS_BITS))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
             "idle": In(1), "done": Out(1)})
 
     def elaborate(self, platform):

@@ -5,14 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import FETCH, Op, Plan, depth
-from ...models.analytics.golden import identity
 from ...models.analytics.timing import REDUCE_FN, result_delay
 from ...models.numerics.formats import Float
 from ...models.numerics.latency import latency
 from ..index import index, index_range
-from ..modules import ModuleLibrary
+from ..modules import ModuleLibrary, module_name
 from .control import Delay, Destination, Loops
-from .datapath import Control, Datapath, Reduction, Write, combine, tree
+from .datapath import Control, Datapath, Reduction, Write
+from .merge import MergeLane
 from .parameters import ParameterAccess
 from .store import Store, pick
 from .thread import Thread, ThreadPorts
@@ -233,9 +233,11 @@ class Core(wiring.Component):
         merge = plan.ops[users[0]].merge
         assert merge is not None
         fn = REDUCE_FN[merge]
-        neutral = Const(identity(fn, plan.format), width)
         across, step = depth(plan.threads) * latency(fn, plan.format), latency(fn, plan.format)
-        beat = [Signal(lanes * width, name=f"merge{number}_thread{t}") for t in range(plan.threads)]
+        beat: list[Value] = [thread[f"merge{plan.ops[users[0]].unit}"] for thread in threads]
+        shared = any(plan.ops[n].unit != plan.ops[users[0]].unit for n in users)
+        if shared:
+            beat = [Signal(lanes * width, name=f"merge{number}_thread{t}") for t in range(plan.threads)]
         mask = Signal(plan.threads, name=f"merge{number}_mask")
         first = Signal(name=f"merge{number}_first")
         previous = Signal(lanes * width, name=f"merge{number}_previous")
@@ -245,7 +247,9 @@ class Core(wiring.Component):
             leave = self._leave(op)
             entry_mask, entry_first = self._group_entry(n, delay(loops.done, leave), op.start + leave + op.beats)
             with m.If(delay(loops.active, leave)):
-                m.d.comb += [mask.eq(entry_mask), first.eq(entry_first), *(b.eq(t[f"merge{op.unit}"]) for b, t in zip(beat, threads, strict=True))]
+                m.d.comb += [mask.eq(entry_mask), first.eq(entry_first)]
+                if shared:
+                    m.d.comb += [b.eq(t[f"merge{op.unit}"]) for b, t in zip(beat, threads, strict=True)]
             store = self.stores[op.dest]
             read_place = self._count(delay(loops.active, leave + across - 1), store.depth, f"merge{n}_read")
             value = store.read(read_place)
@@ -255,16 +259,11 @@ class Core(wiring.Component):
             store.write(write, self._count(write, store.depth, f"merge{n}_write"), total[:store.lanes * width])
         held_first = delay(first, across)
         for lane in range(lanes):
-            values: list[Value] = []
-            for t in range(plan.threads):
-                value = Signal(width, name=f"merge{number}_lane{lane}_{t}")
-                m.d.comb += value.eq(Mux(mask[t], beat[t].word_select(lane, width), neutral))
-                values.append(value)
-            partial = tree(m, self.library, plan, fn, f"merge{number}_lane{lane}", values)
-            before = Signal(width, name=f"merge{number}_before{lane}")
-            m.d.comb += before.eq(Mux(held_first, neutral, previous.word_select(lane, width)))
-            after = combine(m, self.library, plan, fn, f"merge{number}_total{lane}", before, partial)
-            m.d.comb += total.word_select(lane, width).eq(after)
+            codes = {f"code{t}": beat[t].word_select(lane, width) for t in range(plan.threads)}
+            after = self.library.instance(
+                m, f"merge{number}_lane{lane}", module_name("penstock_merge", fn), lambda: MergeLane(plan, fn, self.library),
+                mask=mask, first=held_first, previous=previous.word_select(lane, width), **codes)
+            m.d.comb += total.word_select(lane, width).eq(after["total"])
 
     def _count(self, step: Signal, size: int, name: str) -> Signal:
         count = index(size, name=name)

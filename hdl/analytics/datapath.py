@@ -12,7 +12,7 @@ from ...models.numerics.formats import ARITY
 from ...models.numerics.latency import latency
 from ..arith.unit import operand_names
 from ..arith.unit import unit as arith_unit
-from ..modules import ModuleLibrary
+from ..modules import ModuleLibrary, module_name
 
 __all__ = ["Control", "Datapath", "Reduction", "Write", "combine", "tree"]
 
@@ -53,9 +53,10 @@ class Control:
 def combine(m: Module, library: ModuleLibrary, plan: Plan, fn: str, label: str, *operands: Value) -> Value:
     """Put one arithmetic unit into `m`; return its result, `latency(fn)` cycles later."""
     fmt = plan.format
-    name = f"{fn}_{fmt.name.replace(':', '_').replace(',', '_')}"
+    if fn == "sub" and fmt.is_float:                             # a - b is a + (-b) in every bit: one unit less to write
+        fn, operands = "add", (operands[0], operands[1] ^ (1 << (fmt.width - 1)))
     inputs = dict(zip(operand_names(fn), operands, strict=True))
-    return library.instance(m, label, name, lambda: arith_unit(fn, fmt), **inputs)["o"]
+    return library.instance(m, label, module_name(fn, fmt.name), lambda: arith_unit(fn, fmt), **inputs)["o"]
 
 
 def tree(m: Module, library: ModuleLibrary, plan: Plan, fn: str, label: str, values: list[Value]) -> Value:

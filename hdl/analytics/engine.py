@@ -1,26 +1,23 @@
-"""The analytics engine behind the shell: memory ports, Striders, loaders, conductor and core."""
+"""The analytics engine behind the shell: memory ports with their Striders, conductor and core."""
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.data import StructLayout, View
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import ADDRESS_BITS, register_map
+from ...models.analytics.shell import address_bits, register_map
 from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
-from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
 from ..shell.engine import engine_members
-from ..stream.monitor import observe
-from ..strider.port import AccessPort, error_layout
-from ..strider.sequencer import PageSequencer
-from .boot import Boot, ResultWriter
+from ..strider.port import error_layout
+from .boot import BEATS_BITS, Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
-from .loader import Loader, beat_layout
+from .port import MemoryPort
 
 __all__ = ["Engine"]
 
@@ -41,7 +38,7 @@ class Engine(wiring.Component):
     def __init__(self, plan: Plan, port: PortConfig, library: ModuleLibrary, *, design: int = 0):
         self.plan, self.port, self.library = plan, port, library
         self.register_map = register_map(plan, design)
-        buses = [AXI4(address_width=ADDRESS_BITS, data_bytes=plan.bus_bytes, write=q == 0) for q in range(plan.ports)]
+        buses = [AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=q == 0) for q in range(plan.ports)]
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
@@ -61,9 +58,8 @@ class Engine(wiring.Component):
         m.submodules.boot = self.boot = Boot(plan)
         m.submodules.conductor = self.conductor = Conductor(plan)
         self.failing = Signal()
-        self.loaders: list[Loader] = []
+        self.ports: list[dict[str, Signal]] = []
         self.errors: list[View[StructLayout]] = []
-        self.readers: list[BurstReader] = []
         for q in range(plan.ports):
             self._port(q)
         self._train()
@@ -73,44 +69,27 @@ class Engine(wiring.Component):
 
     def _port(self, q: int) -> None:
         m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
-        reader = m.submodules[f"reader{q}"] = BurstReader(bus_bytes=plan.bus_bytes, address_width=ADDRESS_BITS)
-        sequencer = m.submodules[f"sequencer{q}"] = PageSequencer(
-            bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=ADDRESS_BITS)
-        # one module for all ports
-        words, words_valid, taken = Signal(8 * plan.bus_bytes, name=f"words{q}"), Signal(name=f"words_valid{q}"), Signal(name=f"taken{q}")
-        access = self.library.instance(
-            m, f"access{q}", "penstock_access", lambda: AccessPort(self.port),
-            i__payload=words, i__valid=words_valid, i_program__payload=boot.o_program.payload, i_program__valid=boot.o_program.valid,
-            pages=self.registers[f"pages{q}"], first_block=Const(q), block_stride=Const(plan.ports), flush=Const(0), o__ready=taken)
-        tuples = View(beat_layout(plan), access["o__payload"])
-        loader = m.submodules[f"loader{q}"] = Loader(plan)
-        self.readers.append(reader)
-        self.errors.append(View(error_layout(), access["error"]))
-        self.loaders.append(loader)
-        self._join(q, reader.bus, "ar")
-        self._join(q, reader.bus, "r")
-        pages = self.registers[f"pages{q}"]
-        some, empty = Signal(name=f"some{q}"), Signal(name=f"empty{q}")
-        m.d.comb += [
-            some.eq(pages != 0), empty.eq(~some & boot.done),     # a port without pages is one whose epochs are empty
-            sequencer.start.eq(conductor.begin & some), sequencer.stop.eq(conductor.stop),
-            sequencer.base.eq(self.registers[f"page_address{q}"]), sequencer.stride.eq(plan.page_size), sequencer.pages.eq(pages),
-            sequencer.epochs.eq(self.registers.epochs), sequencer.free.eq(access["free"]),
-            words.eq(reader.o.p.data),
-            loader.pop.eq(conductor.start), loader.advance.eq(conductor.advance), loader.release.eq(core.release), loader.discard.eq(self.failing),
-            loader.i.p.lanes.eq(tuples.lanes), loader.i.p.last.eq(tuples.last), loader.i.p.end.eq(tuples.end | empty),
-            loader.i.valid.eq(access["o__valid"] | empty), taken.eq(loader.i.ready), *observe(self.monitors[f"tuples{q}"], loader.i)]
-        if q == 0:                                                # the boot image comes first
-            m.d.comb += [reader.i.payload.eq(Mux(boot.done, sequencer.o.payload.as_value(), boot.o_command.payload.as_value())),
-                         reader.i.valid.eq(Mux(boot.done, sequencer.o.valid, boot.o_command.valid)),
-                         sequencer.o.ready.eq(reader.i.ready & boot.done), boot.o_command.ready.eq(reader.i.ready),
-                         boot.i.payload.eq(reader.o.payload), boot.i.valid.eq(reader.o.valid), words_valid.eq(reader.o.valid & boot.done),
-                         reader.o.ready.eq(boot.done | boot.i.ready)]
-        else:
-            m.d.comb += [reader.i.payload.eq(sequencer.o.payload), reader.i.valid.eq(sequencer.o.valid), sequencer.o.ready.eq(reader.i.ready),
-                         words_valid.eq(reader.o.valid), reader.o.ready.eq(1)]
+        bus, channels = getattr(self, f"m{q}"), AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
+        answers = {f"bus__{name}": getattr(bus, name) for name, member in channels.members.items() if member.flow is In}
+        command, command_valid, words_ready = Const(0, address_bits(plan) + BEATS_BITS), Const(0), Const(0)
+        if q == 0:                                                # the boot image comes through the first port
+            command, command_valid, words_ready = boot.o_command.payload, boot.o_command.valid, boot.i.ready
+        ends = self.library.instance(
+            m, f"port{q}", "penstock_port", lambda: MemoryPort(plan, self.port, self.library), **answers,
+            i_command__payload=command, i_command__valid=command_valid, o_words__ready=words_ready, booted=boot.done,
+            i_program__payload=boot.o_program.payload, i_program__valid=boot.o_program.valid,
+            begin=conductor.begin, stop=conductor.stop, address=self.registers[f"page_address{q}"], pages=self.registers[f"pages{q}"],
+            epochs=self.registers.epochs, first_block=Const(q, 32), pop=conductor.start, advance=conductor.advance, release=core.release,
+            discard=self.failing)
+        self.ports.append(ends)
+        self.errors.append(View(error_layout(), ends["error"]))
+        m.d.comb += [getattr(bus, name).eq(ends[f"bus__{name}"]) for name, member in channels.members.items() if member.flow is Out]
+        m.d.comb += self.monitors[f"tuples{q}"].eq(ends["tuples"])
+        if q == 0:
+            m.d.comb += [boot.o_command.ready.eq(ends["i_command__ready"]), boot.i.payload.eq(ends["o_words__payload"]),
+                         boot.i.valid.eq(ends["o_words__valid"])]
         for name in ("load", "load_slot", "load_beat", "load_data"):
-            m.d.comb += getattr(core, f"{name}{q}").eq(getattr(loader, name))
+            m.d.comb += getattr(core, f"{name}{q}").eq(ends[name])
 
     def _join(self, q: int, inner: wiring.PureInterface, channel: str) -> None:
         """Tie the signals of one AXI channel to memory port q."""
@@ -127,27 +106,27 @@ class Engine(wiring.Component):
         m.d.sync += begun.eq(boot.done)
         per_port = plan.threads_per_port
         mask: list[Value] = []
-        for loader in self.loaders:
-            mask += [loader.count > thread for thread in range(per_port)]
+        for port in self.ports:
+            mask += [port["count"] > thread for thread in range(per_port)]
         m.d.comb += [
             boot.start.eq(self.start), boot.address.eq(self.registers.boot_address),
             core.parameter_restart.eq(self.start), core.parameter_write.eq(boot.write), core.parameter_data.eq(boot.code),
             conductor.begin.eq(boot.done & ~begun), conductor.epochs.eq(self.registers.epochs), conductor.flag.eq(core.flag),
-            conductor.available.eq(Cat(ld.available for ld in self.loaders)), conductor.ended.eq(Cat(ld.ended for ld in self.loaders)),
-            conductor.final.eq(Cat(ld.final for ld in self.loaders)), conductor.halt.eq(self.failing),
+            conductor.available.eq(Cat(port["available"] for port in self.ports)), conductor.ended.eq(Cat(port["ended"] for port in self.ports)),
+            conductor.final.eq(Cat(port["final"] for port in self.ports)), conductor.halt.eq(self.failing),
             core.start.eq(conductor.start), core.first.eq(conductor.first), core.mask.eq(Cat(mask)),
             core.batch_start.eq(conductor.batch_start), core.epoch_start.eq(conductor.epoch_start)]
         counters = self.counters
         tuples: Value = Const(0)
-        for loader in self.loaders:
-            tuples = tuples + loader.count
+        for port in self.ports:
+            tuples = tuples + port["count"]
         m.d.comb += [counters.tuples.eq(Mux(conductor.start, tuples, 0)), counters.groups.eq(conductor.start), counters.batches.eq(conductor.batch_start),
                      counters.epochs.eq(conductor.advance), counters.starved.eq(conductor.starved), counters.converged.eq(conductor.converged)]
 
     def _results(self) -> None:
         m, plan, core, conductor = self.m, self.plan, self.core, self.conductor
         m.submodules.results = results = ResultWriter(plan)
-        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=plan.bus_bytes, address_width=ADDRESS_BITS)
+        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=plan.bus_bytes, address_width=address_bits(plan))
         for channel in ("aw", "w", "b"):
             self._join(0, writer.bus, channel)
         m.d.comb += [
@@ -163,7 +142,7 @@ class Engine(wiring.Component):
         wrong = Cat(error.valid for error in self.errors)
         with m.If(wrong.any()):
             m.d.sync += self.failing.eq(1)
-        through = Cat(error.valid | loader.ended for error, loader in zip(self.errors, self.loaders, strict=True)).all()
+        through = Cat(error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)).all()
         worst = self.errors[0]
         found, block, code, line = worst.valid, worst.block, worst.code, worst.line
         for error in self.errors[1:]:
@@ -173,6 +152,6 @@ class Engine(wiring.Component):
             found = found | error.valid
         with m.If(self.failing & through):
             m.d.comb += [self.error.eq(1), self.report.code.eq(code), self.report.block.eq(block), self.report.line.eq(line)]
-        for bad, reason in ((Cat(reader.error for reader in self.readers).any(), ErrorCode.BUS_READ), (self.writer.error, ErrorCode.BUS_WRITE)):
+        for bad, reason in ((Cat(port["bus_error"] for port in self.ports).any(), ErrorCode.BUS_READ), (self.writer.error, ErrorCode.BUS_WRITE)):
             with m.If(bad):
                 m.d.comb += [self.error.eq(1), self.report.code.eq(reason.value), self.report.block.eq(0), self.report.line.eq(0)]

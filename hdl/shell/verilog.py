@@ -1,7 +1,10 @@
 """Verilog of a design, fit for simulators and synthesis alike."""
 
+import gc
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from amaranth.back import rtlil, verilog
 
@@ -24,7 +27,8 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
     the language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all
     others.
     """
-    top = rtlil.convert(design, name=name, emit_src=False)        # elaborates, and so fills the library
+    with _collector_off():
+        top = rtlil.convert(design, name=name, emit_src=False)    # elaborates, and so fills the library
     saved = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"                             # Yosys starts as a Python module: no file beside the user's kernel may be in its way
     try:
@@ -35,6 +39,18 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
         else:
             os.environ["PYTHONSAFEPATH"] = saved
     return _MODULE.sub(_awaken, text)
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """No search for garbage: the nets of a netlist are millions of objects that all live to its end, looked through again and again in vain."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _awaken(module):

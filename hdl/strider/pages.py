@@ -18,6 +18,8 @@ class PageBuffers(wiring.Component):
     ----------
     page_size, bus_bytes, buffers
         As in `PortConfig`.
+    parts
+        Gives the banks.
 
     Members
     -------
@@ -28,7 +30,8 @@ class PageBuffers(wiring.Component):
     page : In(range(buffers)), address : In(range(page_size)), window : Out(8 * bus_bytes)
     """
 
-    def __init__(self, *, page_size, bus_bytes, buffers, src_loc_at=0):
+    def __init__(self, *, page_size, bus_bytes, buffers, parts, src_loc_at=0):
+        self.parts = parts
         self.page_size = page_size
         self.bus_bytes = bus_bytes
         self.buffers = buffers
@@ -55,17 +58,35 @@ class PageBuffers(wiring.Component):
         m.d.comb += [word.eq(self.address >> shift), after.eq(word + 1)]
         outs = []
         for parity in range(2):
-            store = memory.Memory(shape=8 * self.bus_bytes, depth=self.buffers * words // 2, init=[])
-            m.submodules[f"bank{parity}"] = store
-            write, read = store.write_port(), store.read_port()
-            m.d.comb += [
-                write.addr.eq(Cat(fill[1:], target)), write.data.eq(self.word), write.en.eq(self.write & (fill[0] == parity)),
-                read.addr.eq(Cat(Mux(word[0] == parity, word, after)[1:], self.page)), read.en.eq(1)]
-            outs.append(read.data)
+            bank = self.parts.instance(
+                m, f"bank{parity}", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words // 2), to=Cat(fill[1:], target),
+                word=self.word, write=self.write & (fill[0] == parity), place=Cat(Mux(word[0] == parity, word, after)[1:], self.page))
+            outs.append(bank["read"])
 
         turn = Signal(shift)
         odd = Signal()
         m.d.sync += [turn.eq(self.address[:shift]), odd.eq(word[0])]
         pair = Mux(odd, Cat(outs[1], outs[0]), Cat(outs[0], outs[1]))
-        m.d.sync += self.window.eq(pair >> (turn << 3))
+        for bit in reversed(range(shift)):           # by whole bytes, in steps; each keeps the bytes that the steps to come may still need
+            moved = Signal(8 * (self.bus_bytes + (1 << bit) - 1), name=f"moved{bit}")
+            m.d.comb += moved.eq(Mux(turn[bit], pair[8 << bit:], pair))
+            pair = moved
+        m.d.sync += self.window.eq(pair)
+        return m
+
+
+class Bank(wiring.Component):
+    """`depth` words: `write` puts `word` at `to`; the word at `place` is in `read` in the next cycle."""
+
+    def __init__(self, width, depth):
+        self.width = width
+        self.depth = depth
+        super().__init__({"to": In(range(depth)), "word": In(width), "write": In(1), "place": In(range(depth)), "read": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.store = store = memory.Memory(shape=self.width, depth=self.depth, init=[])
+        write, read = store.write_port(), store.read_port()
+        m.d.comb += [write.addr.eq(self.to), write.data.eq(self.word), write.en.eq(self.write), read.addr.eq(self.place), read.en.eq(1),
+                     self.read.eq(read.data)]
         return m

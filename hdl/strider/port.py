@@ -5,8 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.strider.isa import WORDS
-from .tuples import TupleBuffer
-from .walker import Walker, program_layout
+from ..modules import Submodules
+from .strider import Strider
+from .walker import program_layout
 
 __all__ = ["AccessPort", "beat_layout", "error_layout"]
 
@@ -22,7 +23,7 @@ def error_layout():
 
 
 class AccessPort(wiring.Component):
-    """Page buffers, walkers, tuple buffers and the collector that puts the tuples in row order.
+    """Striders, and the collector that puts their tuples in row order.
 
     Walker w takes pages w, w + walkers, …. The collector reads one beat a cycle; it spends one cycle without a beat on the end of each
     page, except that the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
@@ -30,6 +31,8 @@ class AccessPort(wiring.Component):
     Parameters
     ----------
     config : PortConfig
+    library
+        Takes the module that all Striders are; without it they are submodules.
 
     Members
     -------
@@ -54,8 +57,9 @@ class AccessPort(wiring.Component):
         waited for `o.ready`.
     """
 
-    def __init__(self, config, *, src_loc_at=0):
+    def __init__(self, config, library=None, *, src_loc_at=0):
         self.config = config
+        self.parts = Submodules() if library is None else library
         super().__init__({
             "i": In(stream.Signature(unsigned(8 * config.bus_bytes), always_ready=True)), "free": Out(1),
             "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
@@ -65,8 +69,8 @@ class AccessPort(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.core = core = ResetInserter(self.flush)(_Core(self.config))
-        for name in ("pages", "first_block", "block_stride"):
+        m.submodules.core = core = ResetInserter(self.flush)(_Core(self.config, self.parts))
+        for name in ("pages", "first_block", "block_stride", "flush"):
             m.d.comb += getattr(core, name).eq(getattr(self, name))
         m.d.comb += [
             core.word.eq(self.i.payload), core.write.eq(self.i.valid), self.free.eq(core.free), self.o.payload.eq(core.o.payload),
@@ -90,13 +94,14 @@ class AccessPort(wiring.Component):
 
 
 class _Core(wiring.Component):
-    """All of the port that a flush resets."""
+    """All of the port that `flush` resets."""
 
-    def __init__(self, config):
+    def __init__(self, config, parts):
         self.config = config
+        self.parts = parts
         super().__init__({
             "word": In(8 * config.bus_bytes), "write": In(1), "free": Out(1), "program": In(program_layout(config)),
-            "program_length": In(range(config.program_depth + 1)), "pages": In(32), "first_block": In(32), "block_stride": In(32),
+            "program_length": In(range(config.program_depth + 1)), "pages": In(32), "first_block": In(32), "block_stride": In(32), "flush": In(1),
             "o": Out(stream.Signature(beat_layout(config))), "error": Out(error_layout()),
             "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)})
 
@@ -104,16 +109,15 @@ class _Core(wiring.Component):
         m = Module()
         config = self.config
         count = config.walkers
-        walkers = [Walker(config) for _ in range(count)]
-        buffers = [TupleBuffer(config) for _ in range(count)]
         target = Signal(range(count))                       # whose page is being written
-        for w, (walker, buffer) in enumerate(zip(walkers, buffers, strict=True)):
-            m.submodules[f"walker{w}"] = walker
-            m.submodules[f"buffer{w}"] = buffer
-            m.d.comb += [
-                walker.word.eq(self.word), walker.write.eq(self.write & (target == w)), walker.program.eq(self.program),
-                walker.program_length.eq(self.program_length), walker.room.eq(buffer.room), walker.slot.eq(buffer.slot),
-                walker.base.eq(buffer.base), buffer.taken.eq(walker.taken), buffer.tag.eq(walker.tag), buffer.window.eq(walker.window)]
+        turn = Signal(range(count))                         # whose tuples are collected
+        beat, read, take = Signal(range(config.beats)), Signal(), Signal()
+        striders = [
+            self.parts.instance(
+                m, f"strider{w}", "penstock_strider", lambda: Strider(config, self.parts), reset=self.flush, word=self.word,
+                write=self.write & (target == w), program=self.program, program_length=self.program_length, beat=beat,
+                read=read & (turn == w), take=take & (turn == w))
+            for w in range(count)]
         word = Signal(range(config.words_per_page))
         with m.If(self.write):
             m.d.sync += word.eq(word + 1)
@@ -122,35 +126,32 @@ class _Core(wiring.Component):
 
         # page buffers are freed in page order
         freed = [Signal(range(config.buffers + 1), name=f"freed{w}") for w in range(count)]
-        turn = Signal(range(count))
-        m.d.comb += self.free.eq(Array(freed)[turn] != 0)
+        oldest = Signal(range(count))
+        m.d.comb += self.free.eq(Array(freed)[oldest] != 0)
         with m.If(self.free):
-            m.d.sync += turn.eq(self._after(turn))
-        for w in range(count):
-            m.d.sync += freed[w].eq(freed[w] + walkers[w].freed - (self.free & (turn == w)))
-        m.d.sync += self.skipped.eq(self.skipped + sum(buffer.skipped for buffer in buffers))
-        self._collect(m, buffers)
+            m.d.sync += oldest.eq(self._after(oldest))
+        for w, strider in enumerate(striders):
+            m.d.sync += freed[w].eq(freed[w] + strider["freed"] - (self.free & (oldest == w)))
+        m.d.sync += self.skipped.eq(self.skipped + sum(strider["skipped"] for strider in striders))
+        self._collect(m, striders, turn, beat, read, take)
         return m
 
     def _after(self, index):
         return Mux(index == self.config.walkers - 1, 0, index + 1)
 
-    def _collect(self, m, buffers):
+    def _collect(self, m, striders, turn, beat, read, take):
         config = self.config
-        turn, shown = Signal(range(config.walkers)), Signal(range(config.walkers))
-        beat = Signal(range(config.beats))
+        shown = Signal(range(config.walkers))
         valid = Signal()
         page, block = Signal(32), Signal(32)
-        chosen = {name: Signal.like(getattr(buffers[0], name), name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
+        chosen = {name: Signal.like(striders[0][name], name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
         for name, signal in chosen.items():
-            m.d.comb += signal.eq(Array([getattr(buffer, name) for buffer in buffers])[turn])
-        final, go, read, take = Signal(), Signal(), Signal(), Signal()
+            m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])
+        final, go = Signal(), Signal()
         ended = Signal()
         m.d.comb += [final.eq(beat == config.beats - 1), go.eq((~valid | self.o.ready) & ~self.error.valid)]
-        for w, buffer in enumerate(buffers):
-            m.d.comb += [buffer.beat.eq(beat), buffer.read.eq(read & (turn == w)), buffer.take.eq(take & (turn == w))]
         m.d.comb += [self.o.valid.eq(valid), self.o.p.end.eq(ended),
-                     self.o.p.lanes.eq(Array([buffer.lanes.as_value() for buffer in buffers])[shown])]
+                     self.o.p.lanes.eq(Array(strider["lanes"] for strider in striders)[shown])]
         with m.If(go):
             m.d.sync += [valid.eq(0), ended.eq(0), shown.eq(turn)]
             with m.If(chosen["ready"]):

@@ -10,6 +10,7 @@ from ...models.numerics.convert import in_order
 from ...models.numerics.latency import convert_latency
 from ...models.strider.config import FIXED_TYPES
 from ..arith.convert import pg_converter
+from ..modules import module_name
 from .decode import Kind, tag_layout
 
 __all__ = ["TupleBuffer"]
@@ -25,6 +26,8 @@ class TupleBuffer(wiring.Component):
     ----------
     config
         The port's configuration.
+    parts
+        Gives converters and lanes.
 
     Members
     -------
@@ -42,8 +45,9 @@ class TupleBuffer(wiring.Component):
         A pulse for each tuple left out.
     """
 
-    def __init__(self, config, *, src_loc_at=0):
+    def __init__(self, config, parts, *, src_loc_at=0):
         self.config = config
+        self.parts = parts
         layout = tag_layout(config)
         super().__init__({
             "tag": In(layout), "window": In(8 * config.bus_bytes), "room": Out(1, init=1), "slot": Out(layout["slot"].shape),
@@ -95,18 +99,15 @@ class TupleBuffer(wiring.Component):
         codes = []
         for k in range(max(config.elements(name) for name in order)):
             types = tuple(name for name in order if k < config.elements(name))
-            unit = pg_converter(types, config.format)
-            m.submodules[f"convert{k}"] = unit
-            raw = Signal(64)
+            raw, choice = Signal(64), Signal(range(len(types)))
             for n, name in enumerate(types):
                 bits = 8 * TYPES[name].length
                 value = Cat(held, self.window) if config.windows(name) > 1 else self.window[k * bits:(k + 1) * bits]
                 with m.If(tag.type == FIXED_TYPES.index(name)):
-                    m.d.comb += raw.eq(value)
-                    if len(types) > 1:
-                        m.d.comb += unit.type.eq(n)
-            m.d.comb += unit.i.eq(raw)
-            code = unit.o
+                    m.d.comb += [raw.eq(value), choice.eq(n)]
+            name = module_name("convert", *types, config.format.name)
+            code = self.parts.instance(m, f"convert{k}", name, lambda types=types: pg_converter(types, config.format), i=raw,
+                                       **({"type": choice} if len(types) > 1 else {}))["o"]
             for _ in range(config.depth - convert_latency(types, config.format)):
                 later = Signal(config.format.width)
                 m.d.sync += later.eq(code)
@@ -128,16 +129,13 @@ class TupleBuffer(wiring.Component):
                 step.append(node)
             turned = step
         writes = tag.valid & (tag.code == 0) & (((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT))
-        oldest = Signal.like(self.base)
+        oldest, place = Signal.like(self.base), Signal.like(self.base)
+        m.d.comb += place.eq(oldest + self.beat)
         for lane in range(lanes):
-            store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[])
-            m.submodules[f"lane{lane}"] = store
-            write, read = store.write_port(), store.read_port()
-            element = Signal(width + 1)
-            beat = Signal(17)
-            m.d.comb += [element.eq(turned[lane]), beat.eq(tag.beat + (tag.lane > lane))]
-            m.d.sync += [write.data.eq(element[:width]), write.addr.eq(tag.base + beat), write.en.eq(writes & element[width] & (beat < config.beats))]
-            m.d.comb += [read.addr.eq(oldest + self.beat), read.en.eq(self.read), self.lanes[lane].eq(read.data)]
+            here = self.parts.instance(
+                m, f"lane{lane}", "penstock_lane", lambda: Lane(config), element=turned[lane], write=writes, wrapped=tag.lane > lane,
+                beat=tag.beat, base=tag.base, place=place, read=self.read)
+            m.d.comb += self.lanes[lane].eq(here["code"])
 
         error = tag.valid & (tag.code != 0)
         done = Signal()
@@ -162,3 +160,34 @@ class TupleBuffer(wiring.Component):
         """Whether a value of the tag's type comes in one window."""
         wide = [FIXED_TYPES.index(name) for name in self.config.types if self.config.windows(name) > 1]
         return ~Cat(*[tag.type == code for code in wide]).any() if wide else 1
+
+
+class Lane(wiring.Component):
+    """One lane's memory of a tuple buffer.
+
+    Members
+    -------
+    element : In(width + 1), write : In(1)
+        A code and, above it, whether it is there; it is written at the end of the next cycle.
+    beat, base : In, wrapped : In(1)
+        The element's beat in its tuple, one less if `wrapped`; the place of the tuple's first beat. Beats past the tuple's end are not written.
+    place : In, read : In(1), code : Out
+        Reads this place; the code follows in the next cycle and stays until the next read.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        place, width = range(config.slots * config.beats), config.format.width
+        super().__init__({"element": In(width + 1), "write": In(1), "beat": In(16), "wrapped": In(1), "base": In(place),
+                          "place": In(place), "read": In(1), "code": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        config, width = self.config, self.config.format.width
+        m.submodules.store = store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[])
+        write, read = store.write_port(), store.read_port()
+        beat = Signal(17)
+        m.d.comb += [beat.eq(self.beat + self.wrapped), read.addr.eq(self.place), read.en.eq(self.read), self.code.eq(read.data)]
+        m.d.sync += [write.data.eq(self.element[:width]), write.addr.eq(self.base + beat),
+                     write.en.eq(self.write & self.element[width] & (beat < config.beats))]
+        return m

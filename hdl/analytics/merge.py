@@ -1,0 +1,47 @@
+"""One lane of a merge tree over the threads, with the step that accumulates a batch's groups."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import Plan
+from ...models.analytics.golden import identity
+from ..modules import ModuleLibrary
+from .datapath import combine, tree
+
+__all__ = ["MergeLane"]
+
+
+class MergeLane(wiring.Component):
+    """Combines the threads' codes in a balanced tree of neighbours, then with the total of the groups before; II = 1.
+
+    Members
+    -------
+    code0, code1, … : In, mask : In(threads)
+        A code from each thread; those outside the mask count as the operation's identity.
+    previous : In, first : In(1)
+        `depth(threads) * latency(fn)` cycles after the codes: the total so far, or (`first`) nothing.
+    total : Out
+        `latency(fn)` cycles after `previous`.
+    """
+
+    def __init__(self, plan: Plan, fn: str, library: ModuleLibrary):
+        self.plan, self.fn, self.library = plan, fn, library
+        width = plan.format.width
+        codes = {f"code{t}": In(width) for t in range(plan.threads)}
+        super().__init__({**codes, "mask": In(plan.threads), "previous": In(width), "first": In(1), "total": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, fn, width = self.plan, self.fn, self.plan.format.width
+        neutral = Const(identity(fn, plan.format), width)
+        values: list[Value] = []
+        for t in range(plan.threads):
+            value = Signal(width, name=f"value{t}")
+            m.d.comb += value.eq(Mux(self.mask[t], getattr(self, f"code{t}"), neutral))
+            values.append(value)
+        partial = tree(m, self.library, plan, fn, "tree", values)
+        before = Signal(width)
+        m.d.comb += before.eq(Mux(self.first, neutral, self.previous))
+        m.d.comb += self.total.eq(combine(m, self.library, plan, fn, "accumulate", before, partial))
+        return m

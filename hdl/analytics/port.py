@@ -1,0 +1,93 @@
+"""Everything between one memory port and the core: reader, page sequencer, Striders, loader."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.analytics.config import Plan
+from ...models.analytics.shell import address_bits
+from ...models.strider.config import PortConfig
+from ..memory.axi import AXI4
+from ..memory.reader import BurstReader, command_shape
+from ..modules import Parts
+from ..stream.monitor import monitor_shape, observe
+from ..strider.port import AccessPort, error_layout
+from ..strider.sequencer import PageSequencer
+from .boot import BEATS_BITS
+from .loader import Loader
+
+__all__ = ["MemoryPort"]
+
+
+class MemoryPort(wiring.Component):
+    """Reads a port's pages and deals their tuples to its threads. All ports of an engine are alike: what only the first does, boot, the others can.
+
+    Parameters
+    ----------
+    plan, port
+        What to compute, and how its memory ports are built.
+    parts
+        Gives the parts that there are many of.
+
+    Members
+    -------
+    bus : Out(AXI4(write=False)), bus_error : Out(1)
+        As `bus` and `error` of `BurstReader`.
+    i_command : In(stream), o_words : Out(stream), booted : In(1)
+        Until `booted` commands and beats of the reader; then pages have it.
+    i_program : In(stream, always ready)
+        The Striders' program.
+    begin, stop : In(1)
+        Start of the training; its end.
+    address : In, pages, epochs : In(32), first_block : In(32)
+        Where the port's pages lie, how many there are, how often they are read; the first one's block number, for errors.
+    error : Out(error_layout())
+        As of `AccessPort`.
+    load, load_slot, load_beat, load_data, available, count, ended, final : Out, pop, release, advance, discard : In
+        As of `Loader`.
+    tuples : Out(monitor_shape())
+        The stream into the loader.
+    """
+
+    def __init__(self, plan: Plan, port: PortConfig, parts: Parts):
+        self.plan, self.port, self.parts = plan, port, parts
+        self.loader = Loader(plan)
+        loader = {name: member for name, member in self.loader.signature.members.items() if name != "i"}
+        super().__init__({
+            "bus": Out(AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)), "bus_error": Out(1),
+            "i_command": In(stream.Signature(command_shape(address_bits(plan), BEATS_BITS))),
+            "o_words": Out(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))), "booted": In(1),
+            "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
+            "begin": In(1), "stop": In(1), "address": In(address_bits(plan)), "pages": In(32), "epochs": In(32), "first_block": In(32),
+            "error": Out(error_layout()), "tuples": Out(monitor_shape()), **loader})
+
+    def elaborate(self, platform):
+        m = Module()
+        plan = self.plan
+        m.submodules.reader = reader = BurstReader(bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=BEATS_BITS)
+        m.submodules.sequencer = sequencer = PageSequencer(
+            bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=address_bits(plan), beats_width=BEATS_BITS)
+        m.submodules.access = access = AccessPort(self.port, self.parts)
+        m.submodules.loader = loader = self.loader
+        wiring.connect(m, reader.bus, wiring.flipped(self.bus))
+        for name, member in loader.signature.members.items():
+            if name != "i":
+                inner, outer = getattr(loader, name), getattr(self, name)
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+        some, empty = Signal(), Signal()
+        m.d.comb += [
+            some.eq(self.pages != 0), empty.eq(~some & self.booted),     # a port without pages is one whose epochs are empty
+            sequencer.start.eq(self.begin & some), sequencer.stop.eq(self.stop), sequencer.base.eq(self.address),
+            sequencer.stride.eq(plan.page_size), sequencer.pages.eq(self.pages), sequencer.epochs.eq(self.epochs), sequencer.free.eq(access.free),
+            reader.i.payload.eq(Mux(self.booted, sequencer.o.payload.as_value(), self.i_command.payload.as_value())),
+            reader.i.valid.eq(Mux(self.booted, sequencer.o.valid, self.i_command.valid)),
+            sequencer.o.ready.eq(reader.i.ready & self.booted), self.i_command.ready.eq(reader.i.ready),
+            self.o_words.payload.eq(reader.o.payload), self.o_words.valid.eq(reader.o.valid), self.bus_error.eq(reader.error),
+            access.i.payload.eq(reader.o.p.data), access.i.valid.eq(reader.o.valid & self.booted),
+            reader.o.ready.eq(self.booted | self.o_words.ready),
+            access.i_program.payload.eq(self.i_program.payload), access.i_program.valid.eq(self.i_program.valid),
+            access.pages.eq(self.pages), access.first_block.eq(self.first_block), access.block_stride.eq(Const(plan.ports)),
+            self.error.eq(access.error),
+            loader.i.p.lanes.eq(access.o.p.lanes), loader.i.p.last.eq(access.o.p.last), loader.i.p.end.eq(access.o.p.end | empty),
+            loader.i.valid.eq(access.o.valid | empty), access.o.ready.eq(loader.i.ready), *observe(self.tuples, loader.i)]
+        return m

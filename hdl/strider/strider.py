@@ -1,0 +1,56 @@
+"""A Strider: a page walker with its tuple buffer, the unit that a port has many of."""
+
+from amaranth.hdl import Module, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .tuples import TupleBuffer
+from .walker import Walker, program_layout
+
+__all__ = ["Strider"]
+
+
+class Strider(wiring.Component):
+    """Takes every n-th page of a port with n Striders and keeps its tuples until the collector takes them.
+
+    Parameters
+    ----------
+    config
+        The port's configuration.
+    parts
+        Gives memories and converters.
+
+    Members
+    -------
+    word, write, program, program_length : In, freed : Out
+        As of `Walker`.
+    ready, end, error, code, line, lanes, skipped : Out, beat, read, take : In
+        As of `TupleBuffer`.
+    """
+
+    def __init__(self, config, parts, *, src_loc_at=0):
+        self.config = config
+        self.parts = parts
+        super().__init__({
+            "word": In(8 * config.bus_bytes), "write": In(1), "program": In(program_layout(config)),
+            "program_length": In(range(config.program_depth + 1)), "freed": Out(1),
+            "ready": Out(1), "end": Out(1), "error": Out(1), "code": Out(8), "line": Out(13), "skipped": Out(1),
+            "beat": In(range(config.beats)), "read": In(1), "take": In(1),
+            "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.walker = walker = Walker(self.config, self.parts)
+        m.submodules.buffer = buffer = TupleBuffer(self.config, self.parts)
+        for name in ("word", "write", "program", "program_length"):
+            m.d.comb += getattr(walker, name).eq(getattr(self, name))
+        for name in ("room", "slot", "base"):
+            m.d.comb += getattr(walker, name).eq(getattr(buffer, name))
+        for name in ("taken", "tag", "window"):
+            m.d.comb += getattr(buffer, name).eq(getattr(walker, name))
+        for name in ("beat", "read", "take"):
+            m.d.comb += getattr(buffer, name).eq(getattr(self, name))
+        for name in ("ready", "end", "error", "code", "line", "skipped", "lanes"):
+            m.d.comb += getattr(self, name).eq(getattr(buffer, name))
+        m.d.comb += self.freed.eq(walker.freed)
+        return m
