@@ -18,6 +18,7 @@ __all__ = ["EMPTY", "follow", "pass_over", "widened"]
 EMPTY = (1 << 31) - 1
 #: what float32 roundings can add to a difference of two scores, as a part of the sum of |w| · |x|: see the proof
 _SLACK = np.float32(2.0 ** -19)
+_LARGE = np.float32(2.0 ** 30)
 
 
 def pass_over(job: Job, weights: Codes, segments: int) -> tuple[int, int, Anchor]:
@@ -27,13 +28,14 @@ def pass_over(job: Job, weights: Codes, segments: int) -> tuple[int, int, Anchor
     """
     alive = job.alive
     rows, labels = job.rows[alive], job.target_labels()[alive]
-    errors = labels - predict(weights, job.offsets, rows)
+    guesses = predict(weights, job.offsets, rows)
+    errors = labels - guesses
     span = int(labels[-1]) + 1 if len(labels) else 0
     start = np.arange(segments, dtype=np.int64) * span // segments
     zero = np.zeros(segments, dtype=np.int64)
-    anchor = Anchor(weights, start, zero + EMPTY, zero - EMPTY, zero, zero, np.full((segments, rows.shape[1]), 255, dtype=np.uint8),
+    anchor = Anchor(weights, start, zero + EMPTY, zero - EMPTY, zero, zero, zero + EMPTY, np.full((segments, rows.shape[1]), 255, dtype=np.uint8),
                     np.zeros((segments, rows.shape[1]), dtype=np.uint8))
-    anchor = _include(anchor, _segments(start, labels), rows, errors, errors)
+    anchor = _include(anchor, _segments(start, labels), rows, guesses, errors, errors)
     return (int(errors.min()), int(errors.max()), anchor) if len(rows) else (1, 0, anchor)
 
 
@@ -42,14 +44,16 @@ def _segments(start: Integers, labels: Integers) -> NDArray[np.intp]:
     return np.searchsorted(start, labels, side="right") - 1
 
 
-def _include(anchor: Anchor, where: NDArray[np.intp], rows: Rows, least: Integers, greatest: Integers) -> Anchor:
-    """The anchor with more rows: their segments, bytes, and what goes into err_min and err_max."""
-    err_min, err_max, low, high = anchor.err_min.copy(), anchor.err_max.copy(), anchor.low.copy(), anchor.high.copy()
-    np.minimum.at(err_min, where, least)
-    np.maximum.at(err_max, where, greatest)
+def _include(anchor: Anchor, where: NDArray[np.intp], rows: Rows, guesses: Integers, lowest: Integers, highest: Integers) -> Anchor:
+    """The anchor with more rows: their segments, bytes, predictions, and what goes into err_min and err_max."""
+    err_min, err_max, least = anchor.err_min.copy(), anchor.err_max.copy(), anchor.least.copy()
+    low, high = anchor.low.copy(), anchor.high.copy()
+    np.minimum.at(err_min, where, lowest)
+    np.maximum.at(err_max, where, highest)
+    np.minimum.at(least, where, guesses)
     np.minimum.at(low, where, rows)
     np.maximum.at(high, where, rows)
-    return replace(anchor, err_min=err_min, err_max=err_max, low=low, high=high)
+    return replace(anchor, err_min=err_min, err_max=err_max, least=least, low=low, high=high)
 
 
 def follow(anchor: Anchor, job: Job) -> Anchor:
@@ -63,8 +67,9 @@ def follow(anchor: Anchor, job: Job) -> Anchor:
         come = np.concatenate([job.inserted, job.moved])
         come = come[alive[come]]
         rows = job.rows[come]
-        errors = labels[come] - predict(anchor.weights, job.offsets, rows)
-        return _include(anchor, _segments(anchor.start, labels[come]), rows, errors, errors)
+        guesses = predict(anchor.weights, job.offsets, rows)
+        errors = labels[come] - guesses
+        return _include(anchor, _segments(anchor.start, labels[come]), rows, guesses, errors, errors)
     start, low, high = anchor.start.copy(), anchor.shift_min.copy(), anchor.shift_max.copy()
     before, gone = old_ranks(job)
     for p in np.sort(np.concatenate([gone[job.gone_live], before[job.buried]]))[::-1]:
@@ -74,24 +79,26 @@ def follow(anchor: Anchor, job: Job) -> Anchor:
         high[own + 1:] -= 1
     come = job.inserted[alive[job.inserted]]
     rows = job.rows[come]
-    errors = labels[come] - predict(anchor.weights, job.offsets, rows)
+    guesses = predict(anchor.weights, job.offsets, rows)
+    errors = labels[come] - guesses
     where = np.zeros(len(come), dtype=np.intp)
-    least, greatest = errors.copy(), errors.copy()
+    lowest, highest = errors.copy(), errors.copy()
     for number, p in enumerate(labels[come]):
         own = int(_segments(start, p))
         start[start > p] += 1
         low[own + 1:] += 1
         high[own:] += 1
         # so that the segment's shift from now on, added to these, bounds this row's error
-        where[number], least[number], greatest[number] = own, errors[number] - low[own], errors[number] - high[own]
-    return _include(replace(anchor, start=start, shift_min=low, shift_max=high), where, rows, least, greatest)
+        where[number], lowest[number], highest[number] = own, errors[number] - low[own], errors[number] - high[own]
+    return _include(replace(anchor, start=start, shift_min=low, shift_max=high), where, rows, guesses, lowest, highest)
 
 
 def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | None:
-    """Return bounds of the errors of all rows of the anchor's segments under new weights; None where a score is not finite.
+    """Return bounds of the errors of all rows of the anchor's segments under new weights; None where a score may be 2**30 or more, or no number.
 
     For each segment that ever had a row, with Δ = w - w_anchor and x in the segment's box: greatest and least Σ Δ_j x_j, and M = Σ (|w_j| + |w_anchor_j|)
-    max |x_j|, each a balanced tree of rounded products; then widened by 2**-19 · M to either side.
+    max |x_j|, each a balanced tree of rounded products; then widened by 2**-19 · M to either side: U, L. The prediction has risen by at most ceil(U) (at most
+    0 if that is less and least + floor(U) < 0: cut off at 0), and by at least floor(L) (at least 0 if that is more and least is 0).
     """
     used = anchor.err_min != EMPTY          # not err_min > err_max: a row that came after others shifted may have that too
     if not used.any():
@@ -103,11 +110,15 @@ def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | 
     high[:, 1:] = anchor.high[used].astype(np.int16) - offsets.astype(np.int16)
     delta = sub(new, old)
     up = delta >= 0
-    slack = mul(tree(mul(add(np.abs(new), np.abs(old)), np.maximum(np.abs(low), np.abs(high)))), _SLACK)
-    most: Numbers = add(tree(mul(delta, np.where(up, high, low))), slack)
-    least: Numbers = sub(tree(mul(delta, np.where(up, low, high))), slack)
-    if not (np.abs(most) < EMPTY).all() or not (np.abs(least) < EMPTY).all():           # NaN too
+    size = tree(mul(add(np.abs(new), np.abs(old)), np.maximum(np.abs(low), np.abs(high))))
+    slack = mul(size, _SLACK)
+    upper: Numbers = add(tree(mul(delta, np.where(up, high, low))), slack)
+    lower: Numbers = sub(tree(mul(delta, np.where(up, low, high))), slack)
+    if not (size < _LARGE).all():                                                        # NaN too; the sums are no greater
         return None
-    rise = np.maximum(np.ceil(most.astype(np.float64)), 0).astype(np.int64)
-    fall = np.minimum(np.floor(least.astype(np.float64)), 0).astype(np.int64)
+    least = anchor.least[used]
+    above, floor = np.ceil(upper).astype(np.int64), np.floor(upper).astype(np.int64)
+    rise = np.where(least + floor >= 0, above, np.maximum(above, 0))
+    fall = np.floor(lower).astype(np.int64)
+    fall = np.where(least > 0, fall, np.minimum(fall, 0))
     return (int((anchor.err_min[used] + anchor.shift_min[used] - rise).min()), int((anchor.err_max[used] + anchor.shift_max[used] - fall).max()))

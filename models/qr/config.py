@@ -70,5 +70,5 @@ class Config:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Config:
-        kinds = {"method": Method, "target": Target, "sums": Sums, "bounds": Bounds}
-        return cls(**{name: kinds[name](value) if name in kinds else value for name, value in data.items()})
+        return cls(**{**data, "method": Method(data["method"]), "target": Target(data["target"]), "sums": Sums(data["sums"]),
+                      "bounds": Bounds(data["bounds"])})

@@ -7,7 +7,6 @@ cycle) -> a solver context -> bounds (segments or rows through the dot unit) -> 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
 from .schedule import ACCESS, ADD, DIV, MUL, STEP, VECTORING, Task, fold_tasks, gram_tasks, multiplications, solve_tasks
+from .solver import Solver
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
 
@@ -49,10 +49,10 @@ class Work:
     met_again: tuple[int | None, ...] = ()
 
     @classmethod
-    def of(cls, job: Job, fit: Fit, config: Config) -> Work:
+    def of(cls, job: Job, fit: Fit, config: Config, sums_read: int = 0, sums_written: int = 0) -> Work:
         tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
         met, again = folds(job, fit.memo.squares) if config.method is Method.GIVENS else ((), ())
-        return cls(Size.of(job), tuple(bool(k) for k in fit.mask), fit.rescanned, tried, met=met, met_again=again)
+        return cls(Size.of(job), tuple(bool(k) for k in fit.mask), fit.rescanned, tried, sums_read, sums_written, met, again)
 
     @classmethod
     def plain(cls, size: Size, rescanned: bool, sums_read: int = 0, sums_written: int = 0) -> Work:
@@ -78,16 +78,16 @@ class Work:
         triangle = size.columns * (size.columns + 1) // 2
         a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
         if size.full:
-            return size.rows * a_row if config.method is Method.GRAM else -(-size.rows // config.row_units)
+            return size.places * a_row if config.method is Method.GRAM else -(-size.places // config.row_units)
         total += (size.inserted + size.removed) * a_row + size.moved + size.buried
         if config.sums is Sums.SCAN:
-            total += -(-size.rows // config.row_units)
+            total += -(-size.places // config.row_units)
         return total
 
     def dot_cycles(self, config: Config) -> int:
         size = self.size
         total = 3 * config.segments + -(-(size.inserted + size.moved) // config.row_units) if self.tried else 0
-        return total + (-(-size.rows // config.row_units) if self.rescanned else 0)
+        return total + (-(-size.places // config.row_units) if self.rescanned else 0)
 
     def tasks(self, config: Config) -> list[Task]:
         """The solver's tasks, in order."""
@@ -100,7 +100,7 @@ class Work:
                 base = len(tasks)
                 for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
                     after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
-                    tasks.append(Task(task.slots, after, task.work))
+                    tasks.append(Task(task.slots, after, task.work, task.vectoring))
         last = len(tasks)
         return tasks + solve_tasks(n, self.keep, lanes, last)
 
@@ -119,72 +119,13 @@ class Cycles:
     done: list[int] = field(default_factory=list)
 
 
-@dataclass
-class _Context:
-    job: int
-    tasks: list[Task]
-    issued: list[int]
-    ready: int
-
-
-class _Solver:
-    """One solver: contexts in order of age, one issue a cycle, `vectors` vector units."""
-
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
-        self.room, self.free, self.post, self.finished = config.contexts, [0] * config.vectors, post, finished
-        self.waiting: deque[tuple[int, int, list[Task]]] = deque()
-        self.contexts: list[_Context] = []
-        self.next = 0                                   # the first cycle without an issue
-        self.awake: set[int] = set()
-
-    def give(self, time: int, job: int, tasks: list[Task]) -> None:
-        self.waiting.append((time, job, tasks))
-        self._admit(time)
-
-    def _admit(self, time: int) -> None:
-        while self.waiting and len(self.contexts) < self.room:
-            ready, job, tasks = self.waiting.popleft()
-            self.contexts.append(_Context(job, tasks, [], max(ready, time)))
-        self._wake(time)
-
-    def _wake(self, time: int) -> None:
-        if self.contexts:
-            at = max(time, self.next, min(self.free), min(c.ready for c in self.contexts))
-            if at not in self.awake:
-                self.awake.add(at)
-                self.post(at, self._issue)
-
-    def _issue(self, time: int) -> None:
-        self.awake.discard(time)
-        vector = min(range(len(self.free)), key=self.free.__getitem__)
-        if time >= self.next and self.free[vector] <= time:
-            for context in self.contexts:
-                if context.ready <= time:
-                    self._start(context, vector, time)
-                    break
-        self._wake(time)
-
-    def _start(self, context: _Context, vector: int, time: int) -> None:
-        number = len(context.issued)
-        task = context.tasks[number]
-        context.issued.append(time)
-        self.free[vector], self.next = time + task.slots, time + 1
-        if number + 1 < len(context.tasks):
-            context.ready = max([time + 1, *(context.issued[k] + wait for k, wait in context.tasks[number + 1].after)])
-            return
-        self.contexts.remove(context)
-        end = time + task.slots + STEP + ADD + ACCESS                   # the bias takes h back
-        self.post(end, lambda now: self.finished(now, context.job))
-        self._admit(time + 1)
-
-
 class _Run:
     def __init__(self, config: Config, works: Sequence[Work], memory: Fixed) -> None:
         self.config, self.works, self.memory = config, works, memory
         self.read, self.write = memory.port(config.bus_bytes), memory.write_port(config.bus_bytes)
         self.events: list[tuple[int, int, Callable[[int], None]]] = []
         self.serial = 0
-        self.solvers = [_Solver(config, self.post, self.solved) for _ in range(config.solvers)]
+        self.solvers = [Solver(config, self.post, self.solved) for _ in range(config.solvers)]
         self.sums_free = self.dot_free = self.ahead = 0
         self.result = Cycles(0, 0, 0, 0, 0, 0, 0, [0] * len(works))
 
@@ -241,7 +182,7 @@ class _Run:
             end = self._dot(time, time, cycles)
         if work.rescanned:
             first, last = self.request(end, work.read(config)[2])
-            end = self._dot(first + 1, last + 1, -(-work.size.rows // config.row_units))
+            end = self._dot(first + 1, last + 1, -(-work.size.places // config.row_units))
         self.post(end, lambda now: self.publish(now, job))
 
     def _dot(self, begin: int, least: int, cycles: int) -> int:
@@ -285,8 +226,9 @@ class Bound:
 def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
     """Return the bound of a run.
 
-    memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over multipliers. recurrence: the longest
-    job's own chain with as many units as could be used: three memory latencies, its words, each column's pivot to the next one, both solves.
+    memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or
+    rotations, one a cycle. recurrence: the longest job's own chain with as many units as could be used: three memory latencies, its words, each column's
+    pivot to the next one, both solves.
     """
     interval = memory.interval(config.bus_bytes)
     lanes = config.solvers * config.vectors * config.lanes * (3 if config.method is Method.GIVENS else 1)
@@ -297,5 +239,7 @@ def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
         kept = sum(work.keep)
         pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
         chains.append(3 * memory.latency + interval * sum(work.read(config)) + kept * (pivot + 2 * (MUL + ADD)) + DOT)
-    return Bound(interval * max(read, written), sum(w.sums_cycles(config) for w in works),
-                 -(-sum(multiplications(w.tasks(config)) for w in works) // lanes), sum(w.dot_cycles(config) for w in works), max(chains, default=0))
+    tasks = [task for work in works for task in work.tasks(config)]
+    solver = max(-(-sum(task.work for task in tasks) // lanes), sum(task.vectoring > 0 for task in tasks))
+    sums, dot = sum(work.sums_cycles(config) for work in works), sum(work.dot_cycles(config) for work in works)
+    return Bound(interval * max(read, written), sums, solver, dot, max(chains, default=0))

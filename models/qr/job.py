@@ -86,6 +86,8 @@ class Anchor:
         int64 (S,): bounds of label - prediction under the anchor model, less the shift; err_min = 2**31 - 1: the segment never had a row.
     shift_min, shift_max
         int64 (S,): since the pass, labels of the segment's rows moved by no less and no more than this.
+    least
+        int64 (S,): the least prediction of the segment's rows under the anchor model; says where a score may have been cut off at 0.
     low, high
         uint8 (S, length): the box that holds the segment's rows.
     """
@@ -96,6 +98,7 @@ class Anchor:
     err_max: Integers
     shift_min: Integers
     shift_max: Integers
+    least: Integers
     low: Rows
     high: Rows
 

@@ -5,9 +5,10 @@ Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
 * memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
   column each; the packed triangle: Gram entries (`entry_bytes` each), or d on the diagonal and u; `widened`: anchor weights, then segments of start, err_min,
-  err_max, shift_min, shift_max (4 bytes each), low and high.
+  err_max, shift_min, shift_max, least (4 bytes each), low and high.
 * changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
-* rows: bytes, padded to a power of two from 4 up; behind them one bit a row (live) and, with slots, 4 bytes a row.
+* rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`), or one a place of a leaf (`suffix`); behind them one bit
+  a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
 * result: 32 bytes (group, code, rescanned, err_min, err_max, mask), weights of 4 bytes.
 """
 
@@ -16,18 +17,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .config import Config
-from .job import Bounds, Job, Method, Target
+from .job import Bounds, Job, Method
 
 __all__ = ["DESCRIPTOR_BYTES", "Size", "entry_bytes", "memo_words", "row_stride"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
-SEGMENT_BYTES = 20
+SEGMENT_BYTES = 24
 
 
 @dataclass(frozen=True)
 class Size:
-    """What the times of a job depend on, besides the columns kept."""
+    """What the times of a job depend on, besides the columns kept. `span`: places of the rows in memory, 0: as many as rows."""
 
     columns: int
     rows: int
@@ -36,12 +37,18 @@ class Size:
     removed: int = 0
     moved: int = 0
     full: bool = False
+    span: int = 0
 
     @classmethod
     def of(cls, job: Job) -> Size:
+        span = 0 if job.labels is None or not len(job.labels) else int(job.labels[-1]) + 1
         if job.memo is None:
-            return cls(job.window.columns, len(job.rows), full=True)
-        return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(job.moved))
+            return cls(job.window.columns, len(job.rows), full=True, span=span)
+        return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(job.moved), span=span)
+
+    @property
+    def places(self) -> int:
+        return self.span or self.rows
 
     @property
     def records(self) -> int:
@@ -82,8 +89,7 @@ def change_words(size: Size, config: Config) -> int:
 
 def row_words(size: Size, config: Config) -> int:
     """Bus words of one pass over all rows."""
-    slots = 4 * size.rows if config.target is Target.SLOT else 0
-    return words(size.rows * row_stride(size.columns - 1), config.bus_bytes) + words(-(-size.rows // 8), config.bus_bytes) + words(slots, config.bus_bytes)
+    return words(size.places * row_stride(size.columns - 1), config.bus_bytes) + words(-(-size.places // 8), config.bus_bytes)
 
 
 def result_words(size: Size, config: Config) -> int:

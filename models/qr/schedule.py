@@ -28,11 +28,12 @@ LAG = 7
 
 @dataclass(frozen=True)
 class Task:
-    """`after`: (index of an earlier task, cycles from its issue). `work`: multiplications that it does."""
+    """`after`: (index of an earlier task, cycles from its issue). `work`, `vectoring`: multiplications of its lanes, and of the vectoring unit."""
 
     slots: int
     after: tuple[tuple[int, int], ...]
     work: int = 0
+    vectoring: int = 0
 
 
 def _slots(count: int, lanes: int) -> int:
@@ -53,7 +54,7 @@ def fold_tasks(n: int, met: tuple[int, ...], lanes: int, first: int = 0) -> tupl
         if k in before:
             after.append((before[k], STEP))
         place[i, k] = before[k] = len(tasks)
-        tasks.append(Task(_slots(n - 1 - k, lanes), tuple(after), 3 * (n - 1 - k) + 3))
+        tasks.append(Task(_slots(n - 1 - k, lanes), tuple(after), 3 * (n - 1 - k), 3))
     return tuple(tasks)
 
 
@@ -92,4 +93,4 @@ def solve_tasks(n: int, keep: Sequence[bool], lanes: int, base: int) -> list[Tas
 
 
 def multiplications(tasks: Sequence[Task]) -> int:
-    return sum(task.work for task in tasks)
+    return sum(task.work + task.vectoring for task in tasks)

@@ -54,6 +54,12 @@ class Blocks:
             padded = np.concatenate([below, np.zeros((-len(below) % FAN, self.length), dtype=np.int64)])
             self.levels.append(padded.reshape(-1, FAN, self.length).sum(axis=1))
 
+    @property
+    def words(self) -> int:
+        """Bus words of the whole."""
+        nodes = sum(-(-len(sums) // FAN) * -(-FAN * self.entry_bytes(level) // self.bus_bytes) for level, sums in enumerate(self.levels))
+        return nodes + -(-len(self.leaves) * LEAF * row_stride(self.length) // self.bus_bytes)
+
     def place(self, rank: int) -> tuple[int, int]:
         """The leaf and place of the row with this rank (or of the end): what the host knows."""
         ends = np.cumsum([len(leaf) for leaf in self.leaves])

@@ -13,7 +13,7 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Method, Sums, Target, Window
 from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 METHODS = [Method.GIVENS, Method.GRAM]
@@ -270,7 +270,7 @@ def test_bounds_by_adversarial_search():
         job = Job(0, Window(0, length), offsets, rows)
         size = np.float32(10.0 ** source.uniform(-6, 4))
         old = (size * source.standard_normal(length + 1)).astype(np.float32)
-        old[0] += 10.0 ** source.uniform(0, 6)
+        old[0] += 10.0 ** source.uniform(-1, 6)
         new = old.copy()
         if trial % 3:
             pick = source.random(length + 1) < 0.5
@@ -282,13 +282,13 @@ def test_bounds_by_adversarial_search():
         assert found[0] <= errors.min() and errors.max() <= found[1]
         # corners of the boxes: the difference of predictions must stay within what was allowed
         for s in np.flatnonzero(anchor.err_min <= anchor.err_max):
-            one = replace(anchor, **{name: getattr(anchor, name)[s:s + 1] for name in ("start", "err_min", "err_max", "shift_min", "shift_max", "low", "high")})
-            one = replace(one, err_min=np.zeros(1, dtype=np.int64), err_max=np.zeros(1, dtype=np.int64))
-            allowed = widened(one, codes(new), offsets)
-            assert allowed is not None
             pick = source.random((20, length)) < 0.5
             corners = np.where(pick, anchor.low[s], anchor.high[s]).astype(np.uint8)
             corners[0] = np.where(new[1:] > old[1:], anchor.high[s], anchor.low[s])
             corners[1] = np.where(new[1:] > old[1:], anchor.low[s], anchor.high[s])
+            zero = np.zeros(1, dtype=np.int64)
+            allowed = widened(Anchor(codes(old), zero, zero, zero, zero, zero, zero + predict(codes(old), offsets, corners).min(),
+                                     anchor.low[s:s + 1], anchor.high[s:s + 1]), codes(new), offsets)
+            assert allowed is not None
             shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)
             assert allowed[0] <= shift.min() and shift.max() <= allowed[1]

@@ -1,0 +1,167 @@
+"""Refits of learned-index models: ways to c = Aᵀb and to bounds compared, sustained refits on targets, traffic against rows, folding a block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from common import Options, Section, main, markdown
+
+from penstock.models.memory.timing import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.cycles import Work, bound, run
+from penstock.models.qr.golden import refit
+from penstock.models.qr.job import Bounds, Fit, Method, Sums, Target
+from penstock.models.qr.layout import Size, row_stride
+from penstock.models.qr.resources import estimate
+from penstock.models.qr.schedule import fold_tasks, multiplications
+from penstock.models.qr.solver import alone
+from penstock.models.qr.suffix import LEAF, Blocks
+from penstock.models.target import target
+from penstock.sim.qr_cases import Group, keys
+
+SHAPES = ((500, 9), (5000, 33))
+NEW = 50
+#: a pass over all rows when the window is this much wider than at the last one
+WIDER = 1.5
+#: µs of the best CPU core for a true refit (exact Gram update, Aᵀb over all rows, Cholesky): measured by us, not here
+CPU = {(500, 9): 3.8, (5000, 33): 25.7}
+BASE = Config(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
+VARIANTS = {
+    "rank, scan, rescan": replace(BASE, target=Target.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
+    "rank, blocks, rescan": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN),
+    "rank, blocks, widened": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=32),
+    "slot, moves, widened": replace(BASE, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=1),
+}
+
+
+def sequence(config: Config, rows: int, columns: int, refits: int, seed: int = 1) -> tuple[list[Work], list[float]]:
+    """Refits of one group, `NEW` rows each, after its first training; and how much wider each published window is than the true one."""
+    source = np.random.default_rng(seed)
+    length = columns - 1
+    group = Group(config, keys(source, rows, length, 62, 48), density=0.5)
+    first = refit(group.full(), config)
+    assert isinstance(first, Fit)
+    group.take(first)
+    width, works, ratios = first.err_max - first.err_min, [], []
+    blocks = Blocks(group.rows)
+    for _ in range(refits):
+        job = group.batch(keys(source, NEW, length, 62, 48), np.zeros(0, dtype=np.int64), int(WIDER * width))
+        fit = refit(job, config)
+        assert isinstance(fit, Fit)
+        group.take(fit)
+        width = fit.err_max - fit.err_min if fit.rescanned else width
+        errors = job.target_labels() - fit.predict(job.rows)
+        ratios.append((fit.err_max - fit.err_min + 1) / (errors.max() - errors.min() + 1))
+        read = written = 0
+        if config.target is Target.RANK and config.sums is Sums.INCREMENTAL:
+            spent = blocks.traffic([blocks.place(int(rank)) for rank in job.inserted - np.arange(len(job.inserted))])
+            read, written = spent.read, spent.written
+            if not all(blocks.insert(*blocks.place(int(rank)), job.rows[rank]) for rank in job.inserted):
+                blocks = Blocks(job.rows)                                     # a leaf was full: all blocks are written anew, by a pass
+                written += blocks.words
+                read += blocks.words
+        work = Work.of(job, fit, config, read, written)
+        if config.target is Target.RANK and config.sums is Sums.INCREMENTAL:
+            work = replace(work, size=replace(work.size, span=len(blocks.leaves) * LEAF))
+        works.append(work)
+    return works, ratios
+
+
+def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16) -> tuple[float, int, str, float]:
+    """Cycles a refit when so many groups like this one refit in turn; the bound's, its term, words read a refit."""
+    every = [work for work in works for _ in range(groups)]
+    result, least = run(config, every, memory), bound(config, every, memory)
+    return result.total / len(every), least.cycles // len(every), least.by, result.words_read / len(every)
+
+
+def refits(options: Options) -> str:
+    rows = []
+    part = target("vu9p")
+    memory = Fixed(part.latency, part.bytes_per_cycle)
+    for shape in SHAPES[:1] if options.quick else SHAPES:
+        for name, config in VARIANTS.items():
+            works, ratios = sequence(config, *shape, 4 if options.quick or shape[0] == 500 else 20)
+            cycles, least, by, read = sustained(config, works, memory)
+            passes = sum(work.rescanned for work in works)
+            moves = sum(work.size.moved for work in works) / len(works)
+            us = cycles / part.clock_mhz
+            rows.append((f"{shape[0]:,} × {shape[1]}", name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{read * part.bus_bytes / 1024:.1f}",
+                         f"{passes} of {len(works)}", f"{moves:.0f}", f"{np.mean(ratios):.2f}", f"{us:.2f}", f"{CPU[shape] / us:.1f} ×"))
+    found = estimate(VARIANTS["slot, moves, widened"], part)
+    table = markdown(("rows × columns", "target, c, bounds", "cycles a refit", "bound", "KiB read", "passes", "rows moved", "window ÷ true", "µs",
+                      "best CPU core ÷ this"), rows)
+    shares = ", ".join(f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}" for what in ("dsp", "lut", "bram"))
+    return f"{table}\n\nEstimated for the last variant: {shares}."
+
+
+def options_table(options: Options) -> str:
+    """Bytes that c = Aᵀb alone costs a refit of 50 inserted rows, by way."""
+    rows = []
+    source = np.random.default_rng(1)
+    for count, columns in ((500, 9), (5000, 33)) if options.quick else ((500, 9), (5000, 33), (50_000, 33), (500_000, 33)):
+        length = columns - 1
+        stride = row_stride(length)
+        fenwick = 2 * NEW * int(np.ceil(np.log2(count))) * 8 * length
+        root = int(np.sqrt(count))
+        two = root * 4 * length + NEW * root // 2 * stride
+        blocks = Blocks(np.zeros((count, length), dtype=np.uint8))
+        spent = blocks.traffic([blocks.place(int(rank)) for rank in np.sort(source.integers(0, count, NEW))])
+        record = 8 + length
+        ways = (count * stride, fenwick, two, 64 * spent.read, 64 * spent.written, NEW * record, 2 * NEW * record)
+        rows.append((f"{count:,} × {columns}", *(f"{value / 1024:,.1f}" for value in ways)))
+    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks", "tree of narrow sums: read", "written", "slots, no moves",
+                     "slots, a move each"), rows)
+
+
+def traffic(options: Options) -> str:
+    """Bytes and cycles of a refit of 50 new rows against the group's rows."""
+    rows = []
+    memory = Fixed(40, 64)
+    for count in (500, 5000) if options.quick else (500, 5000, 50_000, 500_000):
+        cells = [f"{count:,}"]
+        for name in ("slot, moves, widened", "rank, blocks, widened"):
+            config = VARIANTS[name]
+            blocks = Blocks(np.zeros((count, 32), dtype=np.uint8))
+            source = np.random.default_rng(1)
+            spent = blocks.traffic([blocks.place(int(rank)) for rank in np.sort(source.integers(0, count, NEW))])
+            slot = config.target is Target.SLOT
+            work = Work.plain(Size(33, count, inserted=NEW, moved=NEW if slot else 0, span=2 * count), False, *(0, 0) if slot else (spent.read, spent.written))
+            cycles, _, _, read = sustained(config, [work] * 4, memory)
+            cells += [f"{read * 64 / 1024:.1f}", f"{work.written(config) * 64 / 1024:.1f}", f"{cycles:,.0f}"]
+        rows.append(tuple(cells))
+    return markdown(("rows (33 columns)", "slot: KiB read", "KiB written", "cycles", "rank, blocks: KiB read", "KiB written", "cycles"), rows)
+
+
+def folding(options: Options) -> str:
+    """A dense 64 × 32 block on `givens`: 20 rotation lanes and one vectoring unit, 63 multipliers."""
+    rows = []
+    lanes, vectors = 5, 4
+    count = vectors * lanes * 3 + 3
+    for name, met in (("fresh factor", tuple(min(i + 1, 32) for i in range(64))), ("onto a full factor", (32,) * 64)):
+        tasks = list(fold_tasks(32, met, lanes))
+        for groups in (1, 8):
+            config = Config(n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=groups)
+            cycles = alone(config, [tasks] * groups)
+            rows.append((name, groups, f"{cycles:,}", f"{cycles / groups:,.0f}", f"{groups * multiplications(tasks) / cycles / count:.0%}"))
+    return markdown(("64 × 32", "groups interleaved", "cycles", "a block", f"{count} multipliers busy"), rows)
+
+
+def whole(options: Options) -> str:
+    """A whole retrain of 500 keys, 50 new, 9 columns, everything by passes over all rows."""
+    rows = []
+    memory = Fixed(40, 64)
+    for method, config in ((Method.GRAM, Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8)),
+                           (Method.GIVENS, Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8))):
+        work = Work.plain(Size(9, 500, inserted=NEW), True)
+        for jobs in (1, 64):
+            cycles, least = run(config, [work] * jobs, memory).total, bound(config, [work] * jobs, memory)
+            rows.append((method.value, jobs, f"{cycles:,}", f"{cycles / jobs:,.0f}", f"{least.cycles:,} ({least.by})", f"{cycles / least.cycles:.2f}"))
+    return markdown(("method", "jobs", "cycles", "a job", "bound", "ratio"), rows)
+
+
+SECTIONS = [Section("qr-refits", False, refits), Section("qr-options", False, options_table), Section("qr-traffic", False, traffic),
+            Section("qr-folding", False, folding), Section("qr-whole", False, whole)]
+
+if __name__ == "__main__":
+    main(SECTIONS, __doc__)

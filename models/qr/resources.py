@@ -1,0 +1,40 @@
+"""Resources of a qr engine, estimated from its units."""
+
+from __future__ import annotations
+
+from ..analytics.resources import Resources, memory_blocks
+from ..numerics.formats import float32
+from ..numerics.latency import Cost, convert_cost, cost
+from ..target import Target
+from .config import Config
+from .job import Bounds, Method
+
+__all__ = ["estimate"]
+
+
+def estimate(config: Config, target: Target) -> Resources:
+    """Return what an engine is expected to take on `target`.
+
+    Integer products of two 9-bit numbers take one multiplier block each, label (32 bits) times byte two of 18 or more bits; float32 units as in
+    `numerics.latency`.
+    """
+    shape, n = target.multiplier, config.n_max
+    mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
+    total = Cost(6000, 6000)                                                            # shell, ring, requests
+    total += n * Cost(160, 160, 2)                                                      # labels times rows
+    if config.method is Method.GRAM:
+        total += config.gram_lanes * Cost(20, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
+        copies = config.solvers
+    else:
+        total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div
+        copies = 1
+    total += config.row_units * n * (mul + add) + (config.lanes * config.vectors + 4) * convert_cost(["int8"], float32)
+    if config.bounds is Bounds.WIDENED:
+        total += n * add
+    if config.row_units > 1 or n > 1:
+        total += config.row_units * n * Cost(120, 120)                                  # suffix sums
+    triangle = n * (n + 1) // 2
+    context = memory_blocks(32 * config.lanes * config.vectors, config.contexts * -(-triangle // (config.lanes * config.vectors)), 2, target)
+    buffers = memory_blocks(8 * config.bus_bytes, config.jobs * -(-(6 * triangle + 64 * n) // config.bus_bytes), 1, target)
+    total += Cost(copies * context[1] + buffers[1])
+    return Resources(total.lut, total.ff, total.dsp, copies * context[0] + buffers[0])

@@ -1,0 +1,121 @@
+"""The cycle model: figures that the engine is built for, and sanity of the schedules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.models.memory.timing import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.cycles import Work, bound, run
+from penstock.models.qr.golden import refit
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.layout import Size
+from penstock.models.qr.resources import estimate
+from penstock.models.qr.schedule import fold_tasks, gram_tasks, multiplications, solve_tasks
+from penstock.models.qr.solver import alone
+from penstock.models.target import target
+from penstock.sim.qr_cases import Group, keys
+
+MEMORY = Fixed(40, 64)
+REFIT = Config(n_max=33, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,
+               lanes=33, contexts=4, jobs=32)
+FOLD = Config(n_max=32, method=Method.GIVENS, vectors=4, lanes=5, contexts=8)
+FRESH = tuple(min(i + 1, 32) for i in range(64))
+
+
+def test_fold_of_a_dense_block():
+    tasks = list(fold_tasks(32, FRESH, FOLD.lanes))
+    multipliers = 3 * FOLD.vectors * FOLD.lanes + 3
+    assert multipliers <= 64
+    assert alone(replace(FOLD, contexts=1), [tasks]) <= 2400
+    full = list(fold_tasks(32, (32,) * 64, FOLD.lanes))
+    for each in (tasks, full):
+        cycles = alone(FOLD, [each] * 8)
+        assert cycles / 8 <= 2400
+        assert 8 * multiplications(each) / cycles / multipliers >= 0.6
+
+
+def test_fresh_factor_meets_what_the_schedule_says():
+    """Independent columns: row i of a fresh factor leaves at column i, as `Work.plain` assumes."""
+    rows = keys(np.random.default_rng(1), 64, 31)
+    job = Job(0, Window(0, 31), np.full(31, 128, dtype=np.uint8), rows)
+    fit = refit(job, FOLD)
+    assert isinstance(fit, Fit)
+    work = Work.of(job, fit, FOLD)
+    assert work.met == FRESH == Work.plain(Size(32, 64, full=True), True).met
+    assert run(FOLD, [work], MEMORY).total > 2000
+
+
+@pytest.mark.parametrize(("size", "most"), [(Size(33, 5000, inserted=50, moved=50, span=10_000), 390), (Size(9, 500, inserted=50, moved=50, span=1000), 150)])
+def test_sustained_refits(size, most):
+    work = Work.plain(size, False)
+    result = run(REFIT, [work] * 64, MEMORY)
+    assert result.total / 64 <= most
+    larger = Work.plain(replace(size, rows=100 * size.rows, span=100 * size.span), False)
+    assert sum(larger.read(REFIT)) <= 1.3 * sum(work.read(REFIT))                # Gram entries of 6 bytes instead of 4
+    assert estimate(REFIT, target("vu9p")).dsp <= target("vu9p").dsp / 4
+
+
+@pytest.mark.parametrize("config", [Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
+                                    Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)])
+def test_whole_retrain_near_its_bound(config):
+    works = [Work.plain(Size(9, 500, inserted=50), True)] * 64
+    assert run(config, works, MEMORY).total <= 1.25 * bound(config, works, MEMORY).cycles
+
+
+def test_never_below_the_bound():
+    source = np.random.default_rng(2)
+    for _ in range(40):
+        method = list(Method)[source.integers(2)]
+        lanes, several = int(source.integers(1, 12)), int(source.integers(1, 4))
+        config = Config(n_max=16, method=method, gram_lanes=int(source.integers(1, 136)), row_units=int(source.choice([1, 2, 4])), lanes=lanes,
+                        solvers=several if method is Method.GRAM else 1, vectors=several if method is Method.GIVENS else 1,
+                        sums=list(Sums)[source.integers(2)], bounds=list(Bounds)[source.integers(2)],
+                        contexts=int(source.integers(1, 5)), jobs=int(source.integers(1, 9)), bus_bytes=int(source.choice([8, 64])))
+        memory = Fixed(int(source.integers(1, 60)), int(source.choice([2, 8, 64])))
+        works = [Work.plain(Size(int(source.integers(2, 17)), int(source.integers(1, 200)), inserted=int(source.integers(0, 20)),
+                                 full=bool(source.random() < 0.2)), bool(source.random() < 0.5) or config.bounds is Bounds.RESCAN) for _ in range(6)]
+        result, least = run(config, works, memory), bound(config, works, memory)
+        assert result.total >= least.cycles
+        assert result.words_read == sum(sum(work.read(config)) for work in works)
+        assert result.sums_busy == sum(work.sums_cycles(config) for work in works) and result.dot_busy == sum(work.dot_cycles(config) for work in works)
+        assert all(result.done)
+
+
+def test_work_of_random_jobs():
+    """Sequences of real jobs go through the cycle model, dropped columns included."""
+    source = np.random.default_rng(3)
+    for method in Method:
+        config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, lanes=4)
+        rows = keys(source, 80, 5, 20)
+        rows[:, 2] = rows[:, 1]
+        group = Group(config, rows)
+        works = []
+        job = group.full()
+        for _ in range(5):
+            fit = refit(job, config)
+            assert isinstance(fit, Fit)
+            works.append(Work.of(job, fit, config))
+            group.take(fit)
+            job = group.batch(keys(source, 4, 5, 20), np.zeros(0, dtype=np.int64))
+        assert not works[0].keep[3] and run(config, works, MEMORY).total >= bound(config, works, MEMORY).cycles
+
+
+def test_schedules_do_all_the_work():
+    n, everything = 9, (True,) * 9
+    assert multiplications(fold_tasks(n, (n,) * 5, 4)) == 5 * (3 * n * (n - 1) // 2 + 3 * n)
+    assert multiplications(gram_tasks(n, everything, 4)) == sum((n - 1 - k) + (n - 1 - k) * (n - k) // 2 for k in range(n))
+    assert multiplications(solve_tasks(n, everything, 4, 0)) == n * (n - 1) + n
+    for tasks in (gram_tasks(n, everything, 4), list(fold_tasks(n, (n,) * 5, 4))):
+        assert all(at < number for number, task in enumerate(tasks) for at, _ in task.after)
+    assert solve_tasks(n, (False,) * 9, 4, 0)[0].slots == 3
+
+
+def test_configurations_that_cannot_be():
+    for bad in ({"n_max": 3}, {"segments": 3}, {"jobs": 0}, {"method": Method.GIVENS, "solvers": 2}, {"vectors": 2}):
+        with pytest.raises(ValueError):
+            Config(**bad)
+    assert Config.from_json(REFIT.to_json()) == REFIT
