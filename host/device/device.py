@@ -1,0 +1,282 @@
+"""A device that can be talked to: registers by name, memory, runs. The same for a board and for one in simulation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...models.errors import ErrorCode, HardwareError
+from ...models.link import Identity, Space
+from ...models.link import Status as Answer
+from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
+from ...sim.native import MonitorState
+from .client import Client, Statistics
+from .errors import DeviceError, LinkError
+
+__all__ = ["BAUD", "Device", "Report", "open_device"]
+
+#: of boards, unless the design's folder says otherwise
+BAUD = 1_000_000
+#: seconds between looks at a run: the first, and the longest
+_FIRST_LOOK, _LOOK = 0.001, 0.05
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went. `cycles` and `counters` are the hardware's own."""
+
+    status: Status
+    error: HardwareError | None
+    cycles: int
+    counters: Mapping[str, int]
+
+
+class Device:
+    """A connected device. `open_device` makes one.
+
+    All calls return when they are done, and raise LinkError where the device cannot be reached: at the latest `timeout` seconds after it fell
+    silent. Afterwards `reopen` connects again. Calls from several threads are done one after the other.
+
+    Attributes
+    ----------
+    identity
+        Sizes and clock, as the device says.
+    register_map
+        Of its design; the common block alone where no design is known.
+    """
+
+    def __init__(self, path: str, *, baud: int = BAUD, timeout: float = 2.0, register_map: RegisterMap | None = None,
+                 resources: ExitStack | None = None) -> None:
+        self.path, self.baud, self.timeout = path, baud, timeout
+        self.register_map = register_map or RegisterMap()
+        self._known = register_map is not None
+        self._resources = resources or ExitStack()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-device", daemon=True)
+        self._thread.start()
+        try:
+            self.reopen()
+        except BaseException:
+            self.close()
+            raise
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        with self._lock:
+            if self._loop.is_closed():
+                work.close()
+                raise LinkError(f"{self.path} is closed")
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # connection
+
+    def reopen(self) -> None:
+        """Connect again, after a failure or just so. Raises LinkError, and DeviceError where the device is another one than the design's."""
+        self._do(self._connect())
+        shown = {name: self.read_register(name) for name in ("identity", "version", "design")}
+        if shown["identity"] != IDENTITY or shown["version"] >> 16 != VERSION >> 16:
+            raise DeviceError(f"{self.path}: there is a link, but no engine of a version this driver knows")
+        if self._known and shown["design"] != self.register_map.design:
+            raise DeviceError(f"{self.path}: the device runs design {shown['design']:08x}, not {self.register_map.design:08x}")
+        self.design = shown["design"]
+
+    async def _connect(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._client = await Client.open(self.path, self.baud, self.timeout)
+        assert self._client.identity is not None
+        self.identity: Identity = self._client.identity
+
+    @property
+    def _line(self) -> Client:
+        if self._client is None:
+            raise LinkError(f"{self.path} is not open")
+        return self._client
+
+    @property
+    def statistics(self) -> Statistics:
+        """What happened on the line since it was opened."""
+        return self._line.statistics
+
+    def close(self) -> None:
+        """Disconnect for good; closing twice is fine."""
+        if not self._loop.is_closed():
+            if self._client is not None:
+                self._loop.call_soon_threadsafe(self._client.close)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+        self._resources.close()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # memory and registers
+
+    def read(self, address: int, length: int) -> bytes:
+        """Read memory. Raises DeviceError outside of it."""
+        self._inside(address, length)
+        data, status = self._do(self._line.read(Space.MEMORY, address, length))
+        self._check(status, f"read of memory at {address:#x}")
+        return data
+
+    def write(self, address: int, data: bytes | np.ndarray) -> None:
+        """Write memory. Raises DeviceError outside of it."""
+        content = bytes(data) if not isinstance(data, np.ndarray) else np.ascontiguousarray(data).tobytes()
+        self._inside(address, len(content))
+        self._check(self._do(self._line.write(Space.MEMORY, address, content)), f"write to memory at {address:#x}")
+
+    def _inside(self, address: int, length: int) -> None:
+        if address < 0 or length < 0 or address + length > self.identity.memory_bytes:
+            raise DeviceError(f"{length} bytes from {address:#x} on are not in the device's {self.identity.memory_bytes} bytes of memory")
+
+    def read_register(self, name: str) -> int:
+        """Read a register by name, both halves of a 64-bit one."""
+        register = self._register(name)
+        data, status = self._do(self._line.read(Space.REGISTERS, register.offset, register.bits // 8))
+        self._check(status, f"read of register {name}")
+        return int.from_bytes(data, "little")
+
+    def write_register(self, name: str, value: int) -> None:
+        """Write a register by name, both halves of a 64-bit one; done once, whatever happens on the line."""
+        register = self._register(name)
+        if not 0 <= value < 1 << register.bits:
+            raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
+        status = self._do(self._line.write(Space.REGISTERS, register.offset, value.to_bytes(register.bits // 8, "little")))
+        self._check(status, f"write to register {name}")
+
+    def _register(self, name: str) -> Any:
+        try:
+            return self.register_map[name]
+        except KeyError:
+            raise DeviceError(f"the design has no register {name!r}") from None
+
+    def _check(self, status: int, what: str) -> None:
+        if status:
+            raise DeviceError(f"{self.path}: {what} was answered with {Answer(status).name}")
+
+    # runs
+
+    def start(self, registers: Mapping[str, int] | None = None, *, watchdog: int = 0) -> None:
+        """Write registers and start a run."""
+        for name, value in (registers or {}).items():
+            self.write_register(name, value)
+        self.write_register("watchdog", watchdog)
+        self.write_register("interrupt", Interrupt.ENABLE | Interrupt.PENDING)
+        self.write_register("control", Control.START)
+
+    def wait(self, limit: float | None = None, progress: Callable[[int], None] | None = None) -> Report:
+        """Wait for the end of a run, by looking at the pending interrupt now and then.
+
+        Parameters: `limit`: seconds; `progress`: called at each look with the cycles so far.
+
+        Raises TimeoutError when the run is not over after `limit` seconds; it goes on, and `wait` may be called again.
+        """
+        begin, pause = time.monotonic(), _FIRST_LOOK
+        while not self.read_register("interrupt") & Interrupt.PENDING:
+            if limit is not None and time.monotonic() - begin > limit:
+                raise TimeoutError(f"{self.path}: the run is not over after {limit:g} s")
+            if progress is not None:
+                progress(self.read_register("cycles"))
+            time.sleep(pause)
+            pause = min(2 * pause, _LOOK)
+        self.write_register("interrupt", Interrupt.PENDING)
+        return self.report()
+
+    def run(self, registers: Mapping[str, int] | None = None, *, watchdog: int = 0, limit: float | None = None,
+            progress: Callable[[int], None] | None = None) -> Report:
+        """`start`, then `wait`."""
+        self.start(registers, watchdog=watchdog)
+        return self.wait(limit, progress)
+
+    def stop(self) -> None:
+        """Soft reset: bring the bus to rest and the engine to its reset state."""
+        self.write_register("control", Control.RESET)
+        deadline = time.monotonic() + self.timeout
+        while not Status(self.read_register("status")) & Status.IDLE:
+            if time.monotonic() > deadline:
+                raise DeviceError(f"{self.path}: the engine does not come to rest after a soft reset")
+
+    def report(self) -> Report:
+        """Return how the last run went, or stands."""
+        status = Status(self.read_register("status"))
+        error = None
+        if status & Status.ERROR:
+            error = HardwareError(ErrorCode(self.read_register("error_code")), self.read_register("error_block"), self.read_register("error_line"))
+        return Report(status, error, self.read_register("cycles"), self.counters())
+
+    def counters(self) -> dict[str, int]:
+        """The event counters of the last run."""
+        return {c.name: self.read_register(f"count_{c.name}") for c in self.register_map.counters}
+
+    def monitors(self) -> tuple[MonitorState, ...]:
+        """The watched streams now, or at the end of the last run."""
+        states = []
+        for monitor in self.register_map.monitors:
+            word = self.read_register(f"monitor_{monitor.name}")
+            states.append(MonitorState(monitor.name, bool(word & 1), bool(word & 2), word >> 16 if monitor.level_bits else None))
+        return tuple(states)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+        return manifest
+    except (OSError, ValueError) as problem:
+        raise DeviceError(f"{folder} holds no design: {problem}") from None
+
+
+def open_device(url: str, *, design: str | Path | None = None, register_map: RegisterMap | None = None, baud: int | None = None, timeout: float | None = None,
+                memory_bytes: int | None = None) -> Device:
+    """Connect to a device.
+
+    Parameters
+    ----------
+    url
+        `serial:PATH` for a board on a serial port, `sim:DIR` for the design in DIR as a device in simulation.
+    design
+        Folder of the design that the board runs, for its register map; without it the common block is known.
+    register_map
+        The same, at hand.
+    baud
+        Of a board, `BAUD` unless the design's folder says otherwise.
+    timeout
+        Seconds of silence after which the device is given up: 2, and 30 in simulation, which may be slow.
+    memory_bytes
+        Of a device in simulation; what the design's folder says, or 256 KiB.
+
+    Raises DeviceError (LinkError where nothing answers), and BuildError where the simulation cannot be built.
+    """
+    kind, _, place = url.partition(":")
+    if kind not in ("serial", "sim") or not place:
+        raise DeviceError(f"{url!r} is not a device; serial:/dev/ttyUSB0 and sim:DIR are")
+    folder = Path(place) if kind == "sim" else None if design is None else Path(design)
+    board: dict[str, Any] = {}
+    if folder is not None:
+        manifest = _manifest(folder)
+        board = manifest.get("board") or {}
+        register_map = register_map or RegisterMap.from_json(manifest["register_map"])
+    if kind == "serial":
+        return Device(place, baud=baud or board.get("baud", BAUD), timeout=timeout or 2.0, register_map=register_map)
+    from ...models.analytics.config import Plan
+    from ...sim import board as simulated
+    assert register_map is not None
+    source = simulated.generate(Plan.from_json(manifest["plan"]), register_map.design, memory_bytes=memory_bytes or board.get("memory_bytes", 1 << 18))
+    resources = ExitStack()
+    path = resources.enter_context(simulated.serve(source))
+    return Device(path, timeout=timeout or 30.0, register_map=register_map, resources=resources)
