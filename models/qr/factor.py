@@ -41,7 +41,7 @@ def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, fi
             u[k, k + 1:] = add(mul(c, old), mul(s, ahead))
             x[k + 1:] = sub(ahead, mul(xk, old))
             d[k] = pivot
-            delta = mul(delta, c)
+            delta = np.float32(mul(delta, c))
             if delta == 0:
                 break
         met.append(depth)

@@ -46,7 +46,7 @@ def fold_tasks(n: int, met: tuple[int, ...], lanes: int, first: int = 0) -> tupl
     order = sorted((2 * i + LAG * (k - first), -k, i, k) for i, count in enumerate(met) for k in range(first, first + count))
     place: dict[tuple[int, int], int] = {}
     before: dict[int, int] = {}                         # the latest rotation in a column
-    tasks = []
+    tasks: list[Task] = []
     for _, _, i, k in order:
         after = []
         if k > first:
