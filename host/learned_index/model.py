@@ -26,7 +26,7 @@ Backend = Callable[[Sequence[Job]], Sequence[Fit | HardwareError]]
 #: gram: deletes are exact, and c follows the changes
 _CONFIG = Config(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
 
-#: what eight roundings to float32 can add, as a part of the sum of |products|, twice over
+#: what seven roundings to float32 can add, as a part of the sum of |products|, twice over
 _ROUNDING = 2.0**-20
 
 
@@ -37,7 +37,7 @@ class Model:
 
     `predict` is the engine's arithmetic, under which the backend took low and high over all keys of the group. `guess` adds the same products up in double
     precision, several times faster for one key. With S = sum of |weight| · 255 and |bias|, a score of `predict` is off the exact sum by less than 2**-21 · S
-    (a product and at most seven levels of sums are rounded, each to 2**-24), that of `guess` by far less; truncated, the two are no more than
+    (a product and at most six levels of sums are rounded, each to 2**-24), that of `guess` by far less; truncated, the two are no more than
     floor(2**-20 · S) + 1 apart, and near, far are so much wider than low, high.
 
     ghosts: rows that are in the memo though their keys are gone (method `givens`, which cannot take a row out), in order of keys.
