@@ -151,7 +151,7 @@ class Plan:
 
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None. `lean`: the
-    Striders have their program built in, addresses and counters have 24 bits: for small parts; cycles and results are the same.
+    Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same.
     """
 
     kernel: str

@@ -5,7 +5,6 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,16 +18,16 @@ __all__ = ["Cycles", "TupleSource", "run"]
 
 
 class TupleSource(Protocol):
-    """A memory port with its Striders, as `models.strider.cycles.PortModel`: cycles count from the page sequencer's start."""
+    """A memory port with its Striders, as `models.strider.cycles.PortModel`."""
 
     @property
     def page(self) -> int:
         """The page being delivered, counted over epochs."""
 
-    def take(self, ready: int, count: int) -> tuple[int, int, bool]:
-        """Take up to `count` tuples, fewer only at the epoch's end, the first transfer from cycle `ready` on.
+    def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
+        """Take so many groups at most, of so many tuples (fewer only at the epoch's end), each's first transfer from cycle `ready` on.
 
-        Return the cycle of the last transfer, the tuples, and whether the epoch's end is among the transfers.
+        Return the cycle of each one's last transfer, the last one's tuples, and whether its last transfer is the epoch's end.
         """
 
     def alike(self) -> int:
@@ -49,8 +48,11 @@ class EmptySource:
 
     page = 0
 
-    def take(self, ready: int, count: int) -> tuple[int, int, bool]:
-        return max(ready, 0), 0, True
+    def __init__(self, origin: int):
+        self.origin = origin
+
+    def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
+        return [max(ready[0], self.origin)], 0, True
 
     def alike(self) -> int:
         return 0
@@ -78,58 +80,74 @@ class Cycles:
 
 
 class _Loader:
-    """The twin of `hdl.analytics.loader.Loader`, a group at a time; absolute cycles.
+    """The twin of `hdl.analytics.loader.Loader`, some groups at a time; absolute cycles.
 
-    The group after the one that waits is looked at when that one is handed over: only then is it known whether the epoch goes on.
+    It looks at least one group ahead: only that tells whether the epoch goes on.
     """
 
-    def __init__(self, plan: Plan, source: TupleSource, origin: int):
-        self.threads, self.batch = plan.threads_per_port, plan.merge_count // plan.ports
-        self.source, self.origin = source, origin
-        self.ready = 0                            # no transfer before this cycle
-        self.position = 0                         # place in the batch of the next group's first tuple
-        self.count = self.seen = 0                # the group that waits: tuples (0: none, the epoch is over), seen from this cycle on
+    def __init__(self, plan: Plan, source: TupleSource):
+        self.source, self.threads, self.batch = source, plan.threads_per_port, plan.merge_count // plan.ports
+        self.whole = not self.batch % self.threads          # whether all groups are, but for an epoch's last
+        self.position = 0                         # else: place in the batch of the next group's first tuple
+        self.seen: list[int] = []                 # groups that wait: from which cycle each is seen
+        self.counts: list[int] = []               # and its tuples
         self.ended: int | None = None             # cycle from which the epoch's end is seen
-        self.release = deque([0] * plan.input_slots, plan.input_slots)     # cycles from which the latest groups' slots are free again
+        self.release = [0] * plan.input_slots     # cycles from which the latest groups' slots are free again
 
-    def load(self, slot: int) -> None:
-        """Fill a slot that is free from cycle `slot` on with the next group, or find the epoch's end."""
-        count = self.threads
-        if self.batch and self.batch - self.position < count:
-            count = self.batch - self.position
-        cycle, self.count, over = self.source.take((slot if slot > self.ready else self.ready) - self.origin, count)
-        self.seen = seen = cycle + self.origin + 1
-        if over:
-            self.ended, self.position = seen, 0
-        elif self.batch:
-            self.position = (self.position + count) % self.batch
+    def fill(self) -> int:
+        """Take groups, as far as it is known when their slots are free, until two wait or the epoch has ended; return how many can be handed out."""
+        seen = self.seen
+        while len(seen) < 2 and self.ended is None:
+            ready = self.release[len(seen):]
+            sizes = [self.threads] * len(ready) if self.whole else self._sizes(len(ready))
+            cycles, last, over = self.source.take(ready, sizes)
+            seen += [cycle + 1 for cycle in cycles]
+            self.counts += sizes[:len(cycles)]
+            self.counts[-1] = last
+            if not self.whole:
+                self.position = (self.position + sum(sizes[:len(cycles)])) % self.batch
+            if over:
+                self.ended, self.position = seen[-1], 0
+                if not last:
+                    seen.pop()
+                    self.counts.pop()
+        return max(len(seen) - 1, 1)
 
-    def hand(self, start: int, release: int) -> bool:
-        """Give the waiting group (none: this port sits the group out) to the engine; return whether in cycle `start` the end is seen behind it."""
-        if self.ended is None:
-            self.load(self.release[1])
-        else:
-            self.count, self.seen = 0, self.ended
-        self.release.append(start + release + 1)
-        return not self.count and self.ended is not None and self.ended <= start
+    def _sizes(self, groups: int) -> list[int]:
+        """The tuples of the next groups where a batch's last one is smaller."""
+        sizes, position = [], self.position
+        for _ in range(groups):
+            sizes.append(min(self.threads, self.batch - position))
+            position = (position + sizes[-1]) % self.batch
+        return sizes
+
+    def ahead(self, groups: int) -> tuple[list[int], int]:
+        """From which cycles on the next groups (one, if there is none: the epoch's end) are seen, and their tuples."""
+        return self.seen[:groups] or [self.ended or 0], sum(self.counts[:groups])
+
+    def hand(self, starts: Sequence[int], release: int) -> bool:
+        """Give a waiting group (if none is left: sit it out) to the engine in each of these cycles; return whether the end is seen behind the last."""
+        del self.seen[:len(starts)], self.counts[:len(starts)]
+        release += 1
+        self.release = self.release[len(starts):] + [start + release for start in starts]
+        return not self.seen and self.ended is not None and self.ended <= starts[-1]
 
     def advance(self, cycle: int) -> None:
         """Go on to the next epoch in `cycle`."""
-        self.ended, self.count = None, 0
-        self.ready = self.seen = cycle
+        self.ended = None
+        self.release = [max(t, cycle) for t in self.release]
 
-    def state(self, base: int) -> tuple[int, ...]:
+    def state(self, base: int) -> tuple[object, ...]:
         """What the rest of the epoch depends on, times relative to `base`; between epochs: what the others depend on."""
-        slots = [t - base for t in self.release]
+        times = tuple([t - base for t in (*self.seen, *self.release)])
         if self.ended is not None:
-            return (self.count, max(self.seen - base, 0), max(self.ended - base, 0), *slots)
-        return (self.count, self.seen - base, self.position, *slots, *self.source.state(base - self.origin))
+            return (*self.counts, max(self.ended - base, 0), times)
+        return (*self.counts, self.position, times, self.source.state(base))
 
     def delay(self, cycles: int) -> None:
         """Go on as if all had happened so much later."""
-        self.ready += cycles
-        self.seen += cycles
-        self.release = deque([t + cycles for t in self.release], len(self.release))
+        self.seen = [t + cycles for t in self.seen]
+        self.release = [t + cycles for t in self.release]
 
 
 def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, *,
@@ -141,7 +159,7 @@ def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], mem
     """
     reader = Reader(memory, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    conductor = _Conductor(plan, [_Loader(plan, source, origin) for source in sources(reader, origin)], origin + 1)
+    conductor = _Conductor(plan, [_Loader(plan, source) for source in sources(reader, origin)], origin + 1)
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
@@ -197,45 +215,61 @@ class _Conductor:
                 *(loader.state(now) for loader in self.loaders))
 
     def epoch(self) -> None:
-        schedule, loaders, counts, per_batch = self.plan.schedule, self.loaders, self.counts, self.per_batch
-        interval, drain, release, gap = schedule.interval, schedule.drain, schedule.release, schedule.batch
+        schedule, loaders, counts = self.plan.schedule, self.loaders, self.counts
         before = counts["groups"]
         self.marks, self.marked_page = {}, -1
-        leader = loaders[0].source
-        for loader in loaders:
-            loader.load(loader.release[0])
         over = False
         while not over:
-            seen, tuples = self.free, 0
-            for loader in loaders:
-                if loader.seen > seen:
-                    seen = loader.seen
-                tuples += loader.count
+            groups = min([loader.fill() for loader in loaders])
+            seen, tuples = loaders[0].ahead(groups)
+            for loader in loaders[1:]:
+                others, count = loader.ahead(groups)
+                seen = [a if a > b else b for a, b in zip(seen, others, strict=True)]
+                tuples += count
             over = True
             if tuples:
-                if self.first and self.batch + gap > seen:
-                    seen = self.batch + gap
-                self.start = cycle = _next_start(interval, drain, self.start, seen)
-                for loader in loaders:                         # each must look ahead, whatever the others found
-                    if not loader.hand(cycle, release):
+                starts = self._begin(seen)
+                for loader in loaders:
+                    if not loader.hand(starts, schedule.release):
                         over = False
                 counts["tuples"] += tuples
-                counts["groups"] += 1
-                self.batch_groups += 1
-                self.first = over or self.batch_groups == per_batch
-                if self.first:
-                    self._close(cycle)
-                self.free = cycle + 1
-                if leader.page != self.marked_page and not over:
+                counts["groups"] += groups
+                if over and not self.first:
+                    self._close(self.start)
+                if loaders[0].source.page != self.marked_page and not over:
                     self._mark()
             else:
+                cycle = max(self.free, seen[0])
                 if not self.first:
-                    self._close(seen)
-                self.free = seen + 1
+                    self._close(cycle)
+                self.free = cycle + 1
         for loader in loaders:
             loader.advance(self.free)
         if self.plan.until is not None and counts["groups"] > before:
             self.free = max(self.free, self.batch + schedule.settle) + schedule.decide + 2
+
+    def _begin(self, seen: Sequence[int]) -> list[int]:
+        """Start groups that are seen from these cycles on; return when."""
+        schedule, per_batch, start, groups, first = self.plan.schedule, self.per_batch, self.start, self.batch_groups, self.first
+        interval, drain, free, starts = schedule.interval, schedule.drain, self.free, []
+        for earliest in seen:
+            if earliest < free:
+                earliest = free
+            if first and earliest < self.batch + schedule.batch:
+                earliest = self.batch + schedule.batch
+            distance = earliest - start                        # a multiple of the interval, or at least what it takes to drain
+            if distance < drain:
+                distance = min(-(-distance // interval) * interval, drain)
+            start += distance
+            starts.append(start)
+            free = start + 1
+            groups += 1
+            first = groups == per_batch
+            if first:
+                self._close(start)
+                groups = 0
+        self.start, self.free, self.batch_groups, self.first = start, free, groups, first
+        return starts
 
     def _close(self, cycle: int) -> None:
         self.batch, self.batch_groups, self.first = cycle, 0, True
@@ -276,13 +310,6 @@ class _Conductor:
         self.start, self.batch, self.free = self.start + late, self.batch + late, self.free + late
         for loader in self.loaders:
             loader.delay(late)
-
-
-def _next_start(interval: int, drain: int, start: int, earliest: int) -> int:
-    """Return the first cycle ≥ `earliest` that is a multiple of `interval` or at least `drain` after `start`."""
-    if earliest >= start + drain:
-        return earliest
-    return min(start + -(-max(earliest - start, 1) // interval) * interval, start + drain)
 
 
 def _boot(plan: Plan, reader: Reader, address: int) -> int:

@@ -67,8 +67,8 @@ def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: Fixed, epochs: i
         made: list[TupleSource] = []
         for q in range(plan.ports):
             part = costs.every(plan.ports, q)
-            port = memory.port(plan.bus_bytes) if q else reader.port.since(origin)      # the boot image leaves its trace on port 0
-            made.append(PortModel(plan.port, part, port) if part.runs else EmptySource())
+            port = memory.port(plan.bus_bytes) if q else reader.port                    # the boot image leaves its trace on port 0
+            made.append(PortModel(plan.port, part, port, origin) if part.runs else EmptySource(origin))
         return made
     return run(plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address)
 

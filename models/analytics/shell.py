@@ -9,12 +9,13 @@ import numpy as np
 
 from ..numerics.formats import Codes
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from ..strider.fixed import FIXED_COUNT_BITS
 from .config import Plan
 
 __all__ = ["Images", "images", "register_map", "unpack_result"]
 
 #: bits of a byte address, and of those of a lean plan
-ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 24
+ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
 
 
 def address_bits(plan: Plan) -> int:
@@ -22,21 +23,33 @@ def address_bits(plan: Plan) -> int:
     return LEAN_ADDRESS_BITS if plan.lean else ADDRESS_BITS
 
 
+def count_bits(plan: Plan) -> int:
+    """Return the bits of numbers of pages and epochs."""
+    return FIXED_COUNT_BITS if plan.lean else 32
+
+
+def beats_bits(plan: Plan) -> int:
+    """Return the bits of a read or write command's length in bus words."""
+    return 14 if plan.lean else 24
+
+
 def register_map(plan: Plan, design: int = 0) -> RegisterMap:
     """Return the register map of the engine that `plan` describes."""
-    bits, wide = address_bits(plan), 24 if plan.lean else 48
+    bits, wide = address_bits(plan), 32 if plan.lean else 48
     registers = [
         EngineRegister("boot_address", bits, "program and parameters, aligned to the bus"),
         EngineRegister("result_address", bits, "where the models go, aligned to the bus"),
-        EngineRegister("epochs", 32, "most passes over the table", reset=max(plan.epochs, 1))]
+        EngineRegister("epochs", count_bits(plan), "most passes over the table", reset=max(plan.epochs, 1))]
     for q in range(plan.ports):
         registers += [EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
-                      EngineRegister(f"pages{q}", 32, f"port {q}'s pages")]
+                      EngineRegister(f"pages{q}", count_bits(plan), f"port {q}'s pages")]
     counters = [
         Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide), Counter("groups", "groups started", bits=wide),
-        Counter("batches", "batches closed", bits=wide), Counter("epochs", "epochs ended", bits=wide),
+        Counter("batches", "batches closed", bits=wide), Counter("epochs", "epochs ended", bits=count_bits(plan) if plan.lean else wide),
         Counter("starved", "cycles in which a group could have started but for want of tuples", progress=False, bits=wide),
         Counter("converged", "1 when the convergence test ended the run", bits=1)]
+    if plan.lean:                               # the others tell how a run went, not what it did
+        counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
     return RegisterMap(registers, counters, monitors, design)
 

@@ -39,12 +39,6 @@ class ReadPort:
         self._free = _NEVER                               # the first cycle that may offer the next beat
         self._bursts: deque[list[int]] = deque()          # [earliest first beat, beats left]
 
-    def since(self, cycle: int) -> ReadPort:
-        """The same port, no burst outstanding, with cycles counted from `cycle` on."""
-        port = ReadPort(self.latency, self.interval)
-        port._free = self._free - cycle
-        return port
-
     @property
     def idle_from(self) -> int:
         """The first cycle that may offer the next beat."""

@@ -15,7 +15,7 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import ReadPort
@@ -73,19 +73,32 @@ class Collector:
         self._alike = runs[self._run][0]
         return not self._run
 
-    def take(self, ready: int, count: int) -> tuple[int, int, bool]:
-        """Take up to `count` ≥ 1 tuples, fewer only where the epoch ends.
+    def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
+        """Take groups of tuples until the first one that ends on another page than this one.
 
-        The consumer takes the first tuple's first beat, or the token, from cycle `ready` on, everything after it when it comes.
-        Returns the cycle of the last transfer, the tuples taken, and whether the last transfer was the epoch's end. Pages must be free of errors.
+        Parameters
+        ----------
+        ready
+            For each group at most that can be taken: the consumer takes its first tuple's first beat, or the epoch's end in its place, from
+            this cycle on, everything after it when it comes.
+        sizes
+            Tuples of each of these groups; fewer only where the epoch ends. Pages must be free of errors.
+
+        Returns
+        -------
+        tuple
+            The cycle of each group's last transfer; the last group's tuples; whether its last transfer is the epoch's end.
         """
-        more, pipe, left = self.config.beats - 1, self.pipe, count
+        more, pipe, page = self.config.beats - 1, self.pipe, self.page
+        todo = zip(ready, sizes, strict=True)
+        earliest, size = next(todo)
+        left, cycles = size, []
         while True:
             if self._at == len(self._events):
                 self._open()
             room, events, at, start, go = self._slots[self._walker], self._events, self._at, self._start, self._go
-            kind = NULL
-            while left:
+            turned = self.page != page
+            while True:
                 kind, wait, issue = events[at]
                 at += 1
                 start += wait
@@ -97,24 +110,31 @@ class Collector:
                     if go > taken:
                         taken = go
                     go = taken + 1
-                    if go < ready:
-                        go = ready
+                    if go < earliest:
+                        go = earliest
                     go += more
                     room.popleft()
                     room.append(go if more else taken + 1)
                     left -= 1
+                    if not left:
+                        cycles.append(go)
+                        following = None if turned else next(todo, None)
+                        if following is None:
+                            break
+                        earliest, size = following
+                        left = size
                 elif kind == END:
                     break
             self._at, self._start, self._go = at, start, go
-            if kind != END:
-                return go, count, False
+            if kind == TUPLE:
+                return cycles, size, False
             taken = max(start + issue + pipe, go)
             room.popleft()
             room.append(taken + 1)
             self._go = taken + 1
             if self._close(start):
-                self._go = max(taken + 1, ready)
-                return self._go, count - left, True
+                self._go = max(taken + 1, earliest)
+                return [*cycles, self._go], size - left, True
 
     def pull(self, accept: Callable[[int], int]) -> tuple[int, str]:
         """Take the next tuple, epoch end or error with any consumer: `accept` gives the first cycle from its argument on in which `o.ready` is high.
@@ -161,11 +181,13 @@ class PortModel(Collector):
         The port and its pages (at least one).
     memory
         The memory's read port. It serves nothing else from the start on.
+    origin
+        The cycle in which `start` reaches the sequencer.
     """
 
-    def __init__(self, config: PortConfig, costs: Costs, memory: ReadPort) -> None:
+    def __init__(self, config: PortConfig, costs: Costs, memory: ReadPort, origin: int = 0) -> None:
         self.memory = memory
-        self._command = 1                       # first cycle that can offer the next command
+        self._command = origin + 1              # first cycle that can offer the next command
         self._issue = 0                         # first cycle that can accept it
         self._bursts = burst_count(0, config.words_per_page, config.bus_bytes)
         self._ends: deque[int] = deque(maxlen=COMMANDS)     # last words of the latest pages

@@ -10,7 +10,10 @@ from ..heap.schema import TYPES
 from .config import FIXED_TYPES, PortConfig
 from .isa import Instruction, Op, decode
 
-__all__ = ["FixedProgram"]
+__all__ = ["FIXED_COUNT_BITS", "FixedProgram"]
+
+#: bits of a number of pages beside a built-in program
+FIXED_COUNT_BITS = 20
 
 
 @dataclass(frozen=True)
