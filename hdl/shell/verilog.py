@@ -1,5 +1,6 @@
 """Verilog of a design, fit for simulators and synthesis alike."""
 
+import atexit
 import gc
 import os
 import re
@@ -43,14 +44,21 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """No search for garbage: the nets of a netlist are millions of objects that all live to its end, looked through again and again in vain."""
+    """No search for garbage: the nets of a netlist are a million objects that all live to its end, looked through again and again in vain.
+
+    They are in cycles, so what is left of them afterwards waits for the next full collection, or for the end of the process.
+    """
     running = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if running:
+            gc.freeze()
+            gc.unfreeze()                                          # both together: all there is becomes old
             gc.enable()
+        atexit.unregister(gc.freeze)
+        atexit.register(gc.freeze)                                 # a process that ends need not find and free them one by one
 
 
 def _awaken(module):
