@@ -33,6 +33,7 @@ from penstock.dsl.python import Input, Meta, Model, Output, kernel
 
 if TYPE_CHECKING:
     from penstock.api import Design, Run, compile, load
+    from penstock.host.device import open_device as open
     from penstock.host.sources import open_table
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "merge",
     "min",
     "norm",
+    "open",
     "open_table",
     "outer",
     "prod",
@@ -67,15 +69,19 @@ __all__ = [
 ]
 
 _LATER = ("Design", "Run", "compile", "load", "open_table")
+_DEVICE = {"open": "open_device"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         from penstock import api
         return getattr(api, name)
+    if name in _DEVICE:
+        from penstock.host import device
+        return getattr(device, _DEVICE[name])
     # what the front end's message about a misspelt name looks at
     raise AttributeError(f"module 'penstock' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_DEVICE})

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.assumed import Assumed, assume, fitted
+from penstock.boards.board import boards
 from penstock.dsl.bind import Binding, bind, schema_for
 from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.functions import closest
@@ -35,9 +37,14 @@ from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.target import TARGETS, Target
 from penstock.output import write_folder
 
+if TYPE_CHECKING:
+    from penstock.host.device import Device
+
 __all__ = ["BACKENDS", "Choices", "Design", "Run", "Table", "assume", "compile", "front", "load", "open_table"]
 
-BACKENDS = ("golden", "model", "rtl")
+boards()                                    # every board is a target
+
+BACKENDS = ("golden", "model", "rtl", "board")
 
 
 @dataclass(frozen=True)
@@ -117,9 +124,10 @@ class Design:
     def run(self, table: Table | str, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
         """Train on a table.
 
-        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles) or "rtl" (both, simulated);
-        `memory`: timing of the ports, the design's own by default; `epochs`: another number of passes than the design's; `options`: for "rtl", see
-        `sim.analytics.simulate`.
+        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated) or
+        "board" (both, on a device: `device=` one from `penstock.open`, or without it the whole device in simulation); `memory`: timing of the ports, the
+        design's own by default; `epochs`: another number of passes than the design's; `options`: for "rtl", see `sim.analytics.simulate`, for "board"
+        `host.device.train`.
 
         Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's ports
         do not have, ValueError for an unknown backend.
@@ -132,6 +140,8 @@ class Design:
         limited = self.plan if epochs is None else replace(self.plan, epochs=epochs)
         if backend == "rtl":
             return self._simulate(limited, opened, timing, options)
+        if backend == "board":
+            return self._on_board(limited, opened, options)
         if backend == "model" and limited.until is None:
             return self.predict(opened, memory=timing, epochs=limited.epochs)
         begin = perf_counter()
@@ -181,6 +191,26 @@ class Design:
         return Run("rtl", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
                    out.bytes_read, out.bytes_written)
 
+    def _on_board(self, limited: Plan, table: Table, options: dict[str, Any]) -> Run:
+        from penstock.host.device import train
+        device = options.pop("device", None)
+        with ExitStack() as stack:
+            if device is None:
+                device = stack.enter_context(self.simulated_board(table))
+            out = train(device, limited, table.pages, self.runs(), self.models(), **options)
+        result = self.decode(out.models) if out.models is not None else None
+        epochs, converged = out.counters.get("epochs", 0), bool(out.counters.get("converged", 0))
+        return Run("board", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds)
+
+    def simulated_board(self, table: Table) -> Device:
+        """Return the whole device in simulation, connected, with as much block RAM as training on `table` takes."""
+        from penstock.cache import remembered
+        from penstock.host.device import memory_needed, simulated_device
+        from penstock.sim.board import generate
+        size = memory_needed(self.plan, self.runs(), self.models(), len(table.pages))
+        source = remembered(f"{self.digest} board {size}", lambda: generate(self.plan, self.identity, memory_bytes=size))
+        return simulated_device(source, register_map(self.plan, self.identity))
+
     def library(self, **options: Any) -> Any:
         """Return the design compiled for simulation (from the cache where it was compiled before)."""
         from penstock.sim.analytics import build
@@ -216,7 +246,7 @@ def load(folder: str | Path) -> Design:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
 
 
-def compile(kernel: Kernel | str | Path, target: str = "small", table: Table | Schema | str | None = None, format: str | Format = "float32", *,
+def compile(kernel: Kernel | str | Path, target: str | Target = "small", table: Table | Schema | str | None = None, format: str | Format = "float32", *,
             dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
             init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Design:
     """Compile a kernel (or the file that holds it) for a target and a table.
@@ -266,7 +296,9 @@ def _timing(memory: str | Fixed, part: Target) -> Fixed:
     return timing
 
 
-def _target(name: str) -> Target:
+def _target(name: str | Target) -> Target:
+    if isinstance(name, Target):
+        return name
     if name not in TARGETS:
         hint = closest(name.lower(), TARGETS) or f"known are {', '.join(sorted(TARGETS))}"
         raise error("E602", f"there is no target {name!r}", Span.whole("--target"), hint=hint)

@@ -137,6 +137,9 @@ def model(state: State, **values: Any) -> int:
 
 @program.command()
 @job
+@click.option("--backend", cls=Once, type=click.Choice(["rtl", "board"]), help="What runs: the engine alone, or the whole device of a board, from its "
+              "serial pins inwards.  [default: rtl]")
+@click.option("--device", cls=Once, metavar="URL", help="With --backend board: a board that is connected, as in serial:/dev/ttyUSB0.")
 @click.option("--waves", cls=Once, metavar="FILE", help="Write the run's waves (large; for short runs).")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
 @click.pass_obj
@@ -144,7 +147,7 @@ def simulate(state: State, **values: Any) -> int:
     """Run the hardware in simulation and compare it with the golden model and the cycle model."""
     rest = state.begin("simulate", values)
     from penstock.commands import simulate as run_all
-    return run_all(state, rest["profile"], rest["waves"])
+    return run_all(state, rest["profile"], rest["waves"], rest["backend"] or "rtl", rest["device"])
 
 
 @program.command()
@@ -160,6 +163,45 @@ def explain(state: State, code: str) -> None:
         state.out.print(Markdown(text))
     else:
         click.echo(text, nl=False)
+
+
+@program.command()
+@job
+@click.option("--board", "board", cls=Once, required=True, metavar="B", help="What to build for; `penstock boards` lists them.")
+@click.option("--out", cls=Once, required=True, metavar="DIR", help="Folder for bitstream, netlist and manifest; made whole or not at all.")
+@click.option("--seeds", cls=Once, type=Count(1, 64), metavar="N", help="Placements to try; the fastest is taken.  [default: 1]")
+@click.option("--clock", cls=Once, type=float, metavar="MHZ", help="The design's clock.  [default: the board's]")
+@click.option("--jobs", cls=Once, type=Count(1, 64), metavar="N", help="Placements at a time.  [default: one a core]")
+@click.pass_obj
+def build(state: State, **values: Any) -> None:
+    """Make a board's bitstream, and report area and timing as placed, beside the estimate."""
+    rest = state.begin("build", values)
+    from penstock.building import build_board
+    build_board(state, rest["board"], Path(rest["out"]), rest["seeds"] or 1, rest["clock"], rest["jobs"])
+
+
+@program.command("program")
+@click.argument("folder", metavar="DIR")
+@click.option("--board", "board", cls=Once, required=True, metavar="B", help="The board that is connected.")
+@click.pass_obj
+def load(state: State, folder: str, board: str) -> None:
+    """Load the bitstream that `penstock build` wrote into DIR, with openFPGALoader."""
+    from penstock.building import program_board
+    program_board(state, board, Path(folder))
+
+
+@program.command("boards")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.pass_obj
+def list_boards(state: State, as_json: bool) -> None:
+    """List the boards: device, memory, link, what was shown of them."""
+    from penstock.building import boards_json, boards_table
+    from penstock.report import show
+    if as_json:
+        import json
+        click.echo(json.dumps(boards_json(), indent=1))
+    else:
+        show(state.out, boards_table())
 
 
 @program.command()

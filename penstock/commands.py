@@ -12,8 +12,9 @@ from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import with_overrides
 from penstock.failures import DISAGREE, Failure, hardware_failure
 from penstock.host.sources import RandomOptions
+from penstock.models.analytics.shell import register_map
 from penstock.models.errors import HardwareError
-from penstock.options import Request, names
+from penstock.options import Conflict, Request, names
 from penstock.outcome import differences
 from penstock.progress import Steps
 from penstock.report import binding_table, profile_table, summary
@@ -94,11 +95,15 @@ def predict(state: State, profile: bool) -> int:
     return 0
 
 
-def simulate(state: State, profile: bool, waves: str | None) -> int:
-    """Run golden, model and RTL; compare them. Returns the exit code."""
+def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl", device: str | None = None) -> int:
+    """Run golden, model and RTL (the engine alone, or the whole device of a board); compare them. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
     if request.data is None:
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
+    if device is not None and backend != "board":
+        raise Conflict("--device is for --backend board", "add --backend board, or leave --device out")
+    if waves is not None and backend == "board":
+        raise Conflict("--waves is for the engine alone", "leave --waves or --backend board out")
     if waves is not None:
         from penstock.output import check_file
         check_file(waves)
@@ -109,6 +114,8 @@ def simulate(state: State, profile: bool, waves: str | None) -> int:
     opened = _opened(state, design, table)
     with steps.step("golden run"):
         outcome.golden = design.run(opened, "golden")
+    if backend == "board":
+        return _on_board(state, kernel, opened, profile, device)
     if not outcome.golden.errors:
         with steps.step("cycle model"):
             outcome.model = design.predict(opened, epochs=outcome.golden.epochs)
@@ -120,6 +127,28 @@ def simulate(state: State, profile: bool, waves: str | None) -> int:
         state.err.print(f"note: the waves in {waves} are {library.trace.upper()}", soft_wrap=True)
     with steps.step("simulating", outcome.model.cycles if outcome.model is not None else None) as advance:
         outcome.rtl = design.run(opened, "rtl", progress=advance, waves=waves, watchdog=_patience(design))
+    return _verdict(state, kernel, opened, profile)
+
+
+def _on_board(state: State, kernel: Kernel, opened: api.Table, profile: bool, url: str | None) -> int:
+    """Train on a device, in simulation or connected; compare it with golden, and its cycles with the model where its memory has one."""
+    from penstock.boards.board import boards
+    from penstock.host.device import open_device
+    from penstock.models.memory import block_ram
+    outcome, steps = state.record, _steps(state)
+    design = outcome.design
+    assert design is not None and outcome.golden is not None
+    board = boards().get(design.plan.target)
+    if design.plan.ports == 1 and not outcome.golden.errors and (url is None or (board is not None and board.memory.kind == "block RAM")):
+        with steps.step("cycle model"):
+            outcome.model = design.predict(opened, memory=block_ram(design.plan.bus_bytes), epochs=outcome.golden.epochs)
+    if url is None:
+        with steps.step("building the device (Verilator, g++)"):
+            device = design.simulated_board(opened)
+    else:
+        device = open_device(url, register_map=register_map(design.plan, design.identity), baud=board.baud if board is not None else None)
+    with device, steps.step("training on the device", outcome.model.cycles if outcome.model is not None else None) as advance:
+        outcome.rtl = design.run(opened, "board", device=device, progress=advance, watchdog=_patience(design))
     return _verdict(state, kernel, opened, profile)
 
 

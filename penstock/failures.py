@@ -56,6 +56,8 @@ _SYSTEM = {errno.ENOSPC: "make room on the disk, or set PENSTOCK_CACHE to a fold
            errno.EDQUOT: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
            errno.EMFILE: "`ulimit -n` sets how many files may be open", errno.ENOMEM: "fewer rows will do, or penstock model --rows N"}
 _CACHE = "Penstock writes its cache in $PENSTOCK_CACHE, else in ~/.cache/penstock: can it be written, and is there room?"
+_CABLE = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"
+_BOARD = "the board must run the design of the same kernel, table and options (`penstock build`, `penstock program`)"
 _OURS = "this is a defect in Penstock: please report it with the command, its input and `penstock --version`"
 
 
@@ -120,6 +122,9 @@ def _later(problem: BaseException, data: str | None) -> Failure:
         diagnostic = Diagnostic("E801", first.rstrip(":"), Span.whole("simulation"), hint="penstock model predicts cycles without a simulation")
         found = _of(diagnostic)
         return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
+    driver = sys.modules.get("penstock.host.device")
+    if driver is not None and isinstance(problem, driver.DeviceError):
+        return _of(Diagnostic("E831", str(problem), Span.whole("device"), hint=_CABLE if isinstance(problem, driver.LinkError) else _BOARD))
     if isinstance(problem, MemoryError):
         hint = "fewer rows will do, or penstock model --rows N, which needs no table"
         return _of(Diagnostic("E802", "there is not enough memory for this table", Span.whole(public(data) if data else "memory"), hint=hint))

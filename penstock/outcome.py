@@ -54,6 +54,7 @@ class Outcome:
     rtl: Run | None = None
     folder: str | None = None
     files: dict[str, int] = field(default_factory=dict)
+    placed: dict[str, Any] | None = None
     errors: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -119,9 +120,13 @@ class Outcome:
             out["result"] = {"file": result_file} if result_file else {name: _plain(value.tolist()) for name, value in self.result.items()}
         if self.rtl is not None:
             out["memory"] = {"bytes_read": self.rtl.bytes_read, "bytes_written": self.rtl.bytes_written}
-            out["simulation"] = {"wall_s": self.rtl.seconds, "cycles_per_s": (self.rtl.cycles or 0) / max(self.rtl.seconds, 1e-9), "backend": "native"}
+            out["simulation"] = {"wall_s": self.rtl.seconds, "cycles_per_s": (self.rtl.cycles or 0) / max(self.rtl.seconds, 1e-9),
+                                 "backend": "native" if self.rtl.backend == "rtl" else self.rtl.backend}
         if self.design is not None:
-            out["resources"] = {**asdict(self.design.resources), "source": "estimate"}
+            estimate = {**asdict(self.design.resources), "source": "estimate"}
+            out["resources"] = estimate if self.placed is None else self.placed["resources"]
+            if self.placed is not None:
+                out["estimate"], out["build"] = estimate, {k: v for k, v in self.placed.items() if k != "resources"}
         counters = {**(self.model.counters if self.model else {}), **(self.golden.counters if self.golden else {}), **(self.rtl.counters if self.rtl else {})}
         if counters:
             out["counters"] = counters

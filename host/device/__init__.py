@@ -1,7 +1,7 @@
 """One driver for boards and for the same devices in simulation."""
 
 from .analytics import memory_needed, train
-from .device import BAUD, Device, Report, open_device
+from .device import BAUD, Device, Report, open_device, simulated_device
 from .errors import DeviceError, LinkError
 
-__all__ = ["BAUD", "Device", "DeviceError", "LinkError", "Report", "memory_needed", "open_device", "train"]
+__all__ = ["BAUD", "Device", "DeviceError", "LinkError", "Report", "memory_needed", "open_device", "simulated_device", "train"]

@@ -19,6 +19,8 @@ __all__ = ["memory_needed", "train"]
 
 #: where images begin: bursts do not cross such a boundary, so that each image costs the bursts that the cycle model counts
 _ALIGNED = 4096
+#: the widest bus there is, in bytes
+_BUS = 128
 
 
 def _round(size: int) -> int:
@@ -27,8 +29,11 @@ def _round(size: int) -> int:
 
 def _layout(plan: Plan, boot: int, result: int, pages: int) -> tuple[dict[str, int], int]:
     """Return the address registers of a run, and the bytes of memory that it takes: boot image, result, each port's pages."""
-    registers = {"boot_address": 0, "result_address": _round(boot)}
-    place = registers["result_address"] + _round(result)
+    place = -(-boot // _BUS) * _BUS
+    if place // _ALIGNED != (place + result - 1) // _ALIGNED:
+        place = _round(boot)
+    registers = {"boot_address": 0, "result_address": place}
+    place = _round(place + result)
     for q in range(plan.ports):
         count = len(range(q, pages, plan.ports))
         registers |= {f"page_address{q}": place, f"pages{q}": count}

@@ -22,7 +22,7 @@ from ...sim.native import MonitorState
 from .client import Client, Statistics
 from .errors import DeviceError, LinkError
 
-__all__ = ["BAUD", "Device", "Report", "open_device"]
+__all__ = ["BAUD", "Device", "Report", "open_device", "simulated_device"]
 
 #: of boards, unless the design's folder says otherwise
 BAUD = 1_000_000
@@ -274,9 +274,15 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
     if kind == "serial":
         return Device(place, baud=baud or board.get("baud", BAUD), timeout=timeout or 2.0, register_map=register_map)
     from ...models.analytics.config import Plan
-    from ...sim import board as simulated
+    from ...sim.board import generate
     assert register_map is not None
-    source = simulated.generate(Plan.from_json(manifest["plan"]), register_map.design, memory_bytes=memory_bytes or board.get("memory_bytes", 1 << 18))
-    resources = ExitStack()
-    path = resources.enter_context(simulated.serve(source))
-    return Device(path, timeout=timeout or 30.0, register_map=register_map, resources=resources)
+    source = generate(Plan.from_json(manifest["plan"]), register_map.design, memory_bytes=memory_bytes or board.get("memory_bytes", 1 << 18))
+    return simulated_device(source, register_map, timeout=timeout)
+
+
+def simulated_device(source: str, register_map: RegisterMap, *, timeout: float | None = None) -> Device:
+    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`). Raises BuildError where it cannot be built."""
+    from ...sim.board import serve
+    with ExitStack() as resources:
+        path = resources.enter_context(serve(source))
+        return Device(path, timeout=timeout or 30.0, register_map=register_map, resources=resources.pop_all())
