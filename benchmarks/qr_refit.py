@@ -35,8 +35,8 @@ VARIANTS = {
 }
 
 
-def sequence(config: Config, rows: int, columns: int, refits: int, seed: int = 1) -> tuple[list[Work], list[float]]:
-    """Refits of one group, `NEW` rows each, after its first training; and how much wider each published window is than the true one."""
+def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, seed: int = 1) -> tuple[list[Work], list[float]]:
+    """Refits of one group, `NEW` rows in and `gone` out each, after its first training; and how much wider each published window is than the true one."""
     source = np.random.default_rng(seed)
     length = columns - 1
     group = Group(config, keys(source, rows, length, 62, 48), density=0.5)
@@ -46,7 +46,8 @@ def sequence(config: Config, rows: int, columns: int, refits: int, seed: int = 1
     width, works, ratios = first.err_max - first.err_min, [], []
     blocks = Blocks(group.rows)
     for _ in range(refits):
-        job = group.batch(keys(source, NEW, length, 62, 48), np.zeros(0, dtype=np.int64), int(WIDER * width))
+        doomed = np.sort(source.choice(len(group.rows), gone, replace=False))
+        job = group.batch(keys(source, NEW, length, 62, 48), doomed, int(WIDER * width))
         fit = refit(job, config)
         assert isinstance(fit, Fit)
         group.take(fit)
@@ -79,9 +80,11 @@ def refits(options: Options) -> str:
     rows = []
     part = target("vu9p")
     memory = Fixed(part.latency, part.bytes_per_cycle)
+    steady = {"slot, moves, widened; 50 rows out as well": VARIANTS["slot, moves, widened"]}
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        for name, config in VARIANTS.items():
-            works, ratios = sequence(config, *shape, 4 if options.quick or shape[0] == 500 else 20)
+        for name, config in (VARIANTS | steady).items():
+            count = 4 if options.quick or (shape[0] == 500 and name in VARIANTS) else 20
+            works, ratios = sequence(config, *shape, count, NEW if name in steady else 0)
             cycles, least, by, read = sustained(config, works, memory)
             passes = sum(work.rescanned for work in works)
             moves = sum(work.size.moved for work in works) / len(works)

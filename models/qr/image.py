@@ -1,0 +1,197 @@
+"""A job's data as bytes in memory, as `layout` orders them: what a driver writes and hardware reads, and back.
+
+Everything is little-endian and padded to bus words with zeros. A group's memo lies behind the result of the job that wrote it; the next job reads it there and
+writes result and memo elsewhere, so a job that fails leaves the old ones as they were.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ErrorCode, HardwareError
+from ..numerics.formats import Codes
+from .config import Config
+from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Target, Window
+from .layout import DESCRIPTOR_BYTES, HEAD_BYTES, Size, entry_bytes, row_stride
+from .moments import old_ranks
+
+__all__ = ["LIVE", "MAGIC", "Places", "pack_changes", "pack_descriptor", "pack_memo", "pack_result", "pack_rows", "unpack_memo", "unpack_result"]
+
+#: "QRM1", the first word of a memo
+MAGIC = 0x314D5251
+#: bit of a record's labels: the row was or is live
+LIVE = 1 << 31
+_SEGMENT = struct.Struct("<Iiiiii")
+_METHODS, _TARGETS = list(Method), list(Target)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Byte addresses (below 2**48, on bus words) of a job's parts; `memo` is that of the memo to read."""
+
+    memo: int
+    changes: int
+    rows: int
+    result: int
+
+
+def _padded(data: bytes, bus_bytes: int) -> bytes:
+    return data + bytes(-len(data) % bus_bytes)
+
+
+def pack_descriptor(job: Job, config: Config, places: Places) -> bytes:
+    """64 bytes: group (4), prefix (2), length (1), flags (1: bit 0 full, bit 1 method, bit 2 target), rows (4), span (4), epoch (4), limit (4, signed),
+    numbers of inserted, buried, removed and moved rows (4 each), addresses of memo, changes, rows, result (6 each).
+    """
+    size = Size.of(job)
+    flags = size.full | _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2
+    head = struct.pack("<IHBBIIIi4I", job.group, job.window.prefix, job.window.length, flags, size.rows, size.places, job.epoch, job.limit, size.inserted,
+                       size.buried, size.removed, size.moved)
+    data = head + b"".join(address.to_bytes(6, "little") for address in (places.memo, places.changes, places.rows, places.result))
+    assert len(data) == DESCRIPTOR_BYTES
+    return _padded(data, config.bus_bytes)
+
+
+def pack_changes(job: Job, config: Config) -> bytes:
+    """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none; bit 31: live), the row, padded to 4."""
+    labels, alive = job.target_labels(), job.alive
+    if job.labels is None:
+        before, gone = old_ranks(job)
+    else:
+        before, gone = labels.copy(), job.removed_labels
+        before[job.moved] = job.moved_from
+    records: list[tuple[int, int, bytes]] = []
+
+    def now(i: int) -> int:
+        return int(labels[i]) | (LIVE if alive[i] else 0)
+    records += [(now(i), 0, job.rows[i].tobytes()) for i in job.inserted]
+    records += [(now(i), int(before[i]) | LIVE, job.rows[i].tobytes()) for i in job.buried]
+    records += [(0, int(b) | (LIVE if live else 0), row.tobytes()) for row, b, live in zip(job.gone, gone, job.gone_live, strict=True)]
+    records += [(now(i), int(before[i]) | (LIVE if alive[i] else 0), job.rows[i].tobytes()) for i in job.moved]
+    return _padded(b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records), config.bus_bytes)
+
+
+def pack_rows(job: Job, config: Config) -> bytes:
+    """Rows in their places (by slot, or one behind the other), then one bit a place, lowest first: whether a live row is in it."""
+    size = Size.of(job)
+    at = np.arange(len(job.rows)) if job.labels is None else job.labels
+    rows = np.zeros((size.places, row_stride(job.window.length)), dtype=np.uint8)
+    bits = np.zeros(size.places, dtype=np.uint8)
+    rows[at, :job.window.length] = job.rows
+    bits[at] = job.alive
+    return _padded(rows.tobytes(), config.bus_bytes) + _padded(np.packbits(bits, bitorder="little").tobytes(), config.bus_bytes)
+
+
+def _triangle(n: int) -> tuple[Integers, Integers]:
+    """Rows and columns of the packed upper triangle: entry (i, j) at j (j + 1) / 2 + i."""
+    columns = np.repeat(np.arange(n), np.arange(1, n + 1))
+    return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
+
+
+def pack_memo(memo: Memo, config: Config) -> bytes:
+    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, zero 2, epoch 4, rows 4,
+    live 4, zero 8) and offsets; c; the parts that `layout` names.
+    """
+    n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
+    segments = 0 if anchor is None else len(anchor.start).bit_length()
+    head = struct.pack("<IBBBBHHIII8x", MAGIC, _METHODS.index(memo.method), _TARGETS.index(memo.target), memo.window.length, segments, memo.window.prefix, 0,
+                       memo.epoch, memo.rows, memo.live)
+    parts = [head + memo.offsets.tobytes(), memo.moments.astype("<i8").tobytes()]
+    i, j = _triangle(n)
+    if memo.gram is not None:
+        width = entry_bytes(memo.rows)
+        parts.append(np.ascontiguousarray(memo.gram[i, j].astype("<i8")).view(np.uint8).reshape(-1, 8)[:, :width].tobytes())
+    else:
+        assert memo.d is not None and memo.u is not None
+        parts.append(memo.sums.astype("<i8").tobytes() + memo.squares.astype("<i8").tobytes())
+        parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
+    if anchor is not None:
+        parts.append(anchor.weights.astype("<u4").tobytes())
+        numbers = zip(anchor.start, anchor.err_min, anchor.err_max, anchor.shift_min, anchor.shift_max, anchor.least, strict=True)
+        parts.append(b"".join(_SEGMENT.pack(*map(int, values)) + anchor.low[s].tobytes() + anchor.high[s].tobytes() for s, values in enumerate(numbers)))
+    return b"".join(_padded(part, bus) for part in parts)
+
+
+def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
+    """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
+    if len(data) < HEAD_BYTES:
+        return ErrorCode.QR_MEMO
+    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
+    if magic != MAGIC or zero or end or method >= len(_METHODS) or target >= len(_TARGETS) or not 2 <= length + 1 <= config.n_max or live > rows:
+        return ErrorCode.QR_MEMO
+    if _METHODS[method] is not config.method or segments != (config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0):
+        return ErrorCode.QR_MEMO
+    n, at = length + 1, 0
+
+    def take(count: int) -> bytes:
+        nonlocal at
+        part = data[at:at + count]
+        at += -(-count // config.bus_bytes) * config.bus_bytes
+        return part
+    i, j = _triangle(n)
+    width = entry_bytes(rows)
+    size = HEAD_BYTES + length, 8 * n, *((width * len(i),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
+    if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
+        return ErrorCode.QR_MEMO
+    offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
+    moments = np.frombuffer(take(size[1]), dtype="<i8").astype(np.int64)
+    gram, d, u = None, None, None
+    if config.method is Method.GRAM:
+        raw = np.frombuffer(take(size[2]), dtype=np.uint8).reshape(-1, width)
+        wide = np.zeros((len(i), 8), dtype=np.uint8)
+        wide[:, :width] = raw
+        shift = 64 - 8 * width
+        gram = np.zeros((n, n), dtype=np.int64)
+        gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
+        sums, squares = gram[0].copy(), np.diagonal(gram).copy()
+    else:
+        both = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
+        sums, squares = both[:n], both[n:]
+        packed = np.frombuffer(take(size[3]), dtype="<u4").astype(np.int64)
+        d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
+        u[i, j] = packed
+        d[:] = np.diagonal(u)
+        np.fill_diagonal(u, 0)
+    anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
+    if segments and anchor is None:
+        return ErrorCode.QR_MEMO
+    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor)
+
+
+def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
+    step = _SEGMENT.size + 2 * length
+    if len(weights) < 4 * (length + 1) or not data or len(data) % step:
+        return None
+    records = np.frombuffer(data, dtype=np.uint8).reshape(-1, step)
+    numbers = np.array([_SEGMENT.unpack(record[:_SEGMENT.size].tobytes()) for record in records], dtype=np.int64).T
+    low, high = records[:, _SEGMENT.size:_SEGMENT.size + length], records[:, _SEGMENT.size + length:]
+    codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
+    return Anchor(codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high)
+
+
+def pack_result(result: Fit | HardwareError, group: int, config: Config) -> bytes:
+    """Result of a job: group (4), code (4), err_min, err_max (4 each, signed), flags (4: bit 0 rescanned), zero (4), mask (8), weights (4 each); then the memo.
+
+    After an error only the first word is written, with zeros behind the code.
+    """
+    if isinstance(result, HardwareError):
+        return _padded(struct.pack("<II24x", group, result.code), config.bus_bytes)
+    mask = sum(1 << k for k in np.flatnonzero(result.mask))
+    head = struct.pack("<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask)
+    return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
+
+
+def unpack_result(data: bytes, columns: int, config: Config) -> Fit | ErrorCode:
+    """The fit that these bytes (a result and the memo behind it) are, or the code that stands there."""
+    group, code, low, high, flags, _, mask = struct.unpack_from("<IIiiIIQ", data)
+    if code:
+        return ErrorCode(code)
+    weights = np.frombuffer(data, dtype="<u4", count=columns, offset=HEAD_BYTES).astype(np.int64)
+    begin = -(-(HEAD_BYTES + 4 * columns) // config.bus_bytes) * config.bus_bytes
+    memo = unpack_memo(data[begin:], config)
+    if isinstance(memo, ErrorCode):
+        return memo
+    return Fit(group, weights, np.array([mask >> k & 1 for k in range(columns)], dtype=bool), low, high, bool(flags & 1), memo)
