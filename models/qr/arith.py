@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.formats import Codes, float32
 
-__all__ = ["LABEL_MAX", "Numbers", "add", "codes", "div", "dot", "from_integer", "mul", "numbers", "predict", "scores", "sub", "to_label", "tree"]
+__all__ = ["LABEL_MAX", "Numbers", "add", "codes", "div", "dot", "from_integer", "mul", "numbers", "plain", "predict", "scores", "sub", "to_label", "tree"]
 
 Numbers = NDArray[np.float32]
 
@@ -34,10 +34,19 @@ def codes(a: ArrayLike) -> Codes:
 def _settle(name: str, result: Numbers, a: ArrayLike, b: ArrayLike) -> Numbers:
     """Replace results that are near the smallest normal number, or no number, by those of `models.numerics`."""
     size = np.abs(result)
-    if np.all((size > _TINY) | (size == 0)):
+    if isinstance(size, np.float32):
+        if size > _TINY or size == 0:
+            return result
+    elif ((size > _TINY) | (size == 0)).all():
         return result
     exact = numbers(float32.op(name, codes(a), codes(b)))
     return exact.reshape(np.shape(result))
+
+
+def plain(*results: ArrayLike) -> bool:
+    """Whether NumPy's float32 results are this arithmetic's as they stand: finite or infinite, and zero or well above the smallest normal number."""
+    size = np.abs(np.concatenate([np.ravel(r) for r in results]))
+    return bool(((size > _TINY) | (size == 0)).all())
 
 
 def add(a: ArrayLike, b: ArrayLike) -> Numbers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .arith import Numbers, add, div, from_integer, mul, sub
+from .arith import Numbers, add, div, from_integer, mul, plain, sub
 from .job import Integers
 
 __all__ = ["TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
@@ -30,22 +30,41 @@ def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, fi
     for row in rows:
         x, delta, depth = row.copy(), weight, 0
         for k in range(first, n):
-            xk = x[k]
-            e = mul(delta, xk)
-            pivot = add(d[k], mul(e, xk))
             depth = k + 1 - first
+            pivot, c, s = _vector(d[k], x[k], delta)
             if pivot == 0:
                 continue
-            c, s = div(d[k], pivot), div(e, pivot)
-            old, ahead = u[k, k + 1:].copy(), x[k + 1:].copy()
-            u[k, k + 1:] = add(mul(c, old), mul(s, ahead))
-            x[k + 1:] = sub(ahead, mul(xk, old))
+            u[k, k + 1:], x[k + 1:] = _rotate(c, s, x[k], u[k, k + 1:], x[k + 1:])
             d[k] = pivot
             delta = np.float32(mul(delta, c))
             if delta == 0:
                 break
         met.append(depth)
     return met
+
+
+def _vector(d: np.float32, x: np.float32, delta: np.float32) -> tuple[np.float32, np.float32, np.float32]:
+    """d', c and s of a rotation; c and s mean nothing where d' is 0."""
+    with np.errstate(all="ignore"):
+        e = delta * x
+        step = e * x
+        pivot = d + step
+        c, s = d / pivot, e / pivot
+        if plain((e, step, pivot, c, s)):
+            return pivot, c, s
+    e = np.float32(mul(delta, x))
+    pivot = np.float32(add(d, mul(e, x)))
+    return pivot, np.float32(div(d, pivot)), np.float32(div(e, pivot))
+
+
+def _rotate(c: np.float32, s: np.float32, head: np.float32, u: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
+    """The new u and x of the columns behind the pivot's."""
+    with np.errstate(all="ignore"):
+        cu, sx, hu = c * u, s * x, head * u
+        new, rest = cu + sx, x - hu
+        if plain(cu, sx, hu, new, rest):
+            return new, rest
+    return add(mul(c, u), mul(s, x)), sub(x, mul(head, u))
 
 
 def full_rank(d: Numbers, u: Numbers, squares: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_], list[int | None]]:
