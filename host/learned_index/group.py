@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,22 @@ class Group:
             self._merged = sorted(alive + self.waiting) if self.waiting else alive
         return self._merged
 
+    def scan(self, start: bytes, count: int) -> list[tuple[bytes, Any]]:
+        """Return the first `count` pairs from `start` on."""
+        at, dead, array = self.place(start), self.dead, self.keys
+        if not dead and not self.waiting:
+            return list(zip(array[at:at + count], self.values[at:at + count], strict=True))
+        pairs: list[tuple[bytes, Any]] = []
+        while at < len(array) and len(pairs) < count:
+            if at not in dead:
+                pairs.append((array[at], self.values[at]))
+            at += 1
+        if self.waiting:
+            first = bisect_left(self.waiting, start)
+            pairs += [(key, self.buffer[key]) for key in self.waiting[first:first + count]]
+            pairs.sort(key=itemgetter(0))
+        return pairs[:count]
+
     def value(self, key: bytes) -> Any:
         """Return the value of a live key."""
         if key in self.buffer:
@@ -137,5 +154,5 @@ class Group:
         if not buffer:
             return pairs
         pairs += [(key, buffer[key]) for key in self.waiting]
-        pairs.sort(key=lambda pair: pair[0])
+        pairs.sort(key=itemgetter(0))
         return pairs

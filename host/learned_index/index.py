@@ -353,15 +353,10 @@ class LearnedIndex(Ordered):
         added: list[int] = []
         if waiting:
             places = [bisect_left(keys, key) for key in waiting]
-            merged_keys, merged_values, last = [], [], 0
-            for shift, (key, place) in enumerate(zip(waiting, places, strict=True)):
-                merged_keys += keys[last:place]
-                merged_values += values[last:place]
-                added.append(place + shift)
-                merged_keys.append(key)
-                merged_values.append(group.buffer[key])
-                last = place
-            keys, values = merged_keys + keys[last:], merged_values + values[last:]
+            added = [place + shift for shift, place in enumerate(places)]
+            for key, at in zip(waiting, added, strict=True):
+                keys.insert(at, key)
+                values.insert(at, group.buffer[key])
             for at in added:
                 if at:
                     longest = max(longest, common(keys[at - 1], keys[at]))

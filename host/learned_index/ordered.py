@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,6 @@ class Ordered(MutableMapping[bytes, Any]):
 
     @staticmethod
     def _inside(group: Group, key: bytes, right: bool) -> int:
-        from bisect import bisect_left
         find = bisect_right if right else bisect_left
         if group.dead or group.waiting:
             return find(group.live(), key)
@@ -160,15 +159,7 @@ class Ordered(MutableMapping[bytes, Any]):
         slot = self._root.find(start)
         found: list[tuple[bytes, Any]] = []
         while len(found) < count and slot < len(self._groups):
-            group = self._groups[slot]
-            if group.dead or group.waiting:
-                keys = group.live()
-                begin = self._inside(group, start, False)
-                found += [(key, group.value(key)) for key in keys[begin:begin + count - len(found)]]
-            else:
-                begin = group.place(start)
-                end = begin + count - len(found)
-                found += zip(group.keys[begin:end], group.values[begin:end], strict=True)
+            found += self._groups[slot].scan(start, count - len(found))
             slot += 1
         return found
 

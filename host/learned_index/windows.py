@@ -23,16 +23,8 @@ _WIDE = 1 << 10             # keys are compared as a matrix where none is longer
 def common(a: bytes, b: bytes) -> int:
     """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
-    if a[:n] == b[:n]:
-        return n
-    low, high = 0, n - 1                    # equal before low, different at high or before
-    while low < high:
-        middle = (low + high) // 2
-        if a[low:middle + 1] == b[low:middle + 1]:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    differ = int.from_bytes(a[:n]) ^ int.from_bytes(b[:n])          # big-endian: the first difference is the highest bit
+    return n - (differ.bit_length() + 7) // 8
 
 
 def common_prefixes(keys: Sequence[bytes]) -> np.ndarray:
