@@ -59,6 +59,12 @@ class Board:
         What openFPGALoader calls the board.
     reserve
         Look-up tables, flip-flops, multiplier blocks and block RAMs that link, memory control and memory take: a plan gets the rest.
+    lean
+        Plans get what is for small parts; see `models.analytics.config.Plan`.
+    page_size
+        Of tables that Penstock packs itself.
+    options
+        Keyword arguments of the platform.
     status
         What has been shown: see `docs/boards.md`.
     """
@@ -82,6 +88,7 @@ class Board:
     ports: int = 1
     reserve: tuple[int, int, int, int] = (0, 0, 0, 0)
     lean: bool = False
+    page_size: int = 8192
     status: str = "builds"
     options: tuple[tuple[str, str], ...] = field(default=())
 
@@ -97,8 +104,11 @@ class Board:
     @property
     def target(self) -> Target:
         """What a plan for this board may use."""
-        if self.name in TARGETS:
-            return TARGETS[self.name]
+        return TARGETS[self.name] if self.name in TARGETS else self.budget
+
+    @property
+    def budget(self) -> Target:
+        """The target less what link and memory take, whatever the name is registered for."""
         part = self.part
         lut, ff, dsp, bram = (have - kept for have, kept in zip((part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True))
         return Target(self.name, self.title, self.clock_mhz, self.bus_bytes, self.memory.bytes_per_cycle, self.memory.latency, self.ports,

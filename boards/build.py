@@ -67,7 +67,7 @@ def elaborate(plan: Plan, board: Board, *, design: int, setting: Setting | None)
     library = ModuleLibrary()
     engine = Engine(plan, plan.port, library, design=design)
     clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
-    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=clock_mhz * 1e6, baud=board.baud)
+    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud)
     platform = board.make_platform()
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.part.family].constraints

@@ -28,6 +28,7 @@ _GROUPS = {
     "E60": "Planning",
     "E61": "Columns",
     "E7": "Data sources",
+    "E82": "Boards",
     "E8": "Running",
     "E9": "The command line",
     "W": "Warnings",

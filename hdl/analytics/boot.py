@@ -5,15 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import address_bits, sizes
+from ...models.analytics.shell import address_bits, beats_bits, sizes
 from ..index import index
 from ..memory.reader import command_shape
 
 __all__ = ["Boot", "ResultWriter"]
 
 #: bits of a command's length in bus words
-BEATS_BITS = 24
-
 
 class Boot(wiring.Component):
     """Reads the boot image, one 32-bit word of the program or one code of the parameters a cycle.
@@ -35,7 +33,7 @@ class Boot(wiring.Component):
     def __init__(self, plan: Plan):
         self.plan = plan
         super().__init__({
-            "start": In(1), "address": In(address_bits(plan)), "o_command": Out(stream.Signature(command_shape(address_bits(plan), BEATS_BITS))),
+            "start": In(1), "address": In(address_bits(plan)), "o_command": Out(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))),
             "i": In(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))),
             "o_program": Out(stream.Signature(32)), "write": Out(1), "code": Out(plan.format.width), "done": Out(1)})
 
@@ -98,7 +96,7 @@ class ResultWriter(wiring.Component):
         self.plan = plan
         super().__init__({
             "start": In(1), "address": In(address_bits(plan)), "models": Out(1), "step": Out(1), "code": In(plan.format.width),
-            "o_command": Out(stream.Signature(command_shape(address_bits(plan), BEATS_BITS))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
+            "o_command": Out(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
             "idle": In(1), "done": Out(1)})
 
     def elaborate(self, platform):

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
+from ...models.analytics.shell import count_bits
 from ..index import index
 
 __all__ = ["Conductor"]
@@ -24,7 +25,7 @@ class Conductor(wiring.Component):
         Training may begin in the next cycle.
     available, ended, final : In(ports)
         From the loaders.
-    epochs : In(32)
+    epochs : In(count_bits(plan))
     flag : In(1)
         The core's convergence flag.
     start, first : Out(1)
@@ -49,7 +50,7 @@ class Conductor(wiring.Component):
         self.plan = plan
         ports = plan.ports
         super().__init__({
-            "begin": In(1), "available": In(ports), "ended": In(ports), "final": In(ports), "epochs": In(32), "flag": In(1), "halt": In(1),
+            "begin": In(1), "available": In(ports), "ended": In(ports), "final": In(ports), "epochs": In(count_bits(plan)), "flag": In(1), "halt": In(1),
             "start": Out(1), "first": Out(1), "batch_start": Out(1), "epoch_start": Out(1), "advance": Out(1), "starved": Out(1),
             "finish": Out(1), "stop": Out(1), "converged": Out(1)})
 
@@ -63,7 +64,7 @@ class Conductor(wiring.Component):
 
         first = Signal(init=1)
         trained = Signal()
-        epoch = Signal(32)
+        epoch = Signal.like(self.epochs)
         running, may_start, closes, empty_end = Signal(), Signal(), Signal(), Signal()
         everyone = (self.available | self.ended).all()
         m.d.comb += [

@@ -6,7 +6,7 @@ from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import address_bits, register_map
+from ...models.analytics.shell import address_bits, beats_bits, register_map
 from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
@@ -14,7 +14,7 @@ from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
 from ..shell.engine import engine_members
 from ..strider.port import error_layout
-from .boot import BEATS_BITS, Boot, ResultWriter
+from .boot import Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
 from .port import MemoryPort
@@ -71,7 +71,7 @@ class Engine(wiring.Component):
         m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
         bus, channels = getattr(self, f"m{q}"), AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
         answers = {f"bus__{name}": getattr(bus, name) for name, member in channels.members.items() if member.flow is In}
-        command, command_valid, words_ready = Const(0, address_bits(plan) + BEATS_BITS), Const(0), Const(0)
+        command, command_valid, words_ready = Const(0, address_bits(plan) + beats_bits(plan)), Const(0), Const(0)
         if q == 0:                                                # the boot image comes through the first port
             command, command_valid, words_ready = boot.o_command.payload, boot.o_command.valid, boot.i.ready
         ends = self.library.instance(
@@ -120,13 +120,14 @@ class Engine(wiring.Component):
         tuples: Value = Const(0)
         for port in self.ports:
             tuples = tuples + port["count"]
-        m.d.comb += [counters.tuples.eq(Mux(conductor.start, tuples, 0)), counters.groups.eq(conductor.start), counters.batches.eq(conductor.batch_start),
-                     counters.epochs.eq(conductor.advance), counters.starved.eq(conductor.starved), counters.converged.eq(conductor.converged)]
+        steps = {"tuples": Mux(conductor.start, tuples, 0), "groups": conductor.start, "batches": conductor.batch_start, "epochs": conductor.advance,
+                 "starved": conductor.starved, "converged": conductor.converged}
+        m.d.comb += [counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters]
 
     def _results(self) -> None:
         m, plan, core, conductor = self.m, self.plan, self.core, self.conductor
         m.submodules.results = results = ResultWriter(plan)
-        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=plan.bus_bytes, address_width=address_bits(plan))
+        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=beats_bits(plan))
         for channel in ("aw", "w", "b"):
             self._join(0, writer.bus, channel)
         m.d.comb += [

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import address_bits
+from ...models.analytics.shell import address_bits, beats_bits, count_bits
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
 from ..memory.reader import BurstReader, command_shape
@@ -13,7 +13,6 @@ from ..modules import Parts
 from ..stream.monitor import monitor_shape, observe
 from ..strider.port import AccessPort, error_layout
 from ..strider.sequencer import PageSequencer
-from .boot import BEATS_BITS
 from .loader import Loader
 
 __all__ = ["MemoryPort"]
@@ -55,18 +54,20 @@ class MemoryPort(wiring.Component):
         loader = {name: member for name, member in self.loader.signature.members.items() if name != "i"}
         super().__init__({
             "bus": Out(AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)), "bus_error": Out(1),
-            "i_command": In(stream.Signature(command_shape(address_bits(plan), BEATS_BITS))),
+            "i_command": In(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))),
             "o_words": Out(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))), "booted": In(1),
             "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
-            "begin": In(1), "stop": In(1), "address": In(address_bits(plan)), "pages": In(32), "epochs": In(32), "first_block": In(32),
+            "begin": In(1), "stop": In(1), "address": In(address_bits(plan)),
+            "pages": In(count_bits(plan)), "epochs": In(count_bits(plan)), "first_block": In(32),
             "error": Out(error_layout()), "tuples": Out(monitor_shape()), **loader})
 
     def elaborate(self, platform):
         m = Module()
         plan = self.plan
-        m.submodules.reader = reader = BurstReader(bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=BEATS_BITS)
+        m.submodules.reader = reader = BurstReader(bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=beats_bits(plan))
         m.submodules.sequencer = sequencer = PageSequencer(
-            bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=address_bits(plan), beats_width=BEATS_BITS)
+            bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=address_bits(plan), beats_width=beats_bits(plan),
+            count_width=count_bits(plan))
         m.submodules.access = access = AccessPort(self.port, self.parts)
         m.submodules.loader = loader = self.loader
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))

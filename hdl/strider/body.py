@@ -20,7 +20,7 @@ class Body:
 
     def _body_registers(self, m):
         d, config, fixed = self.decoder, self.config, self.config.fixed
-        self.places = places = place_bits(config)
+        self.places = place_bits(config)
         self.tuple_line = Signal.like(self.line)
         self.natts = Signal(11)
         self.nulls = Signal()

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal, unsigne
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.strider.fixed import FIXED_COUNT_BITS
 from ...models.strider.isa import WORDS
 from ..modules import Submodules
 from .strider import Strider
@@ -143,7 +144,8 @@ class _Core(wiring.Component):
         config = self.config
         shown = Signal(range(config.walkers))
         valid = Signal()
-        page, block = Signal(32), Signal(32)
+        bits = 32 if config.fixed is None else FIXED_COUNT_BITS
+        page, block = Signal(bits), Signal(bits)
         chosen = {name: Signal.like(striders[0][name], name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
         for name, signal in chosen.items():
             m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])

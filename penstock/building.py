@@ -1,0 +1,227 @@
+"""What `penstock boards`, `penstock build` and `penstock program` do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+import penstock.api as api
+from penstock.boards.board import Board, boards
+from penstock.boards.build import Build, Slow, build, elaborate
+from penstock.boards.flow import FLOWS, NAME, Unfit
+from penstock.boards.pll import Unreachable
+from penstock.boards.tools import ToolError, ToolMissing
+from penstock.boards.top import clock_setting
+from penstock.dsl.diagnostics import KernelError, Span, error
+from penstock.dsl.functions import closest
+from penstock.dsl.kernel import Kernel
+from penstock.dsl.load import load_kernel
+from penstock.models.analytics.shell import images, register_map
+from penstock.models.heap.schema import Schema
+from penstock.options import Request, names
+from penstock.output import check_folder, write_folder
+from penstock.progress import Steps
+
+if TYPE_CHECKING:
+    from penstock.cli import State
+
+__all__ = ["board_named", "boards_json", "boards_table", "build_board", "program_board"]
+
+#: the largest dimension that the search for a size that fits tries
+_LARGEST = 1 << 14
+
+
+def board_named(name: str) -> Board:
+    """Return a board. Raises KernelError (E821)."""
+    known = boards()
+    if name not in known:
+        raise error("E821", f"there is no board {name!r}", Span.whole("--board"),
+                    hint=closest(name.lower(), known) or "`penstock boards` lists them")
+    return known[name]
+
+
+def boards_json() -> list[dict[str, Any]]:
+    """Return all boards as plain data."""
+    return [{"name": b.name, "title": b.title, "device": b.device, "package": b.package, "speed": b.speed, "memory": asdict(b.memory), "link": b.link,
+             "baud": b.baud if b.open else None, "clock_mhz": b.clock_mhz, "oscillator_mhz": b.oscillator_mhz, "open_tools": b.open,
+             "resources": {k: getattr(b.part, k) for k in ("lut", "ff", "dsp", "bram")}, "status": b.status} for b in boards().values()]
+
+
+def boards_table() -> Table:
+    """Return all boards for a terminal."""
+    table = Table(box=box.ROUNDED, padding=(0, 1))
+    for title in ("board", "device", "memory", "link", "MHz", "status"):
+        table.add_column(title, justify="right" if title == "MHz" else "left", no_wrap=title in ("board", "device"))
+    for b in boards().values():
+        size = b.memory.bytes
+        amount = f"{size >> 30} GB" if size >= 1 << 30 else f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
+        table.add_row(b.name, b.device, f"{amount} {b.memory.kind}", b.link, f"{b.clock_mhz:g}", b.status)
+    return table
+
+
+# -- build -----------------------------------------------------------------------------------------------------------------
+
+
+def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: float | None, jobs: int | None) -> None:
+    """Make a bitstream of a kernel, with its report. Raises KernelError."""
+    board = board_named(board_name)
+    request = state.asked
+    if not board.open:
+        from penstock.boards.vendor import FILES, project
+        check_folder(folder, FILES)
+        design = _design(request, board, load_kernel(request.kernel))
+        state.record.design, state.record.folder = design, str(folder)
+        write_folder(folder, project(board, design.plan, design.identity))
+        state.out.print(f"{folder}: a project for the vendor's tools; nothing in it was placed here")
+        return
+    steps = Steps(state.err, request.quiet, request.verbose > 0)
+    suffix = FLOWS[board.part.family].suffix
+    written = (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin")
+    check_folder(folder, written)
+    with steps.step("planning"):
+        design = state.record.design = _design(request, board, load_kernel(request.kernel))
+    wanted = clock or board.clock_mhz
+    try:
+        setting = clock_setting(board, wanted)
+        real = setting.output_mhz if setting is not None else board.oscillator_mhz
+        with steps.step("the board's hardware"):
+            sources = elaborate(design.plan, board, design=design.identity, setting=setting)
+        with steps.step("synthesis, place and route"):
+            from penstock.sim.native.toolchain import cache_folder
+            made = build(sources, board, clock_mhz=real, seeds=range(1, seeds + 1), jobs=jobs or min(seeds, os.cpu_count() or 1), cache=cache_folder())
+    except Unreachable as problem:
+        raise error("E825", str(problem), Span.whole("--clock"), hint=f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator") from None
+    except ToolMissing as problem:
+        raise error("E822", f"building for {board.name} needs the package {problem.package}", Span.whole("--board"),
+                    hint="pip install 'penstock[boards]' installs the open tool chain") from None
+    except Unfit as problem:
+        raise error("E823", f"kernel {design.plan.kernel!r} does not fit on {board.name}: placed, it needs {problem}", Span.whole("--board"),
+                    hint=_largest_hint(request, board)) from None
+    except Slow as problem:
+        raise error("E824", f"the design reaches {problem.fmax_mhz:.1f} MHz on {board.name}, not {problem.clock_mhz:g}", Span.whole("--clock"),
+                    hint=f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; the path is {problem.path}") from None
+    except ToolError as problem:
+        raise error("E826", f"{problem.tool} failed: {problem.line}", Span.whole("--board"),
+                    hint="this is a defect in Penstock or in the tool: please report it with the command and `penstock --version`") from None
+    _publish(design, board, made, folder)
+    state.record.folder, state.record.placed = str(folder), made.report()
+    if not request.quiet:
+        from penstock.report import show
+        show(state.out, _summary(design, board, made, folder))
+
+
+def _design(request: Request, board: Board, kernel: Kernel) -> api.Design:
+    """Compile for the board's own resources, less what link and memory take."""
+    source = request.source
+    real = source is not None and source.startswith(("heap:", "postgres://", "postgresql://"))
+    opened: Any = source if source is None or source.startswith("random:") else api.open_table(source)
+    _, schema, _ = api.front(kernel, opened, names(request.dims), names(request.bindings))
+    if not real:                                # pages that we pack ourselves are as large as suits the board
+        schema = _paged(schema, board.page_size)
+    choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
+                          on_null=request.on_null or "error", visibility=request.visibility or "hints")
+    try:
+        design = api.compile(kernel, board.budget, schema, request.format or "float32", dims=names(request.dims), bindings=names(request.bindings),
+                             metas=names(request.metas), init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
+    except KernelError as problem:
+        if problem.diagnostic.code != "E601":
+            raise
+        hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board)}"
+        raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
+    return replace(design, plan=replace(design.plan, lean=board.lean))
+
+
+def _paged(schema: Schema, size: int) -> Schema:
+    from penstock.assumed import fitted
+    return fitted(replace(schema, page_size=size))
+
+
+def _largest_hint(request: Request, board: Board) -> str:
+    """Say which size of the kernel's dimensions still fits, as the estimate has it."""
+    kernel = load_kernel(request.kernel)
+    dims = {name: size for name, size in names(request.dims).items() if isinstance(size, int)}
+    for name in kernel.dim_names:
+        given = dims.get(name, _LARGEST)
+        low, high = 0, min(given, _LARGEST)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if _plans(request, board, {**dict.fromkeys(kernel.dim_names, 1), **dims, name: middle}):
+                low = middle
+            else:
+                high = middle - 1
+        if low:
+            return f"the largest {name} that fits is about {low}"
+    return "no size of this kernel fits: a board with a larger device, or a narrower --format, would"
+
+
+def _plans(request: Request, board: Board, dims: Mapping[str, int]) -> bool:
+    try:
+        kernel = load_kernel(request.kernel)
+        _, schema, _ = api.front(kernel, None, dims)
+        api.compile(kernel, board.budget, _paged(schema, board.page_size), request.format or "float32", dims=dims)
+        return True
+    except (KernelError, api.SourceError):
+        return False
+
+
+def _publish(design: api.Design, board: Board, made: Build, folder: Path) -> None:
+    manifest = {"penstock": 1, "engine": "analytics", "digest": design.digest, "plan": design.plan.to_json(), "memory": str(design.memory),
+                "register_map": register_map(design.plan, design.identity).to_json(), "estimate": {**asdict(design.resources), "source": "estimate"},
+                "start": {name: value.tolist() for name, value in design.start.items()}, "shapes": {k: list(v) for k, v in design.shapes.items()},
+                "labels": list(design.labels), "run_values": design.run_values, "build": made.report(),
+                "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory_bytes": board.memory.bytes}}
+    write_folder(folder, {**made.files, "boot.bin": images(design.plan, design.runs(), design.models()).boot.tobytes(),
+                          "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
+
+
+def _summary(design: api.Design, board: Board, made: Build, folder: Path) -> Table:
+    table = Table(box=box.ROUNDED, padding=(0, 1), title=f"{design.plan.kernel} on {board.name}, {design.plan.format_name}", caption_justify="left")
+    for title in ("", "LUT", "FF", "DSP", "BRAM", "MHz"):
+        table.add_column(title, justify="right" if title else "left")
+    estimate = design.resources
+    rows = (("estimate of the engine", estimate, ""), ("placed, link and memory too", made.resources, f"{made.fmax_mhz:.1f}" if made.fmax_mhz else "?"),
+            ("device", board.part, f"{made.clock_mhz:g} asked"))
+    for title, r, mhz in rows:
+        table.add_row(title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
+    plan = design.plan
+    table.caption = (f"plan: {plan.threads} threads of {plan.lanes} lanes, {plan.walkers} Striders, pages of {plan.page_size} bytes\n"
+                     f"seed {made.seed} of {len(made.runs)}; {made.seconds:.0f} s; critical path: {made.path or 'not known'}\nwritten: {folder}")
+    return table
+
+
+# -- program ---------------------------------------------------------------------------------------------------------------
+
+
+def program_board(state: State, board_name: str, folder: Path) -> None:
+    """Load a bitstream with openFPGALoader. Raises KernelError."""
+    board = board_named(board_name)
+    if not board.open:
+        raise error("E827", f"{board.name} is programmed with its vendor's tools", Span.whole("--board"), hint="its project folder has the Tcl for it")
+    bitstream = folder / f"{NAME}.{FLOWS[board.part.family].suffix}"
+    try:
+        built = json.loads((folder / "manifest.json").read_text())["board"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        built = None
+    if built != board.name or not bitstream.is_file():
+        what = f"{folder} holds a bitstream for {built}" if built else f"{folder} holds no bitstream"
+        raise error("E827", f"{what}, not one for {board.name}", Span.whole("program"), hint=f"penstock build KERNEL --board {board.name} --out {folder}")
+    loader = shutil.which("openFPGALoader")
+    if loader is None:
+        raise error("E828", "openFPGALoader is not installed", Span.whole("program"),
+                    hint=f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: openFPGALoader -b {board.loader} {bitstream}")
+    options = ["-b", board.loader] if board.loader else []
+    done = subprocess.run([loader, *options, str(bitstream)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    if done.returncode:
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        raise error("E828", f"openFPGALoader could not load it: {lines[-1] if lines else 'no output'}", Span.whole("program"),
+                    hint="is the board connected and powered, and may this user open its USB device?")
+    state.out.print(f"{bitstream} runs on {board.name}")
