@@ -1,0 +1,106 @@
+"""The catalogue: platforms construct, boards are targets, others may add theirs; the commands' listing and diagnostics."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock.boards.board as board_module
+from penstock.boards.board import Board, boards
+from penstock.boards.catalogue import BOARDS
+from penstock.cli import run
+from penstock.models.target import TARGETS
+
+NAMED = {"ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "ecp5-evn", "colorlight-i5", "icebreaker", "hx8k-evn", "tang-nano-9k",
+         "crosslink-nx-evn", "arty-a7-100t", "kcu105", "u55c"}
+LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
+
+
+def test_names() -> None:
+    assert {b.name for b in BOARDS} == NAMED
+    boards()
+    assert NAMED <= TARGETS.keys()
+
+
+@pytest.mark.parametrize("board", [b for b in BOARDS if b.open], ids=lambda b: b.name)
+def test_platform(board: Board) -> None:
+    pytest.importorskip("amaranth_boards")
+    platform = board.make_platform()
+    assert abs(platform.lookup(board.clock).clock.frequency / 1e6 - board.oscillator_mhz) < 1e-6
+    if board.uart_pins is None:
+        assert platform.lookup(board.uart, 0) is not None
+
+
+def test_a_plan_gets_what_is_left(board: Board = BOARDS[0]) -> None:
+    assert board.budget.lut == board.part.lut - board.reserve[0]
+    assert board.budget.bram == board.part.bram - board.reserve[3]
+
+
+def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+    other = replace(BOARDS[0], name="somebody's-board")
+
+    class Point:
+        name = "somebody"
+
+        def load(self) -> Any:
+            return other
+
+    monkeypatch.setattr(board_module, "entry_points", lambda group: [Point()] if group == "penstock.boards" else [])
+    try:
+        assert boards.__wrapped__()["somebody's-board"] == other
+        assert TARGETS["somebody's-board"].title == other.title
+    finally:
+        TARGETS.pop("somebody's-board", None)
+
+
+def test_entry_point_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    class Point:
+        name = "somebody"
+
+        def load(self) -> Any:
+            return [replace(BOARDS[0], title="another")]
+
+    monkeypatch.setattr(board_module, "entry_points", lambda group: [Point()])
+    with pytest.raises(ValueError, match="already"):
+        boards.__wrapped__()
+    assert EntryPoint                                   # what a real one is
+
+
+def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "--json"]) == 0
+    found = {b["name"]: b for b in json.loads(capsys.readouterr().out)}
+    assert found.keys() >= NAMED
+    assert found["hx8k-evn"]["resources"] == {"lut": 7680, "ff": 7680, "dsp": 0, "bram": 32}
+    assert run(["boards"]) == 0
+    assert "icebreaker" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line,code", [
+    (["build", LOGISTIC, "--board", "ulx3s", "--dim", "d=4", "--out", "o"], "E821"),
+    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--clock", "1000", "--out", "o"], "E825"),
+    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4096", "--out", "o"], "E601"),
+    (["program", "o", "--board", "arty-a7-100t"], "E827"),
+    (["program", "o", "--board", "icebreaker"], "E827")])
+def test_diagnostics(line: list[str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(line) == 1
+    said = capsys.readouterr().err
+    assert f"error[{code}]" in said and "hint:" in said
+    assert not (tmp_path / "o").exists()
+    if code == "E601":
+        assert "the largest d that fits is about" in said
+
+
+def test_no_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"board": {"name": "icebreaker"}}))
+    (tmp_path / "penstock.bin").write_bytes(b"")
+    monkeypatch.setenv("PATH", "")
+    assert run(["program", str(tmp_path), "--board", "icebreaker"]) == 1
+    assert "error[E828]" in capsys.readouterr().err
