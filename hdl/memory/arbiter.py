@@ -16,8 +16,11 @@ class Arbiter(wiring.Component):
     """Gives a memory port to one of several managers at a time, for reads and writes separately.
 
     While no other manager asks, the one that has the port sees it as if it were alone, without a cycle of delay. When another asks, no further
-    burst of the first one passes; when its bursts are answered, the next one in turn that asks has the port. An idle port goes back to manager 0,
-    which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
+    burst of the first one passes; when its bursts are answered, the next one in turn that asks has the port, for a burst at least. An idle port goes
+    back to manager 0, which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
+
+    A manager must take what it asked to read, and give what it announced to write, without waiting for others: two that copy, each through a buffer
+    smaller than a burst, can wait for each other for ever.
 
     Parameters
     ----------
@@ -57,14 +60,18 @@ class Arbiter(wiring.Component):
         asks = Signal(count, name=f"{address}_asks")
         final = bus.rlast if last == "r" else 1
         held = Signal(name=f"{address}_held")                    # offered on the bus and not taken: must stay
+        fresh = Signal(name=f"{address}_fresh")                  # the owner was just chosen, and has a burst free
         m.d.comb += [
             asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)), others.eq((asks & ~(1 << owner)).any()),
-            pass_.eq((~others | held) & (opened != 0xFF)),
+            pass_.eq((~others | held | fresh) & (opened != 0xFF)),
             begun.eq(getattr(bus, f"{address}valid") & getattr(bus, f"{address}ready")),
             ended.eq(getattr(bus, f"{last}valid") & getattr(bus, f"{last}ready") & final)]
         m.d.sync += [opened.eq(opened + begun - ended), held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready"))]
+        with m.If(begun):
+            m.d.sync += fresh.eq(0)
         with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):
             with m.If(others):
+                m.d.sync += fresh.eq(1)
                 with m.Switch(owner):
                     for k in range(count):
                         with m.Case(k):                          # the next in turn: later assignments win, so the nearest comes last

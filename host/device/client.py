@@ -1,7 +1,7 @@
 """The host's end of the link: requests in flight, retries, time-outs. Everything here runs in one event loop.
 
 How losses are found, on a line that keeps order: an answer to a request says that those sent before it which are not answered were lost, and they are
-sent again at once; a nack says so of the only one under way; for the rest there is a timer that follows the time that answers take (as TCP's, RFC 6298).
+sent again at once; a nack or a spoilt answer says so of the only one under way; for the rest there is a timer that follows the time that answers take (as TCP's, RFC 6298).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Client:
         self._sequence = 0
         self._orders = 0
         self._heard = time.monotonic()
-        self._smoothed, self._variation = 0.1, 0.1           # seconds, of answers
+        self._smoothed, self._variation = 0.05, 0.05           # seconds, of answers
         self._chunk = MAXIMUM
         self._timer: asyncio.TimerHandle | None = None
         try:
@@ -184,7 +184,7 @@ class Client:
         self._orders += 1
         waiting.order = self._orders
         patience = min(max(self._smoothed + 4 * self._variation, _SOONEST), self.timeout / 4)
-        waiting.due = now + patience * min(waiting.tries, 4)
+        waiting.due = now + patience * min(waiting.tries, 3)
         self._outgoing += waiting.request.encode()
         self._writable()
         if self._timer is None and self._failure is None:
@@ -222,6 +222,7 @@ class Client:
                 answer = decode_response(body)
             except FrameError:
                 self.statistics.spoilt += 1
+                self._lost()
             else:
                 self._answered(answer)
 
@@ -230,8 +231,7 @@ class Client:
         self.statistics.received += 1
         if answer.kind == NACK:
             self.statistics.nacks += 1
-            if len(self._waiting) == 1:
-                self._send(next(iter(self._waiting.values())))
+            self._lost()
             return
         waiting = self._waiting.get(answer.sequence)
         if waiting is None or waiting.request.kind != answer.kind or len(answer.data) != waiting.request.length:
@@ -247,6 +247,11 @@ class Client:
         self._freed.set()
         for other in [w for w in self._waiting.values() if w.order < waiting.order]:
             self._send(other)
+
+    def _lost(self) -> None:
+        """Something was lost on the way. If there is only one request that it can have been, send that again."""
+        if len(self._waiting) == 1:
+            self._send(next(iter(self._waiting.values())))
 
     def _tick(self) -> None:
         """Send again what is overdue; give up a device that is silent."""

@@ -1,0 +1,196 @@
+"""host/device on the golden device: transfers on a bad line, exactly-once writes to registers, time-outs, opening again."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from penstock.host.device import Device, DeviceError, LinkError, open_device
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.link import Device as GoldenDevice
+from penstock.models.link import Identity, Words
+from penstock.models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
+from penstock.sim.serial import Faulty, Golden, SerialServer
+
+SIZE = 1 << 16
+MAP = RegisterMap([EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234)
+
+
+class Registers(Words):
+    """A register file that notes what is written; a start ends at once."""
+
+    def __init__(self) -> None:
+        super().__init__(4096, 4)
+        self.log: list[tuple[int, int]] = []
+        for name, value in (("identity", IDENTITY), ("version", VERSION), ("design", MAP.design), ("status", int(Status.IDLE))):
+            self.put(name, value)
+
+    def put(self, name: str, value: int) -> None:
+        register = MAP[name]
+        self.content[register.offset:register.offset + register.bits // 8] = value.to_bytes(register.bits // 8, "little")
+
+    def write(self, address: int, word: bytes, strobes: int) -> int:
+        value = int.from_bytes(word, "little")
+        self.log.append((address, value))
+        if address == MAP["identity"].offset:
+            return 2
+        if address == MAP["interrupt"].offset:
+            value &= 1
+        if address == MAP["control"].offset and value & 1:
+            self.put("interrupt", 3)
+            self.put("status", int(Status.IDLE | Status.DONE))
+            self.put("cycles", 1 << 40 | 5)
+            self.put("count_words", 77)
+            return 0
+        return super().write(address, value.to_bytes(4, "little"), strobes)
+
+
+class Silent:
+    """A device that stops answering when it is told to."""
+
+    active = False
+
+    def __init__(self, endpoint: Golden) -> None:
+        self.endpoint, self.silent = endpoint, False
+
+    def exchange(self, data: bytes) -> bytes:
+        return b"" if self.silent else self.endpoint.exchange(data)
+
+
+def golden() -> tuple[Golden, Registers, Words]:
+    registers, memory = Registers(), Words(SIZE, 8)
+    return Golden(GoldenDevice(Identity(8, SIZE, 25_000_000), registers, memory)), registers, memory
+
+
+def test_what_a_device_says_of_itself() -> None:
+    endpoint, _, _ = golden()
+    with SerialServer(endpoint) as server, open_device(f"serial:{server.path}", register_map=MAP) as device:
+        assert device.identity == Identity(8, SIZE, 25_000_000)
+        assert device.design == 0xABCD1234
+
+
+def test_memory_and_registers() -> None:
+    endpoint, registers, memory = golden()
+    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+        content = np.random.default_rng(1).integers(0, 256, 5000, dtype=np.uint8)
+        device.write(77, content)
+        assert device.read(77, 5000) == content.tobytes() == memory.content[77:5077]
+        device.write_register("source", 0x12_3456_789A)
+        assert device.read_register("source") == 0x12_3456_789A
+        assert device.read(0, 0) == b""
+        for address, length in ((SIZE - 4, 5), (-1, 1)):
+            with pytest.raises(DeviceError, match="are not in the device's 65536 bytes"):
+                device.read(address, length)
+        with pytest.raises(DeviceError, match="identity was answered with SLVERR"):
+            device.write_register("identity", 1)
+        with pytest.raises(DeviceError, match="has no register 'sources'"):
+            device.read_register("sources")
+        with pytest.raises(ValueError, match="does not fit in 32 bits"):
+            device.write_register("key", 1 << 32)
+
+
+def test_a_run() -> None:
+    endpoint, registers, _ = golden()
+    seen: list[int] = []
+    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+        report = device.run({"key": 9}, watchdog=500, progress=seen.append)
+        assert (report.status, report.error, report.cycles, report.counters) == (Status.IDLE | Status.DONE, None, 1 << 40 | 5, {"words": 77})
+        names = {MAP[n].offset: n for n in ("key", "watchdog", "interrupt", "control")}
+        assert [(names[a], v) for a, v in registers.log] == [("key", 9), ("watchdog", 500), ("interrupt", 3), ("control", 1), ("interrupt", 2)]
+        registers.put("status", int(Status.IDLE | Status.ERROR))
+        for name, value in (("error_code", 17), ("error_block", 4), ("error_line", 3)):
+            registers.put(name, value)
+        assert device.report().error == HardwareError(ErrorCode.LINE_FLAGS, 4, 3)
+        registers.put("interrupt", 0)
+        with pytest.raises(TimeoutError, match=r"not over after 0\.05 s"):
+            device.wait(0.05)
+
+
+def test_a_thousand_transfers_on_a_bad_line() -> None:
+    """One byte in a hundred is corrupted, dropped or repeated, both ways; every transfer arrives."""
+    endpoint, _, memory = golden()
+    line = Faulty(endpoint, 0.01, seed=3)
+    random = np.random.default_rng(4)
+    expected = bytearray(SIZE)
+    with SerialServer(line) as server, Device(server.path, register_map=MAP) as device:
+        for k in range(1000):
+            length = int(random.integers(1, 64))
+            address = int(random.integers(0, SIZE - length))
+            if k % 2:
+                assert device.read(address, length) == expected[address:address + length]
+            else:
+                data = random.bytes(length)
+                device.write(address, data)
+                expected[address:address + length] = data
+        assert memory.content == expected
+        assert line.faults > 300 and device.statistics.again > 100
+        device.write(0, bytes(expected[::-1]))               # many frames in flight at a time
+        assert memory.content == expected[::-1] == device.read(0, SIZE)
+
+
+def test_register_writes_are_done_once() -> None:
+    endpoint, registers, _ = golden()
+    line = Faulty(endpoint, 0.02, seed=5)
+    with SerialServer(line) as server, Device(server.path, register_map=MAP) as device:
+        registers.log.clear()
+        for k in range(150):
+            device.write_register("key", k)
+        assert registers.log == [(MAP["key"].offset, k) for k in range(150)]
+        assert device.statistics.again > 20
+
+
+def test_the_cable_is_pulled_and_put_back() -> None:
+    endpoint, _, _ = golden()
+    server = SerialServer(endpoint)
+    device = Device(server.path, timeout=0.5, register_map=MAP)
+    device.write(0, b"before")
+    server.close()
+    begin = time.monotonic()
+    with pytest.raises(LinkError, match="is gone|did not answer|is closed"):
+        device.read(0, 6)
+    with pytest.raises(LinkError):
+        device.write(0, b"x")
+    with pytest.raises(LinkError, match="cannot open"):
+        device.reopen()
+    assert time.monotonic() - begin < 1.0
+    with SerialServer(endpoint) as again:
+        device.path = again.path
+        device.reopen()
+        assert device.read(0, 6) == b"before"
+        device.close()
+    device.close()
+    with pytest.raises(LinkError, match="is closed"):
+        device.read(0, 1)
+
+
+def test_a_device_that_falls_silent() -> None:
+    endpoint = Silent(golden()[0])
+    with SerialServer(endpoint) as server, Device(server.path, timeout=0.4, register_map=MAP) as device:
+        endpoint.silent = True
+        begin = time.monotonic()
+        with pytest.raises(LinkError, match=r"did not answer for 0\.4 s"):
+            device.write(0, bytes(2000))
+        assert 0.3 < time.monotonic() - begin < 0.8
+        endpoint.silent = False
+        device.reopen()
+        assert device.read(0, 4) == bytes(4)
+
+
+def test_other_devices() -> None:
+    endpoint, registers, _ = golden()
+    with SerialServer(endpoint) as server:
+        with pytest.raises(DeviceError, match="runs design abcd1234, not 00000007"):
+            Device(server.path, register_map=RegisterMap(design=7))
+        registers.put("identity", 5)
+        with pytest.raises(DeviceError, match="no engine of a version"):
+            Device(server.path)
+    with pytest.raises(LinkError, match="cannot open"):
+        open_device("serial:" + os.path.join(os.sep, "no", "such", "port"))
+    for url in ("usb:1", "serial:", "sim"):
+        with pytest.raises(DeviceError, match="is not a device"):
+            open_device(url)
+    with pytest.raises(DeviceError, match="holds no design"):
+        open_device("sim:" + os.path.join(os.sep, "no", "such", "folder"))

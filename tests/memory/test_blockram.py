@@ -1,0 +1,235 @@
+# amaranth: UnusedElaboratable=no
+"""hdl/memory/blockram.py and arbiter.py: data, and the timing that models/memory/blockram.py states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib.wiring import Out, connect
+from amaranth.sim import Simulator
+
+from penstock.hdl.memory import AXI4, Arbiter, BlockRam, BurstReader, BurstWriter
+from penstock.models.memory import Reader, Writer, block_ram
+
+SIZE = 8192
+
+
+class Bench:
+    """`count` managers, each a reader and a writer, behind an arbiter on one block RAM."""
+
+    def __init__(self, bus_bytes: int, count: int) -> None:
+        m = self.module = Module()
+        port = AXI4(data_bytes=bus_bytes)
+        m.submodules.memory = memory = BlockRam(port, SIZE)
+        m.submodules.arbiter = arbiter = Arbiter([port] * count)
+        connect(m, arbiter.bus, memory.bus)
+        self.readers, self.writers = [], []
+        for k in range(count):
+            reader, writer = BurstReader(bus_bytes=bus_bytes), BurstWriter(bus_bytes=bus_bytes)
+            m.submodules[f"reader{k}"], m.submodules[f"writer{k}"] = reader, writer
+            for name, member in port.members.items():
+                inner = getattr(reader.bus if name[0] == "r" or name[:2] == "ar" else writer.bus, name)
+                outer = getattr(getattr(arbiter, f"m{k}"), name)
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+            self.readers.append(reader)
+            self.writers.append(writer)
+
+    def run(self, *benches) -> None:
+        sim = Simulator(self.module)
+        sim.add_clock(1e-6)
+        for bench in benches:
+            sim.add_testbench(bench)
+        sim.run()
+
+
+async def store(ctx, writer, bus_bytes, address, content, gaps=None):
+    """Write; return (cycle of acceptance, cycles of beats, cycle in which it is idle) from now on."""
+    words = [int.from_bytes(content[k:k + bus_bytes].tobytes(), "little") for k in range(0, len(content), bus_bytes)]
+    ctx.set(writer.i.payload, {"address": address, "beats": len(words)})
+    ctx.set(writer.i.valid, 1)
+    accepted, taken, cycle, given = -1, [], 0, 0
+    wait = gaps[0] if gaps else 0
+    while True:
+        ctx.set(writer.i_data.valid, given < len(words) and wait == 0)
+        ctx.set(writer.i_data.payload, words[min(given, len(words) - 1)])
+        _, _, ready, moved, idle = await ctx.tick().sample(writer.i.ready, writer.i_data.valid & writer.i_data.ready, writer.idle)
+        if accepted < 0 and ready:
+            accepted = cycle
+            ctx.set(writer.i.valid, 0)
+        elif accepted >= 0 and idle and given == len(words):
+            return accepted, taken, cycle
+        wait = max(wait - 1, 0)
+        if moved:
+            taken.append(cycle)
+            given += 1
+            wait = gaps[given] if gaps and given < len(words) else 0
+        cycle += 1
+
+
+async def fetch(ctx, reader, commands, holds):
+    """Give commands one after the other, take the beats with `holds` cycles before each; return their cycles and words."""
+    taken, words, cycle, given, hold = [], [], 0, 0, list(holds)
+    total = sum(beats for _, beats in commands)
+    while len(taken) < total:
+        ctx.set(reader.i.valid, given < len(commands))
+        ctx.set(reader.i.payload, dict(zip(("address", "beats"), commands[min(given, len(commands) - 1)], strict=True)))
+        ctx.set(reader.o.ready, hold[len(taken)] == 0)
+        _, _, ready, asked, valid, payload, error = await ctx.tick().sample(
+            reader.i.ready, reader.i.valid, reader.o.valid & reader.o.ready, reader.o.payload, reader.error)
+        assert not error
+        given += ready & asked
+        hold[len(taken)] = max(hold[len(taken)] - 1, 0)
+        if valid:
+            taken.append(cycle)
+            words.append(payload.data)
+        cycle += 1
+    ctx.set(reader.o.ready, 0)
+    return taken, words
+
+
+def model_reads(timing, bus_bytes, commands, holds):
+    """The same by the twin."""
+    model, taken, given, free = Reader(timing, bus_bytes), [], 0, 0
+    ends = np.cumsum([n for _, n in commands]).tolist()
+    accepted = -1
+    for index, hold in enumerate(holds):
+        while given < len(commands) and (given < model.commands or ends[given - model.commands] <= index):
+            accepted = model.command(accepted + 1, *commands[given])
+            given += 1
+        taken.append(model.accept(free + hold))
+        free = taken[-1] + 1
+    return taken
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_timing_is_the_models(seed):
+    rng = np.random.default_rng(seed)
+    bus_bytes = int(rng.choice([4, 8, 16]))
+    timing = block_ram(bus_bytes)
+    bench = Bench(bus_bytes, 2)                            # the second manager is at rest
+    content = rng.integers(0, 256, SIZE, dtype=np.uint8)
+    first = int(rng.integers(0, 30)) * bus_bytes
+    gaps = (rng.integers(0, 3, SIZE // bus_bytes) * (seed & 1)).tolist()
+    longest = int(rng.choice([2, 20, 300]))
+    commands = [(int(rng.integers(0, SIZE // bus_bytes - longest)) * bus_bytes, int(rng.integers(1, longest + 1))) for _ in range(10)]
+    holds = (rng.integers(0, 3, sum(n for _, n in commands)) * (seed & 2)).tolist()
+
+    async def work(ctx):
+        await store(ctx, bench.writers[0], bus_bytes, 0, content[:first] if first else content[:bus_bytes])
+        got = await store(ctx, bench.writers[0], bus_bytes, first, content[first:], gaps)
+        count = (SIZE - first) // bus_bytes
+        places = iter(range(count))
+
+        def source(previous):
+            k = next(places)
+            return (previous + 1 if k else 0) + gaps[k]
+
+        model = Writer(timing, bus_bytes).write(0, first, count, source)
+        assert got == model
+        taken, words = await fetch(ctx, bench.readers[0], commands, holds)
+        assert b"".join(w.to_bytes(bus_bytes, "little") for w in words) == b"".join(content[a:a + n * bus_bytes].tobytes() for a, n in commands)
+        assert taken == model_reads(timing, bus_bytes, commands, holds)
+
+    bench.run(work)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_managers_in_turn(seed):
+    """Three managers read and write their own parts at the same time; everyone gets what is his."""
+    rng = np.random.default_rng([9, seed])
+    bench = Bench(8, 3)
+    done = []
+
+    def manager(k):
+        content = rng.integers(0, 256, 1024, dtype=np.uint8)
+        sizes = [int(n) * 8 for n in rng.integers(1, 20, 6)]
+        waits = rng.integers(0, 40, 6).tolist()
+
+        async def work(ctx):
+            for size, wait in zip(sizes, waits, strict=True):
+                await ctx.tick().repeat(wait + 1)
+                place = 2048 * k + int(wait) * 8
+                await store(ctx, bench.writers[k], 8, place, content[:size])
+                _, words = await fetch(ctx, bench.readers[k], [(place, size // 8)], [int(w % 3) for w in range(size // 8)])
+                assert b"".join(w.to_bytes(8, "little") for w in words) == content[:size].tobytes()
+            done.append(k)
+
+        return work
+
+    bench.run(*(manager(k) for k in range(3)))
+    assert sorted(done) == [0, 1, 2]
+
+
+def test_outside_and_strobes():
+    """Beats beyond the end answer SLVERR and change nothing; strobes choose bytes; BREADY and RREADY may be late."""
+    port = AXI4(data_bytes=8)
+    dut = BlockRam(port, 4096)
+
+    async def write(ctx, address, words, strobes):
+        bus = dut.bus
+        ctx.set(bus.awaddr, address)
+        ctx.set(bus.awlen, len(words) - 1)
+        ctx.set(bus.awvalid, 1)
+        await ctx.tick().until(bus.awready)
+        ctx.set(bus.awvalid, 0)
+        for k, word in enumerate(words):
+            ctx.set(bus.wdata, word)
+            ctx.set(bus.wstrb, strobes)
+            ctx.set(bus.wlast, k == len(words) - 1)
+            ctx.set(bus.wvalid, 1)
+            await ctx.tick().until(bus.wready)
+        ctx.set(bus.wvalid, 0)
+
+    async def answers(ctx, count):
+        found = []
+        for _ in range(count):
+            ctx.set(dut.bus.bready, 1)
+            response, = await ctx.tick().sample(dut.bus.bresp).until(dut.bus.bvalid)
+            found.append(response)
+            ctx.set(dut.bus.bready, 0)
+            await ctx.tick().repeat(3)
+        return found
+
+    async def read(ctx, address, count):
+        bus = dut.bus
+        ctx.set(bus.araddr, address)
+        ctx.set(bus.arlen, count - 1)
+        ctx.set(bus.arvalid, 1)
+        await ctx.tick().until(bus.arready)
+        ctx.set(bus.arvalid, 0)
+        found = []
+        for k in range(count):
+            for _ in range(k % 3):
+                await ctx.tick()
+            ctx.set(bus.rready, 1)
+            data, response, last = await ctx.tick().sample(bus.rdata, bus.rresp, bus.rlast).until(bus.rvalid)
+            found.append((data, response))
+            assert last == (k == count - 1)
+            ctx.set(bus.rready, 0)
+        return found
+
+    async def bench(ctx):
+        for k in range(4):                                  # as many as answers can wait
+            await write(ctx, 0 if k == 2 else 4096 * 5, [0x1111 * (k + 1)] * 2, 0xFF)
+        assert await answers(ctx, 4) == [2, 2, 0, 2]
+        await write(ctx, 8, [0xAABBCCDD_EEFF0011], 0b1010_0001)
+        assert await answers(ctx, 1) == [0]
+        assert await read(ctx, 0, 3) == [(0x3333, 0), (0xAA00CC00_00003311, 0), (0, 0)]
+        assert [r for _, r in await read(ctx, 1 << 39, 2)] == [2, 2]
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(bench)
+    sim.run()
+
+
+def test_sizes_are_checked():
+    port = AXI4(data_bytes=8)
+    for size in (0, 1000):
+        with pytest.raises(ValueError, match="multiple of 4096"):
+            BlockRam(port, size)
+    with pytest.raises(ValueError, match="must read and write"):
+        BlockRam(AXI4(data_bytes=8, write=False), 4096)
+    with pytest.raises(ValueError, match="the same widths"):
+        Arbiter([port, AXI4(data_bytes=4)])
