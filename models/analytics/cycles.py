@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import le
 from typing import Protocol
 
 from ..memory.bursts import Reader, Writer
@@ -24,14 +25,21 @@ class TupleSource(Protocol):
     def page(self) -> int:
         """The page being delivered, counted over epochs."""
 
+    @property
+    def alike(self) -> int:
+        """Pages from this one to the epoch's end that cost the same."""
+
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
         """Take so many groups at most, of so many tuples (fewer only at the epoch's end), each's first transfer from cycle `ready` on.
 
         Return the cycle of each one's last transfer, the last one's tuples, and whether its last transfer is the epoch's end.
         """
 
-    def alike(self) -> int:
-        """Pages from this one to the epoch's end that cost the same."""
+    def foresee(self, size: int) -> tuple[list[int], list[int]]:
+        """The first and last transfers of the next groups of so many tuples, for a consumer that is always ready, as far as they are at hand."""
+
+    def skip(self, tuples: int) -> None:
+        """Take so many tuples as they were foreseen."""
 
     def state(self, base: int) -> tuple[int, ...]:
         """What the future depends on, times relative to `base`."""
@@ -46,7 +54,7 @@ class TupleSource(Protocol):
 class EmptySource:
     """A port without pages: nothing but end tokens."""
 
-    page = 0
+    page = alike = 0
 
     def __init__(self, origin: int):
         self.origin = origin
@@ -54,8 +62,11 @@ class EmptySource:
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
         return [max(ready[0], self.origin)], 0, True
 
-    def alike(self) -> int:
-        return 0
+    def foresee(self, size: int) -> tuple[list[int], list[int]]:
+        return [], []
+
+    def skip(self, tuples: int) -> None:
+        pass
 
     def state(self, base: int) -> tuple[int, ...]:
         return ()
@@ -91,6 +102,7 @@ class _Loader:
         self.position = 0                         # else: place in the batch of the next group's first tuple
         self.seen: list[int] = []                 # groups that wait: from which cycle each is seen
         self.counts: list[int] = []               # and its tuples
+        self.firsts: list[int] = []               # first transfers of those foreseen
         self.ended: int | None = None             # cycle from which the epoch's end is seen
         self.release = [0] * plan.input_slots     # cycles from which the latest groups' slots are free again
 
@@ -121,15 +133,32 @@ class _Loader:
             position = (position + sizes[-1]) % self.batch
         return sizes
 
-    def ahead(self, groups: int) -> tuple[list[int], int]:
-        """From which cycles on the next groups (one, if there is none: the epoch's end) are seen, and their tuples."""
-        return self.seen[:groups] or [self.ended or 0], sum(self.counts[:groups])
+    def foresee(self) -> list[int]:
+        """From which cycles on groups are seen: those that wait, and others if slots will be free in time for them."""
+        if not self.whole or self.ended is not None:
+            return self.seen
+        self.firsts, lasts = self.source.foresee(self.threads)
+        return self.seen + [cycle + 1 for cycle in lasts]
+
+    def in_time(self, starts: Sequence[int], release: int) -> bool:
+        """Whether slots are free in time for the foreseen groups up to one behind these starts."""
+        waiting, release = len(self.seen), release + 1
+        slots = self.release[waiting:] + [start + release for start in starts]
+        return all(map(le, slots[:max(len(starts) + 1 - waiting, 0)], self.firsts))
+
+    def skip(self, seen: Sequence[int]) -> None:
+        """Take foreseen groups until so many wait."""
+        groups = len(seen) - len(self.seen)
+        if groups > 0:
+            self.source.skip(groups * self.threads)
+            self.seen += seen[-groups:]
+            self.counts += [self.threads] * groups
 
     def hand(self, starts: Sequence[int], release: int) -> bool:
         """Give a waiting group (if none is left: sit it out) to the engine in each of these cycles; return whether the end is seen behind the last."""
         del self.seen[:len(starts)], self.counts[:len(starts)]
         release += 1
-        self.release = self.release[len(starts):] + [start + release for start in starts]
+        self.release = [*self.release, *[start + release for start in starts]][len(starts):]
         return not self.seen and self.ended is not None and self.ended <= starts[-1]
 
     def advance(self, cycle: int) -> None:
@@ -168,6 +197,8 @@ def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], mem
 
 #: states that are kept, at most
 _MARKS = 4096
+#: pages until what failed on one is tried again
+_PAUSE = 8
 
 
 class _Conductor:
@@ -184,10 +215,10 @@ class _Conductor:
         self.first, self.batch_groups = True, 0
         self.per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
         self.counts = {"groups": 0, "batches": 0, "tuples": 0}
-        # states seen at group starts in this stretch of alike pages: the cycle, the ports' pages, the counts
+        # states seen at group starts in this stretch of alike pages: the cycle, the running ports' pages, the counts
         self.marks: dict[tuple[object, ...], tuple[int, list[int], dict[str, int]]] = {}
-        self.marked_page = -1
-        self.stretch: list[int] = []                           # where each port's alike pages end
+        self.marked_page, self.glide_from = -1, 0
+        self.ends: list[int] = []                              # where the running ports' alike pages end
 
     def run(self, epochs: int) -> None:
         """Go through so many epochs."""
@@ -221,19 +252,18 @@ class _Conductor:
         over = False
         while not over:
             groups = min([loader.fill() for loader in loaders])
-            seen, tuples = loaders[0].ahead(groups)
-            for loader in loaders[1:]:
-                others, count = loader.ahead(groups)
-                seen = [a if a > b else b for a, b in zip(seen, others, strict=True)]
-                tuples += count
+            starts = self._glide()
+            if not starts:
+                seen = _latest([loader.seen[:groups] or [loader.ended or 0] for loader in loaders])
+                if any([loader.seen for loader in loaders]):
+                    starts = self._begin(seen)
             over = True
-            if tuples:
-                starts = self._begin(seen)
+            if starts:
+                counts["groups"] += len(starts)
                 for loader in loaders:
+                    counts["tuples"] += sum(loader.counts[:len(starts)])
                     if not loader.hand(starts, schedule.release):
                         over = False
-                counts["tuples"] += tuples
-                counts["groups"] += groups
                 if over and not self.first:
                     self._close(self.start)
                 if loaders[0].source.page != self.marked_page and not over:
@@ -247,6 +277,29 @@ class _Conductor:
             loader.advance(self.free)
         if self.plan.until is not None and counts["groups"] > before:
             self.free = max(self.free, self.batch + schedule.settle) + schedule.decide + 2
+
+    def _glide(self) -> list[int]:
+        """Start all groups of the ports' pages, if slots are free in time for them whenever they come; return when.
+
+        Tried once a page, and after a failure only some pages later.
+        """
+        loaders, page = self.loaders, self.loaders[0].source.page
+        if page < self.glide_from:
+            return []
+        self.glide_from = page + _PAUSE
+        found = [loader.foresee() for loader in loaders]
+        groups = min([len(seen) for seen in found]) - 1
+        if groups < 1:
+            return []
+        before = self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"]
+        starts = self._begin(_latest([seen[:groups] for seen in found]))
+        if all([loader.in_time(starts, self.plan.schedule.release) for loader in loaders]):
+            for loader, seen in zip(loaders, found, strict=True):
+                loader.skip(seen[:groups + 1])
+            self.glide_from = page + 1
+            return starts
+        self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"] = before
+        return []
 
     def _begin(self, seen: Sequence[int]) -> list[int]:
         """Start groups that are seen from these cycles on; return when."""
@@ -277,30 +330,26 @@ class _Conductor:
 
     def _mark(self) -> None:
         """Note the state at a group's start; leap if it was seen before."""
-        loaders, now = self.loaders, self.start
-        self.marked_page = loaders[0].source.page
-        alike = [loader.source.alike() for loader in loaders if loader.ended is None]
-        if min(alike, default=0) < 3:
-            return
-        pages = [loader.source.page for loader in loaders]
-        stretch = [loader.source.page + loader.source.alike() if loader.ended is None else -1 for loader in loaders]
-        if stretch != self.stretch or len(self.marks) == _MARKS:
-            self.marks, self.stretch = {}, stretch
+        now = self.start
+        self.marked_page = self.loaders[0].source.page
+        running = [loader.source for loader in self.loaders if loader.ended is None]
+        ends = [source.page + source.alike for source in running]
+        if ends != self.ends or len(self.marks) == _MARKS:
+            self.marks, self.ends = {}, ends
         lag = min(now - self.batch, self.plan.schedule.batch + self.plan.schedule.settle)
-        key = (self.first, self.batch_groups if self.per_batch else 0, lag, *(loader.state(now) for loader in loaders))
+        key = (self.first, self.per_batch and self.batch_groups, lag, *[loader.state(now) for loader in self.loaders])
         if key not in self.marks:
-            self.marks[key] = now, pages, dict(self.counts)
+            if min([source.alike for source in running], default=0) > 2:
+                self.marks[key] = now, [source.page for source in running], dict(self.counts)
             return
-        cycle, then, counts = self.marks[key]
-        strides = [page - earlier for page, earlier in zip(pages, then, strict=True)]
-        running = [(loader, stride) for loader, stride in zip(loaders, strides, strict=True) if loader.ended is None]
-        times = min((loader.source.alike() - 2) // stride if stride else 0 for loader, stride in running)
-        if times < 1:
-            return
-        self._delay(times, now - cycle, counts)
-        for loader, stride in running:
-            loader.source.leap(times * stride, times * (now - cycle))
-        self.marked_page = loaders[0].source.page
+        cycle, pages, counts = self.marks[key]
+        strides = [source.page - page for source, page in zip(running, pages, strict=True)]
+        times = min((source.alike - 2) // stride if stride else 0 for source, stride in zip(running, strides, strict=True))
+        if times > 0:
+            self._delay(times, now - cycle, counts)
+            for source, stride in zip(running, strides, strict=True):
+                source.leap(times * stride, times * (now - cycle))
+            self.marked_page = self.loaders[0].source.page
 
     def _delay(self, times: int, cycles: int, counts: dict[str, int]) -> None:
         """Go on as if what happened in so many cycles, since the counts stood so, had happened so many times more."""
@@ -310,6 +359,11 @@ class _Conductor:
         self.start, self.batch, self.free = self.start + late, self.batch + late, self.free + late
         for loader in self.loaders:
             loader.delay(late)
+
+
+def _latest(found: Sequence[Sequence[int]]) -> Sequence[int]:
+    """From which cycles on groups are seen that all ports must have."""
+    return found[0] if len(found) == 1 else list(map(max, *found))
 
 
 def _boot(plan: Plan, reader: Reader, address: int) -> int:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import ReadPort
@@ -23,6 +25,31 @@ from .config import PortConfig
 from .costs import END, ERROR, NULL, TUPLE, Costs, Events
 
 __all__ = ["Collector", "PortModel"]
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """How a page is walked where nothing but its walker holds it up, in cycles from its start on.
+
+    starts: of each tuple, loop start, after a zero: starts[k] is that of tuple k - 1. takes: when the collector takes tuples up.
+    """
+
+    starts: list[int]
+    takes: list[int]
+
+
+def _profile(config: PortConfig, events: Events) -> _Profile | None:
+    """The page's profile, None if its tuples come too close for it, or others are among them."""
+    *tuples, end = events
+    if end[0] != END or any(kind != TUPLE for kind, _, _ in tuples):
+        return None
+    starts = list(accumulate([wait for _, wait, _ in tuples], initial=0))
+    takes = [start + issue + 4 + config.depth for start, (_, _, issue) in zip(starts[1:], tuples, strict=True)]
+    if any(b - a < config.beats for a, b in pairwise(takes)):
+        return None
+    if any(take + config.beats > start for take, start in zip(takes, starts[config.slots + 1:], strict=False)):
+        return None
+    return _Profile(starts, takes)
 
 
 class Collector:
@@ -43,15 +70,16 @@ class Collector:
         self.free: list[int] = []               # pulses on `free`, by page
         self.page = 0                           # page being collected, over epochs
         self._run = 0                           # the run of equal pages that it is of
-        self._alike = costs.runs[0][0]          # pages of the run that are left, it included
+        self.alike = costs.runs[0][0]          # pages of it that are left, this one included
         self._events: Events = []
         self._at = 0
         self._go = 0                            # first cycle in which the collector can take something up
         self._start = 0                         # the collected page's last loop start
         # of each walker: first cycle in which it can start a page; cycles in which its latest `slots` slots are free again
         self._idle = [0] * config.walkers
-        self._slots = [deque([0] * config.slots) for _ in range(config.walkers)]
+        self._slots = [deque([0] * config.slots, config.slots) for _ in range(config.walkers)]
         self._walker = 0
+        self._profiles = [_profile(config, events) for _, events in costs.runs]
 
     def _open(self) -> None:
         """Begin with the next page."""
@@ -65,12 +93,12 @@ class Collector:
         self.free.append(max(cycle + 1, self.free[-1] + 1 if self.free else 0))
         self._idle[self._walker] = cycle + 1
         self.page += 1
-        self._alike -= 1
-        if self._alike:
+        self.alike -= 1
+        if self.alike:
             return False
         runs = self.costs.runs
         self._run = (self._run + 1) % len(runs)
-        self._alike = runs[self._run][0]
+        self.alike = runs[self._run][0]
         return not self._run
 
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
@@ -113,7 +141,6 @@ class Collector:
                     if go < earliest:
                         go = earliest
                     go += more
-                    room.popleft()
                     room.append(go if more else taken + 1)
                     left -= 1
                     if not left:
@@ -129,12 +156,37 @@ class Collector:
             if kind == TUPLE:
                 return cycles, size, False
             taken = max(start + issue + pipe, go)
-            room.popleft()
             room.append(taken + 1)
             self._go = taken + 1
             if self._close(start):
                 self._go = max(taken + 1, earliest)
                 return [*cycles, self._go], size - left, True
+
+    def foresee(self, size: int) -> tuple[list[int], list[int]]:
+        """The first and last transfers of the next groups of `size` tuples on this page, if the consumer is always ready.
+
+        Only where the walker sets the pace, so that a page's profile says it all; empty elsewhere. Nothing is taken: that is `skip`.
+        """
+        profile, at = self._profiles[self._run], self._at
+        if profile is None or at + size >= len(self._events):
+            return [], []
+        base = self._start - profile.starts[at]
+        if self._go > base + profile.takes[at] or any(free > base + start for free, start in
+                                                      zip(self._slots[self._walker], profile.starts[at + 1:], strict=False)):
+            return [], []
+        last = base + self.config.beats
+        lasts = [take + last for take in profile.takes[at + size - 1::size]]
+        return [take + base + 1 for take in profile.takes[at::size][:len(lasts)]], lasts
+
+    def skip(self, tuples: int) -> None:
+        """Take so many tuples as they were foreseen."""
+        profile = self._profiles[self._run]
+        assert profile is not None
+        base = self._start - profile.starts[self._at]
+        self._slots[self._walker].extend([take + base + self.config.beats for take in profile.takes[self._at:self._at + tuples]])
+        self._at += tuples
+        self._start = base + profile.starts[self._at]
+        self._go = base + profile.takes[self._at - 1] + self.config.beats
 
     def pull(self, accept: Callable[[int], int]) -> tuple[int, str]:
         """Take the next tuple, epoch end or error with any consumer: `accept` gives the first cycle from its argument on in which `o.ready` is high.
@@ -153,7 +205,6 @@ class Collector:
             self._at += 1
             if kind == NULL:
                 continue
-            room.popleft()
             if kind == TUPLE:
                 return self._transfer(take, accept, room), "tuple"
             room.append(take + 1)
@@ -208,10 +259,6 @@ class PortModel(Collector):
 
     # what a caller needs to leap over stretches that repeat themselves
 
-    def alike(self) -> int:
-        """How many pages from this one on, up to the end of the epoch, cost the same as it."""
-        return self._alike
-
     def state(self, base: int) -> tuple[int, ...]:
         """Everything that the future depends on besides the pages themselves, times relative to cycle `base`.
 
@@ -228,7 +275,7 @@ class PortModel(Collector):
         """Go on as if everything so far had happened `cycles` later."""
         self._command, self._issue, self._go, self._start = (t + cycles for t in (self._command, self._issue, self._go, self._start))
         self._idle = [t + cycles for t in self._idle]
-        self._slots = [deque([t + cycles for t in room]) for room in self._slots]
+        self._slots = [deque([t + cycles for t in room], self.config.slots) for room in self._slots]
         self._ends = deque([t + cycles for t in self._ends], COMMANDS)
         self.free = [t + cycles for t in self.free[-self.config.credits:]]
         self.memory.delay(cycles)
@@ -237,4 +284,4 @@ class PortModel(Collector):
         """Go on as if `pages` more of the pages alike had been delivered (a multiple of the walkers), everything `cycles` later."""
         self.delay(cycles)
         self.page += pages
-        self._alike -= pages
+        self.alike -= pages

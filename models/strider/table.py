@@ -51,10 +51,6 @@ def _gather(flat: NDArray[np.uint8], at: NDArray[np.int64], count: int) -> NDArr
     return np.lib.stride_tricks.sliding_window_view(flat, count)[at]
 
 
-def _word(flat: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    return flat[at].astype(np.int64) | flat[at + 1].astype(np.int64) << 8
-
-
 def _visible(infomask: NDArray[np.int64]) -> NDArray[np.bool_]:
     """`golden.judge(infomask) is True`, for many."""
     inserted = (infomask & p.HEAP_XMIN_COMMITTED != 0) & (infomask & p.HEAP_MOVED == 0)
@@ -115,8 +111,8 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     good = (flags == p.LP_NORMAL) & (offset % p.ALIGN == 0) & (offset >= upper[block]) & (offset + length <= special[block]) \
         & (length >= p.PAGE_HEADER_SIZE)
     start = block * size + np.where(good, offset, 0)
-    infomask, hoff = _word(flat, start + 20), flat[start + 22].astype(np.int64)
-    natts = _word(flat, start + 18) & p.HEAP_NATTS_MASK
+    header = flat.view("<u8")[start + 16 >> 3].astype(np.int64)         # bytes 16 to 23: from ip_posid to t_hoff and what follows
+    natts, infomask, hoff = header >> 16 & p.HEAP_NATTS_MASK, header >> 32 & 0xFFFF, header >> 48 & 0xFF
     good &= (infomask & p.HEAP_HASNULL == 0) & (natts >= needed(walk)) & (natts <= len(walk.schema.columns)) & (hoff % p.ALIGN == 0) \
         & (hoff >= p.TUPLE_BITMAP) & (hoff <= length)
     if walk.visibility != "all":
@@ -133,7 +129,8 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     for at, expected in constants:
         here = np.nonzero(good)[0]
         if len(here):
-            good[here] &= (_gather(flat, data[here] + at, len(expected)) == np.frombuffer(expected, np.uint8)).all(axis=1)
+            kind = f"V{len(expected)}"
+            good[here] &= _gather(flat, data[here] + at, len(expected)).view(kind)[:, 0] == np.frombuffer(expected, kind)
     regular = fine.copy()
     regular[block[~good]] = False
     return Regular(regular, counts, data[regular[block]], places)
