@@ -1,0 +1,130 @@
+"""Projects for a vendor's tools: Verilog, pins, and a Tcl script that makes the IP and the bitstream. Nothing here is placed by Penstock.
+
+Pins: Digilent's Arty A7 reference manual; AMD UG917 (KCU105); AMD UG1468 and DS978 (Alveo U55C).
+"""
+
+from __future__ import annotations
+
+from ..models.analytics.config import Plan
+from .board import Board
+
+__all__ = ["FILES", "project"]
+
+FILES = ("penstock.v", "top.v", "board.xdc", "build.tcl")
+
+
+def project(board: Board, plan: Plan, design: int) -> dict[str, bytes]:
+    """Return the files of the board's project. Raises LookupError for boards without one."""
+    if board.name not in _MAKERS:
+        raise LookupError(f"there is no project for {board.name}")
+    top, pins, ip = _MAKERS[board.name](board, plan)
+    engine = _soc(board, plan, design) if board.link == "UART" else _shell(plan, design)
+    texts = {"penstock.v": engine, "top.v": top, "board.xdc": pins, "build.tcl": _script(board, ip)}
+    return {name: texts[name].encode() for name in FILES}
+
+
+def _soc(board: Board, plan: Plan, design: int) -> str:
+    from ..hdl.analytics.engine import Engine
+    from ..hdl.modules import ModuleLibrary
+    from ..hdl.shell.verilog import to_verilog
+    from ..hdl.soc.soc import Soc
+    library = ModuleLibrary()
+    engine = Engine(plan, plan.port, library, design=design)
+    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(board.clock_mhz * 1e6), baud=board.baud)
+    return to_verilog(soc, library=library)
+
+
+def _shell(plan: Plan, design: int) -> str:
+    from ..sim.analytics import generate
+    return generate(plan, design)
+
+
+def _serial_top(clock: str, buffer: str) -> str:
+    return f"""// The device: differential or single-ended clock, clocking wizard, SoC.
+module top ({clock}, input wire uart_rx, output wire uart_tx);
+  wire source, clk, locked;
+{buffer}
+  clock clock_i (.clk_in1(source), .clk_out1(clk), .locked(locked));
+  reg [1:0] rx = 2'b11;
+  reg [3:0] count = 0;
+  always @(posedge clk) rx <= {{rx[0], uart_rx}};
+  always @(posedge clk or negedge locked)
+    if (!locked) count <= 0;
+    else if (!(&count)) count <= count + 4'd1;
+  penstock soc (.clk(clk), .rst(~(&count)), .rx(rx[1]), .tx(uart_tx));
+endmodule
+"""
+
+
+def _wizard(source_mhz: float, clock_mhz: float) -> str:
+    return f"""create_ip -name clk_wiz -vendor xilinx.com -library ip -module_name clock
+set_property -dict [list CONFIG.PRIM_IN_FREQ {{{source_mhz:.3f}}} CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {{{clock_mhz:.3f}}} \\
+  CONFIG.PRIM_SOURCE {{Global_buffer}} CONFIG.USE_RESET {{false}} CONFIG.USE_LOCKED {{true}}] [get_ips clock]
+generate_target all [get_ips clock]
+"""
+
+
+def _arty(board: Board, plan: Plan) -> tuple[str, str, str]:
+    pins = """set_property -dict {PACKAGE_PIN E3 IOSTANDARD LVCMOS33} [get_ports clk100]
+create_clock -period 10.000 [get_ports clk100]
+set_property -dict {PACKAGE_PIN A9 IOSTANDARD LVCMOS33} [get_ports uart_rx]
+set_property -dict {PACKAGE_PIN D10 IOSTANDARD LVCMOS33} [get_ports uart_tx]
+set_property CFGBVS VCCO [current_design]
+set_property CONFIG_VOLTAGE 3.3 [current_design]
+"""
+    return _serial_top("input wire clk100", "  BUFG buffer_i (.I(clk100), .O(source));"), pins, _wizard(board.oscillator_mhz, board.clock_mhz)
+
+
+def _kcu105(board: Board, plan: Plan) -> tuple[str, str, str]:
+    pins = """set_property -dict {PACKAGE_PIN G10 IOSTANDARD LVDS} [get_ports clk125_p]
+set_property -dict {PACKAGE_PIN F10 IOSTANDARD LVDS} [get_ports clk125_n]
+create_clock -period 8.000 [get_ports clk125_p]
+set_property -dict {PACKAGE_PIN G25 IOSTANDARD LVCMOS18} [get_ports uart_rx]
+set_property -dict {PACKAGE_PIN K26 IOSTANDARD LVCMOS18} [get_ports uart_tx]
+set_property CONFIG_VOLTAGE 1.8 [current_design]
+"""
+    buffer = "  wire single;\n  IBUFDS input_i (.I(clk125_p), .IB(clk125_n), .O(single));\n  BUFG buffer_i (.I(single), .O(source));"
+    return _serial_top("input wire clk125_p, input wire clk125_n", buffer), pins, _wizard(board.oscillator_mhz, board.clock_mhz)
+
+
+def _u55c(board: Board, plan: Plan) -> tuple[str, str, str]:
+    """The engine as an RTL module of a block design with XDMA and HBM; its memory ports keep their names."""
+    top = "// The top is the wrapper of the block design that build.tcl makes; the engine is the module penstock in penstock.v.\n"
+    pins = """# pins of the PCIe edge and clocks come with the board files of xilinx.com:au55c
+set_property BITSTREAM.CONFIG.UNUSEDPIN Pullup [current_design]
+"""
+    ports = "\n".join(f"connect_bd_intf_net [get_bd_intf_pins engine/m{q}_axi] [get_bd_intf_pins hbm/SAXI_{q:02d}_8HI]" for q in range(plan.ports))
+    ip = f"""set_property board_part xilinx.com:au55c:part0:1.0 [current_project]
+create_bd_design shell
+create_bd_cell -type module -reference penstock engine
+create_bd_cell -type ip -vlnv xilinx.com:ip:xdma xdma
+set_property -dict [list CONFIG.axilite_master_en {{true}} CONFIG.pl_link_cap_max_link_width {{X16}}] [get_bd_cells xdma]
+create_bd_cell -type ip -vlnv xilinx.com:ip:hbm hbm
+set_property -dict [list CONFIG.USER_HBM_DENSITY {{16GB}} CONFIG.USER_CLK_SEL_LIST0 {{AXI_00_ACLK}}] [get_bd_cells hbm]
+create_bd_cell -type ip -vlnv xilinx.com:ip:axi_interconnect control
+connect_bd_intf_net [get_bd_intf_pins xdma/M_AXI_LITE] [get_bd_intf_pins control/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins control/M00_AXI] [get_bd_intf_pins engine/s_axil]
+{ports}
+validate_bd_design
+make_wrapper -files [get_files shell.bd] -top -import
+set_property top shell_wrapper [current_fileset]
+"""
+    return top, pins, ip
+
+
+_MAKERS = {"arty-a7-100t": _arty, "kcu105": _kcu105, "u55c": _u55c}
+
+
+def _script(board: Board, ip: str) -> str:
+    top = "" if board.name == "u55c" else "set_property top top [current_fileset]\n"
+    return f"""# vivado -mode batch -source build.tcl : makes {board.name}/ and the bitstream. Not run by Penstock.
+create_project {board.name} {board.name} -part {board.part.tool} -force
+add_files [list penstock.v top.v]
+add_files -fileset constrs_1 board.xdc
+{ip}{top}update_compile_order -fileset sources_1
+launch_runs impl_1 -to_step write_bitstream -jobs 2
+wait_on_run impl_1
+open_run impl_1
+report_utilization -file utilization.txt
+report_timing_summary -file timing.txt
+"""
