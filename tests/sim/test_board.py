@@ -1,0 +1,221 @@
+"""A whole device, Verilated, behind its serial pins: it answers what the golden device answers, and the driver cannot tell it from a board."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.hdl.soc import Soc
+from penstock.host.device import Device, DeviceError
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.link import NACK, FrameError, Identity, Parser, Request, Words, decode_response
+from penstock.models.link import Device as GoldenDevice
+from penstock.models.memory import block_ram
+from penstock.models.shell import IDENTITY, VERSION, RegisterMap
+from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, verilog
+from penstock.sim.serial import Faulty, SerialServer
+from penstock.sim.toy import CopyEngine, copy_cycles
+
+SIZE = 16384
+
+
+class Registers:
+    """The shell's registers at rest, as `hdl.shell.registers` answers (control and interrupt left alone)."""
+
+    bus_bytes = 4
+
+    def __init__(self, register_map: RegisterMap) -> None:
+        self.size = 1 << register_map.address_width          # the space repeats
+        self.words: dict[int, list[int]] = {}                # [value, bits that can be written]
+        for r in register_map.registers:
+            engine = next((e for e in register_map.engine if e.name == r.name), None)
+            value = {"identity": IDENTITY, "version": VERSION, "design": register_map.design, "status": 1}.get(r.name, engine.reset if engine else 0)
+            bits = engine.bits if engine else 32 if r.name == "watchdog" else 0
+            for half in range(r.bits // 32):
+                self.words[r.offset + 4 * half] = [value >> 32 * half & 0xFFFFFFFF, ((1 << bits) - 1) >> 32 * half & 0xFFFFFFFF]
+
+    def read(self, address: int) -> tuple[bytes, int]:
+        address %= self.size
+        if address not in self.words:
+            return bytes(4), 3
+        return self.words[address][0].to_bytes(4, "little"), 0
+
+    def write(self, address: int, word: bytes, strobes: int) -> int:
+        address %= self.size
+        if address not in self.words:
+            return 3
+        value, bits = self.words[address]
+        if not bits:
+            return 2
+        mask = bits & sum(0xFF << 8 * k for k in range(4) if strobes >> k & 1)
+        self.words[address][0] = value & ~mask | int.from_bytes(word, "little") & mask
+        return 0
+
+
+@pytest.fixture(scope="module")
+def library() -> tuple[Path, RegisterMap]:
+    engine = CopyEngine(bus_bytes=8)
+    soc = Soc(engine, engine.register_map, memory_bytes=SIZE, clock_hz=CLOCK_HZ, baud=BAUD)
+    return build(verilog(soc)), engine.register_map
+
+
+def golden(register_map: RegisterMap) -> GoldenDevice:
+    return GoldenDevice(Identity(8, SIZE, CLOCK_HZ), Registers(register_map), Words(SIZE, 8))
+
+
+def settle(board: Board, wire: bytes) -> bytes:
+    """Send bytes; wait until no more come back."""
+    out, quiet, data = b"", 0, wire
+    while quiet < 5:                                         # as long as the longest request takes on the wire
+        part = board.exchange(data)
+        quiet = 0 if part or data else quiet + 1
+        out, data = out + part, b""
+    return out
+
+
+def random_request(rng: np.random.Generator, register_map: RegisterMap) -> Request:
+    space = int(rng.choice([0, 1, 1, 2, 2, 2, 3, 100]))
+    length = int(rng.choice([0, 1, 4, 8, int(rng.integers(0, 30)), 128]))
+    address = int(rng.choice([0, SIZE - 8, 0xFFFF_FFF8, 1 << 31])) + int(rng.integers(0, 300))
+    if space == 1:
+        length = min(length, 16)
+        address = int(rng.choice([0, 8, 0x40, 0x48, 0x60, 4084])) + int(rng.integers(0, 12))
+        held = range(register_map["control"].offset, register_map["interrupt"].offset + 4)
+        if any(a % 4096 in held for a in range(address, address + length)):
+            address, length = 0x48, 8
+    sequence = int(rng.integers(0, 4))                       # few, so that some register writes are taken for repeated ones
+    if rng.random() < 0.5:
+        return Request(sequence, space, address & 0xFFFF_FFFF, 0, rng.bytes(length))
+    return Request(sequence, space, address & 0xFFFF_FFFF, length)
+
+
+def test_rtl_answers_what_golden_answers(library: tuple[Path, RegisterMap]) -> None:
+    path, register_map = library
+    model = golden(register_map)
+    rng = np.random.default_rng(1)
+    with Board(path) as board:
+        for k in range(400):
+            request = random_request(rng, register_map)
+            assert settle(board, request.encode()) == model.receive(request.encode()), (k, request)
+
+
+def test_rtl_answers_what_golden_answers_on_a_bad_line(library: tuple[Path, RegisterMap]) -> None:
+    """Spoilt requests: the same answers, but that the hardware may say once what golden says twice, that something was dropped."""
+    path, register_map = library
+    model = golden(register_map)
+    rng = np.random.default_rng(2)
+
+    def answers(wire: bytes) -> list[object]:
+        found = [decode_response(body) for body in Parser().feed(wire)]
+        return [a for a, before in zip(found, [None, *found], strict=False) if a.kind != NACK or before is None or before.kind != NACK]
+
+    nacks = 0
+    with Board(path) as board:
+        for k in range(300):
+            wire = bytearray(random_request(rng, register_map).encode())
+            for _ in range(int(rng.integers(0, 3))):
+                at = int(rng.integers(len(wire)))
+                wire[at:at + 1] = [bytes([int(rng.integers(256))]), b"", bytes([wire[at]] * 2), b"\x7e"][int(rng.integers(4))]
+            expected = answers(model.receive(bytes(wire)))
+            assert answers(settle(board, bytes(wire))) == expected, (k, wire)
+            nacks += sum(a.kind == NACK for a in expected)   # type: ignore[attr-defined]
+        assert nacks > 50
+        with pytest.raises(FrameError):
+            decode_response(b"")
+
+
+def test_transfers_and_a_run_on_a_bad_line(library: tuple[Path, RegisterMap]) -> None:
+    """One byte in a hundred is spoilt, both ways; memory arrives, and a run's result and cycles are those of the model with block RAM."""
+    path, register_map = library
+    rng = np.random.default_rng(3)
+    expected = bytearray(SIZE)
+    with Board(path) as board:
+        line = Faulty(board, 0.01, seed=1)
+        with SerialServer(line) as server, Device(server.path, timeout=10, register_map=register_map) as device:
+            for k in range(80):
+                length = int(rng.integers(1, 60))
+                address = int(rng.integers(0, 2560 - length))
+                if k % 2:
+                    assert device.read(address, length) == expected[address:address + length]
+                else:
+                    data = rng.bytes(length)
+                    device.write(address, data)
+                    expected[address:address + length] = data
+            assert device.read(0, 2560) == expected[:2560]
+            assert device.statistics.again > 10
+            report = device.run({"source": 64, "target": 8192, "stride": 0, "words": 300, "key": 0x12345678})
+            assert report.error is None
+            assert report.cycles == copy_cycles(block_ram(8), bus_bytes=8, ports=1, source=64, target=8192, stride=0, words=300)
+            source = np.frombuffer(expected, np.uint32)[16:16 + 600]
+            assert np.array_equal(np.frombuffer(device.read(8192, 2400), np.uint32), source ^ np.uint32(0x12345678))
+
+
+def test_errors_and_stopping(library: tuple[Path, RegisterMap]) -> None:
+    path, register_map = library
+    with Board(path) as board, SerialServer(board) as server, Device(server.path, timeout=10, register_map=register_map) as device:
+        report = device.run({"source": SIZE, "target": 0, "words": 4})
+        assert report.error == HardwareError(ErrorCode.BUS_READ)
+        report = device.run({"source": 0, "target": 1 << 30, "words": 4})
+        assert report.error == HardwareError(ErrorCode.BUS_WRITE)
+        device.start({"source": 0, "target": 0, "words": 40, "hold": 1})
+        with pytest.raises(TimeoutError):
+            device.wait(0.1)
+        with pytest.raises(DeviceError, match="register words was answered with SLVERR"):
+            device.write_register("words", 3)
+        assert [m.valid and not m.ready for m in device.monitors()] == [True]
+        device.stop()
+        assert device.run({"words": 1, "hold": 0}).error is None
+        report = device.run({"hold": 1, "words": 40}, watchdog=100)
+        assert report.error == HardwareError(ErrorCode.WATCHDOG)
+
+
+# training
+
+KERNEL = '''import penstock as ps
+
+@ps.kernel(epochs=2)
+def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
+    return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
+'''
+
+
+def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--backend board` is golden bit for bit and the model cycle for cycle; the API's `open` and `run` train on the same device; too small memory is said."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    options = ("k.py", "--data", "random:rows=120", "--dim", "d=4", "--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
+    assert run(["simulate", *options, "--backend", "board", "--json", "r.json"]) == 0, capsys.readouterr().err
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
+    assert report["simulation"]["backend"] == "board"
+
+    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.api.Choices(threads=1, lanes=1))
+    table = ps.open_table("random:rows=120", design.plan.schema, design.labels)
+    with design.simulated_board(table) as device:
+        once = design.run(table, "board", device=device)
+        again = design.run(table, "board", device=device, epochs=1)
+        assert once.cycles == report["cycles"]["rtl"] and again.epochs == 1
+        assert once.result is not None and np.array_equal(once.result["w"], report["result"]["w"])
+        assert device.identity.memory_bytes == 20480
+        with pytest.raises(DeviceError, match="has 20480"):
+            design.run(ps.open_table("random:rows=300", design.plan.schema, design.labels), "board", device=device)
+        pages = table.pages.copy()
+        pages[1, 24:28] = np.frombuffer((10 << 17 | 1 << 15 | 24).to_bytes(4, "little"), np.uint8)
+        bad = ps.open_table("random:rows=120", design.plan.schema, design.labels)
+        object.__setattr__(bad, "pages", pages)
+        assert design.run(bad, "board", device=device).errors == design.run(bad, "golden").errors != ()
+
+
+def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    options = ("simulate", "k.py", "--data", "random:rows=10", "--dim", "d=4", "--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
+    for more, text in ((("--device", "serial:x"), "--device is for --backend board"), (("--backend", "board", "--waves", "w.fst"), "--waves is for the engine"),
+                       (("--backend", "board", "--device", "serial:nowhere"), "error[E831]: cannot open nowhere")):
+        assert run([*options, *more]) == 1
+        assert text in capsys.readouterr().err
