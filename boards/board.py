@@ -89,7 +89,7 @@ class Board:
     reserve: tuple[int, int, int, int] = (0, 0, 0, 0)
     lean: bool = False
     page_size: int = 8192
-    status: str = "builds"
+    status: str = "not placed yet"
     options: tuple[tuple[str, str], ...] = field(default=())
 
     @property
