@@ -23,7 +23,7 @@ class Config:
     segments
         Segments of an anchor (bounds `widened`), a power of two up to 256.
     bus_bytes
-        Width of the memory port.
+        Width of the memory port, at least that of a sum.
     gram_lanes
         Integer multiply-accumulators of the Gram matrix (method `gram`), 1 to n_max (n_max + 1) / 2; lane p owns the entries p, p + gram_lanes, … of the packed
         upper triangle (entry (i, j) at j (j + 1) / 2 + i), so that a row takes ceil(n (n + 1) / 2 / gram_lanes) cycles.
@@ -55,7 +55,7 @@ class Config:
     jobs: int = 16
 
     def __post_init__(self) -> None:
-        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("bus_bytes", 4, 128), ("gram_lanes", 1, 2080), ("row_units", 1, 16),
+        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("bus_bytes", 8, 128), ("gram_lanes", 1, 2080), ("row_units", 1, 16),
                                 ("solvers", 1, 64), ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)!r}")

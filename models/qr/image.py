@@ -15,7 +15,7 @@ from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
 from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Target, Window
-from .layout import DESCRIPTOR_BYTES, HEAD_BYTES, Size, entry_bytes, row_stride
+from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Size, row_stride, words
 from .moments import old_ranks
 
 __all__ = ["LIVE", "MAGIC", "Places", "pack_changes", "pack_descriptor", "pack_memo", "pack_result", "pack_rows", "unpack_memo", "unpack_result"]
@@ -102,8 +102,12 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     parts = [head + memo.offsets.tobytes(), memo.moments.astype("<i8").tobytes()]
     i, j = _triangle(n)
     if memo.gram is not None:
-        width = entry_bytes(memo.rows)
-        parts.append(np.ascontiguousarray(memo.gram[i, j].astype("<i8")).view(np.uint8).reshape(-1, 8)[:, :width].tobytes())
+        each = bus // ENTRY_BYTES
+        entries = np.zeros((words(len(i), each), each), dtype="<i8")
+        entries.flat[:len(i)] = memo.gram[i, j]
+        whole = np.zeros((len(entries), bus), dtype=np.uint8)
+        whole[:, :each * ENTRY_BYTES] = entries.view(np.uint8).reshape(-1, each, 8)[:, :, :ENTRY_BYTES].reshape(len(entries), -1)
+        parts.append(whole.tobytes())
     else:
         assert memo.d is not None and memo.u is not None
         parts.append(memo.sums.astype("<i8").tobytes() + memo.squares.astype("<i8").tobytes())
@@ -132,18 +136,18 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         at += -(-count // config.bus_bytes) * config.bus_bytes
         return part
     i, j = _triangle(n)
-    width = entry_bytes(rows)
-    size = HEAD_BYTES + length, 8 * n, *((width * len(i),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
+    each = config.bus_bytes // ENTRY_BYTES
+    size = HEAD_BYTES + length, 8 * n, *((config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
         return ErrorCode.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
     moments = np.frombuffer(take(size[1]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
-        raw = np.frombuffer(take(size[2]), dtype=np.uint8).reshape(-1, width)
+        raw = np.frombuffer(take(size[2]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
         wide = np.zeros((len(i), 8), dtype=np.uint8)
-        wide[:, :width] = raw
-        shift = 64 - 8 * width
+        wide[:, :ENTRY_BYTES] = raw[:len(i)]
+        shift = 64 - 8 * ENTRY_BYTES
         gram = np.zeros((n, n), dtype=np.int64)
         gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
         sums, squares = gram[0].copy(), np.diagonal(gram).copy()

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from .config import Config
 from .job import Bounds, Job, Method
 
-__all__ = ["DESCRIPTOR_BYTES", "Size", "entry_bytes", "memo_words", "row_stride"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "memo_words", "row_stride"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
 SEGMENT_BYTES = 24
+#: bytes of a Gram entry: |entry| <= 255² · 2**23 rows < 2**39. Always so many, so that a group's growth changes no word's places
+ENTRY_BYTES = 5
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,6 @@ def words(count: int, bus_bytes: int) -> int:
     return -(-count // bus_bytes)
 
 
-def entry_bytes(rows: int) -> int:
-    """Bytes of a Gram entry: |entry| <= 255² · rows < 2**31 below 2**15 rows, else 6 bytes (2**39 at 2**23 rows)."""
-    return 4 if rows < 1 << 15 else 6
-
-
 def row_stride(length: int) -> int:
     """Bytes from one row to the next."""
     return max(4, 1 << (length - 1).bit_length())
@@ -77,7 +74,7 @@ def memo_words(size: Size, config: Config) -> int:
     if config.method is Method.GIVENS:
         total += words(16 * n, bus) + words(4 * triangle, bus)
     else:
-        total += words(entry_bytes(size.rows) * triangle, bus)
+        total += words(triangle, bus // ENTRY_BYTES)
     if config.bounds is Bounds.WIDENED:
         total += words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
     return total

@@ -55,7 +55,7 @@ def test_sustained_refits(size, most):
     result = run(REFIT, [work] * 64, MEMORY)
     assert result.total / 64 <= most
     larger = Work.plain(replace(size, rows=100 * size.rows, span=100 * size.span), False)
-    assert sum(larger.read(REFIT)) <= 1.3 * sum(work.read(REFIT))                # Gram entries of 6 bytes instead of 4
+    assert larger.read(REFIT) == work.read(REFIT)
     assert estimate(REFIT, target("vu9p")).dsp <= target("vu9p").dsp / 4
 
 
