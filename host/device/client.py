@@ -1,7 +1,8 @@
 """The host's end of the link: requests in flight, retries, time-outs. Everything here runs in one event loop.
 
 How losses are found, on a line that keeps order: an answer to a request says that those sent before it which are not answered were lost, and they are
-sent again at once; a nack or a spoilt answer says so of the only one under way; for the rest there is a timer that follows the time that answers take (as TCP's, RFC 6298).
+sent again at once; a nack or a spoilt answer says so of the only one under way; for the rest there is a timer that follows the time that answers take
+(as TCP's, RFC 6298).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def test_what_a_device_says_of_itself() -> None:
 
 
 def test_memory_and_registers() -> None:
-    endpoint, registers, memory = golden()
+    endpoint, _, memory = golden()
     with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
         content = np.random.default_rng(1).integers(0, 256, 5000, dtype=np.uint8)
         device.write(77, content)
@@ -149,7 +149,7 @@ def test_the_cable_is_pulled_and_put_back() -> None:
     device.write(0, b"before")
     server.close()
     begin = time.monotonic()
-    with pytest.raises(LinkError, match="is gone|did not answer|is closed"):
+    with pytest.raises(LinkError, match=r"is gone|did not answer|is closed"):
         device.read(0, 6)
     with pytest.raises(LinkError):
         device.write(0, b"x")

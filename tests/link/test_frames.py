@@ -13,8 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.hdl.link import Deframer, Framer, UartReceiver, UartTransmitter
-from penstock.models.link import (DROPPED, MAXIMUM, RING, FrameError, Parser, Request, Response, byte_cycles, decode_request, decode_response, divisor,
-                                  exchange_seconds)
+from penstock.models.link import (
+    DROPPED,
+    MAXIMUM,
+    RING,
+    FrameError,
+    Parser,
+    Request,
+    Response,
+    byte_cycles,
+    decode_request,
+    decode_response,
+    divisor,
+    exchange_seconds,
+)
 from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, stuff
 
 octet = st.integers(0, 255)
