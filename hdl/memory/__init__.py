@@ -4,6 +4,7 @@ from .arbiter import Arbiter
 from .axi import AXI4, AXI4Lite, Response
 from .blockram import BlockRam
 from .reader import BurstReader, command_shape
+from .sdram import SdramController, SdramPins
 from .writer import BurstWriter
 
-__all__ = ["AXI4", "AXI4Lite", "Arbiter", "BlockRam", "BurstReader", "BurstWriter", "Response", "command_shape"]
+__all__ = ["AXI4", "AXI4Lite", "Arbiter", "BlockRam", "BurstReader", "BurstWriter", "Response", "SdramController", "SdramPins", "command_shape"]
