@@ -18,7 +18,8 @@ from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Target, Windo
 from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Size, row_stride, words
 from .moments import old_ranks
 
-__all__ = ["LIVE", "MAGIC", "Places", "pack_changes", "pack_descriptor", "pack_memo", "pack_result", "pack_rows", "unpack_memo", "unpack_result"]
+__all__ = ["LIVE", "MAGIC", "Places", "Record", "pack_changes", "pack_descriptor", "pack_memo", "pack_result", "pack_rows", "unpack_changes", "unpack_memo",
+           "unpack_result"]
 
 #: "QRM1", the first word of a memo
 MAGIC = 0x314D5251
@@ -72,6 +73,33 @@ def pack_changes(job: Job, config: Config) -> bytes:
     records += [(0, int(b) | (LIVE if live else 0), row.tobytes()) for row, b, live in zip(job.gone, gone, job.gone_live, strict=True)]
     records += [(now(i), int(before[i]) | (LIVE if alive[i] else 0), job.rows[i].tobytes()) for i in job.moved]
     return _padded(b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records), config.bus_bytes)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
+
+    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at.
+    """
+
+    value: int
+    sign: int
+    live: int
+    label: int
+    came: bool
+    row: bytes
+
+
+def unpack_changes(data: bytes, size: Size) -> list[Record]:
+    """The records of a job of this size with target `slot`."""
+    length, records, kinds = size.columns - 1, [], [size.inserted, size.buried, size.removed, size.moved]
+    step = 8 + -(-length // 4) * 4
+    for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
+        new, old = struct.unpack_from("<II", data, number * step)
+        label, before, new_live, old_live = new & ~LIVE, old & ~LIVE, bool(new & LIVE), bool(old & LIVE)
+        value, sign, live = [(label, 1, int(new_live)), (0, 0, -1), (-before, -1, -int(old_live)), (label - before, 0, 0)][kind]
+        records.append(Record(value, sign, live, label, kind in (0, 3) and new_live, data[number * step + 8:number * step + 8 + length]))
+    return records
 
 
 def pack_rows(job: Job, config: Config) -> bytes:

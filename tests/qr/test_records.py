@@ -1,0 +1,116 @@
+"""hdl/qr: chunks cut from bus words, a job's changes; equality with the bytes' own readers, cycles, errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from penstock.hdl.qr.gearbox import Gearbox
+from penstock.hdl.qr.records import Records
+from penstock.models.errors import ErrorCode
+from penstock.models.qr.config import Config
+from penstock.models.qr.image import LIVE, pack_changes, unpack_changes
+from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.layout import Size
+from penstock.sim.pysim import drain, feed
+from penstock.sim.qr_cases import jobs_of, keys
+
+CONFIG = Config(n_max=12, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78)
+
+
+@pytest.mark.parametrize("word", [1, 2, 16])
+@pytest.mark.parametrize("pace", [1.0, 0.6])
+def test_gearbox(word, pace):
+    source = np.random.default_rng([word, int(10 * pace)])
+    dut = Gearbox(word_units=word, unit_bits=16, chunk_units=7)
+    runs = [(int(source.integers(1, 8)), int(source.integers(0, 20))) for _ in range(12)]
+    words, chunks = [], []
+    for size, count in runs:
+        units = source.integers(0, 1 << 16, size * count)
+        padded = [*units.tolist(), *source.integers(0, 1 << 16, -len(units) % word).tolist()]
+        words += [sum(unit << 16 * k for k, unit in enumerate(padded[at:at + word])) for at in range(0, len(padded), word)]
+        chunks += [(sum(int(unit) << 16 * k for k, unit in enumerate(units[at:at + size])), size) for at in range(0, len(units), size)] + [None]
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    given, taken = [], []
+    simulator.add_testbench(feed(dut.command, [{"size": size, "count": count} for size, count in runs], given))
+    simulator.add_testbench(feed(dut.i, words, pace=pace, seed=1))
+    simulator.add_testbench(drain(dut.o, len(chunks), taken, pace=pace, seed=2))
+    simulator.run()
+    for (_, item), expected in zip(taken, chunks, strict=True):
+        assert item.end == (expected is None)
+        if expected is not None:
+            assert item.data & (1 << 16 * expected[1]) - 1 == expected[0]
+    if pace == 1 and word == 16:
+        assert [b - a for a, b in pairwise(given)] == [count + 3 for _, count in runs[:-1]]
+
+
+def run_records(jobs, config, pace=1.0):
+    dut = Records(config)
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    commands = [{"length": s.columns - 1, "inserted": s.inserted, "buried": s.buried, "removed": s.removed, "moved": s.moved} for s, _, _ in jobs]
+    words = [int.from_bytes(data[at:at + config.bus_bytes], "little") for _, data, _ in jobs for at in range(0, len(data), config.bus_bytes)]
+    given, taken = [], []
+    simulator.add_testbench(feed(dut.i, words, pace=pace, seed=3))
+
+    async def commander(ctx):
+        got = 0
+        for command, (size, _, offsets) in zip(commands, jobs, strict=True):
+            for j, offset in enumerate(offsets):
+                ctx.set(dut.offsets[j], int(offset))
+            await feed(dut.command, [command], given)(ctx)
+            got += size.records + 1
+            while len(taken) < got:
+                await ctx.tick()
+    simulator.add_testbench(commander)
+    simulator.add_testbench(drain(dut.o, sum(size.records + 1 for size, _, _ in jobs), taken, pace=pace, seed=4))
+    simulator.run()
+    return given, taken
+
+
+@pytest.mark.parametrize(("bus", "length", "pace"), [(64, 11, 1.0), (64, 5, 0.7), (8, 7, 1.0), (16, 1, 0.8)])
+def test_records(bus, length, pace):
+    config = replace(CONFIG, bus_bytes=bus)
+    batches = [(5, 4), (0, 0), (9, 0), (0, 3)]
+    jobs = [(Size.of(job), pack_changes(job, config), job.offsets) for job in jobs_of(config, np.random.default_rng(bus), length, 60, batches)]
+    _, taken = run_records(jobs, config, pace)
+    items = iter(taken)
+    for size, data, offsets in jobs:
+        for expected in unpack_changes(data, size):
+            item = next(items)[1]
+            a = [1, *(byte - int(offset) for byte, offset in zip(expected.row, offsets, strict=True)), *[0] * (config.n_max - size.columns)]
+            assert (item.value, item.sign, item.live, item.came, item.end) == (expected.value, expected.sign, expected.live, expected.came, 0)
+            assert [item.a[k] for k in range(config.n_max)] == a
+            assert bytes(item.row[k] for k in range(length)) == expected.row
+            assert not expected.came or item.label == expected.label
+        end = next(items)[1]
+        assert end.end and end.code == 0 and end.value == end.sign == end.live == end.came == 0 and not any(end.a[k] for k in range(config.n_max))
+
+
+def test_a_record_a_cycle():
+    job = next(jobs_of(CONFIG, np.random.default_rng(5), 8, 80, [(20, 20)]))
+    _, taken = run_records([(Size.of(job), pack_changes(job, CONFIG), job.offsets)], CONFIG)
+    assert [b - a for (a, _), (b, _) in pairwise(taken)] == [1] * (len(taken) - 1)
+
+
+def test_disorder():
+    """Each kind of disorder, by editing the bytes of a good job's records."""
+    source = np.random.default_rng(6)
+    size = Size(6, 50, inserted=3, buried=1, moved=2)
+    rows = keys(source, 6, 5)
+
+    def data(labels, live, rows):
+        return b"".join((int(label) | (LIVE if alive else 0)).to_bytes(4, "little") + bytes(4) + row.tobytes() + bytes(3)
+                        for label, alive, row in zip(labels, live, rows, strict=True)).ljust(128, b"\0")
+    good = data([3, 5, 9, 2, 1, 4], [1, 1, 1, 0, 1, 1], rows)
+    live = [1, 1, 1, 0, 1, 1]
+    cases = [(good, 0), (data([3, 3, 9, 2, 1, 4], live, rows), ErrorCode.QR_ORDER), (data([3, 5, 9, 2, 4, 1], live, rows), ErrorCode.QR_ORDER),
+             (data([3, 5, 9, 2, 1, 4], [1] * 6, rows), ErrorCode.QR_DESCRIPTOR),
+             (data([3, 5, 9, 2, 1, 4], live, rows[[0, 2, 1, 3, 4, 5]]), ErrorCode.QR_ORDER), (good, 0)]
+    _, taken = run_records([(size, text, np.zeros(5, dtype=np.uint8)) for text, _ in cases], CONFIG)
+    assert [item.code for _, item in taken if item.end] == [code for _, code in cases]
