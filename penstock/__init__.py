@@ -1,7 +1,7 @@
 """Penstock: analytics and training kernels become FPGA hardware that works where the data lives.
 
-A kernel file needs the names of the kernel language only. `compile`, `load`, `open_table`, `Design` and `Run` come with planner, sources and
-models behind them, so they are imported when first asked for.
+A kernel file needs the names of the kernel language only. `compile`, `load`, `open_table`, `Choices`, `Design`, `Run` and the exceptions
+`KernelError` and `SourceError` come with planner, sources and models behind them, so they are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ from penstock.dsl.library import (
 from penstock.dsl.python import Input, Meta, Model, Output, kernel
 
 if TYPE_CHECKING:
-    from penstock.api import Design, Run, compile, load
+    from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load
     from penstock.host.device import open_device as open
     from penstock.host.sources import open_table
 
 __all__ = [
+    "Choices",
     "Design",
     "Input",
     "Kernel",
+    "KernelError",
     "Meta",
     "Model",
     "Output",
     "Run",
+    "SourceError",
     "abs",
     "compile",
     "exp",
@@ -68,7 +71,7 @@ __all__ = [
     "where",
 ]
 
-_LATER = ("Design", "Run", "compile", "load", "open_table")
+_LATER = ("Choices", "Design", "KernelError", "Run", "SourceError", "compile", "load", "open_table")
 _DEVICE = {"open": "open_device"}
 
 

@@ -20,7 +20,7 @@ from penstock.dsl.bind import Binding, bind, schema_for
 from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.functions import closest
 from penstock.dsl.graph import Graph
-from penstock.dsl.kernel import Kernel
+from penstock.dsl.kernel import Kernel, checked_epochs
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import initial_value, with_overrides
 from penstock.dsl.plan import Choices, plan
@@ -40,7 +40,7 @@ from penstock.output import write_folder
 if TYPE_CHECKING:
     from penstock.host.device import Device
 
-__all__ = ["BACKENDS", "Choices", "Design", "Run", "Table", "assume", "compile", "front", "load", "open_table"]
+__all__ = ["BACKENDS", "Choices", "Design", "KernelError", "Run", "SourceError", "Table", "assume", "compile", "front", "load", "open_table"]
 
 boards()                                    # every board is a target
 
@@ -130,14 +130,14 @@ class Design:
         `host.device.train`.
 
         Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's ports
-        do not have, ValueError for an unknown backend.
+        do not have and for a number of epochs that is none, ValueError for an unknown backend.
         """
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
         opened = open_table(table, self.plan.schema, self.labels) if isinstance(table, str) else table
         self._check(opened.schema)
         timing = self.memory if memory is None else _timing(memory, self.target)
-        limited = self.plan if epochs is None else replace(self.plan, epochs=epochs)
+        limited = self.plan if epochs is None else replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
         if backend == "rtl":
             return self._simulate(limited, opened, timing, options)
         if backend == "board":
@@ -156,7 +156,7 @@ class Design:
 
     def predict(self, table: Table | Assumed, *, memory: Fixed | None = None, epochs: int | None = None) -> Run:
         """Return the exact cycles of a run of so many epochs (the plan's own number without), without computing results."""
-        timing, count = memory or self.memory, epochs or self.plan.epochs
+        timing, count = memory or self.memory, self.plan.epochs if epochs is None else epochs
         begin = perf_counter()
         pages = table.pages if isinstance(table, Assumed) else len(table.pages)
         costs = table.costs(self.plan) if isinstance(table, Assumed) else page_costs(self.plan, table.pages)
@@ -170,7 +170,7 @@ class Design:
 
     def _check(self, schema: Schema) -> None:
         """Raise SourceError where tables of this schema are not what the design was compiled for."""
-        mine = self.plan.schema
+        mine, used = self.plan.schema, self.plan.walk.used
         stored = [[(c.type, c.dropped) for c in s.columns] for s in (schema, mine)]
         if schema.page_size != mine.page_size:
             what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
@@ -178,6 +178,10 @@ class Design:
             what = "its columns have other types than the design's"
         elif any(a.length is not None and b.length is not None and a.length != b.length for a, b in zip(schema.columns, mine.columns, strict=True)):
             what = "its arrays have other lengths than the design's"
+        elif other := next(((schema.columns[i].name, mine.columns[i].name) for i in used if schema.columns[i].name != mine.columns[i].name), None):
+            what = f"where it has the column {other[0]!r}, the design has {other[1]!r}"
+        elif other := next(((schema.columns[i].missing, mine.columns[i]) for i in used if schema.columns[i].missing != mine.columns[i].missing), None):
+            what = f"rows older than its column {other[1].name!r} hold {_default(other[0])} there, not {_default(other[1].missing)}"
         else:
             return
         raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")
@@ -231,6 +235,10 @@ class Design:
             "penstock.v": self.verilog.encode(), "boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes(),
             "strider.asm": disassemble(generate(self.plan.walk)).encode(),
             "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
+
+
+def _default(missing: Any) -> str:
+    return "NULL" if missing is None else str(missing)
 
 
 def load(folder: str | Path) -> Design:

@@ -182,7 +182,8 @@ def open_npz(path: Path) -> Table:
 def open_csv(path: Path) -> Table:
     """Open a CSV file: names in the first line (c1, c2, … where that line holds numbers only), empty cells NULL.
 
-    Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text.
+    Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text. A column of numbers but for a few cells
+    is refused: as text it would silently be no feature any more.
     """
     from pyarrow import ArrowInvalid  # a second that only these files cost
     from pyarrow import csv as arrow
@@ -204,7 +205,22 @@ def open_csv(path: Path) -> Table:
         if "Empty CSV" in reason:
             raise SourceError(f"{path.stem} has no rows", "training needs at least one row", code="E704") from error
         raise SourceError(f"{path}: {reason}", "every line needs as many cells as the first") from error
+    for name, column in zip(names, table.columns, strict=True):
+        _check_cells(name, column, path, headed)
     return _pack_arrow(table, path, narrow=True)
+
+
+def _check_cells(name: str, column: Any, path: Path, headed: bool) -> None:
+    """Raise SourceError where more than half of a text column's cells are numbers."""
+    import pyarrow as pa
+    if not pa.types.is_string(column.type):
+        return
+    cells = [(row, cell) for row, cell in enumerate(column.to_pylist(), 1 + headed) if cell is not None]
+    odd = [(row, cell) for row, cell in cells if not _is_number(cell)]
+    if odd and 2 * len(odd) < len(cells):
+        row, cell = odd[0]
+        raise SourceError(f"column {name!r} of {path} has numbers in {len(cells) - len(odd)} rows, but {cell[:40]!r} in line {row}",
+                          "mend the cell, or leave it empty for NULL; a column that is meant as text cannot be used, so take it out", code="E704")
 
 
 def open_parquet(path: Path) -> Table:

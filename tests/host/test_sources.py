@@ -73,6 +73,17 @@ def test_csv(tmp_path: Path) -> None:
     assert [c.not_null for c in table.schema.columns] == [True, True, True, True, False, True, False]
 
 
+def test_csv_with_a_bad_cell(tmp_path: Path) -> None:
+    """As text the column would be no feature any more, and nobody would know."""
+    file = tmp_path / "t.csv"
+    file.write_text("a,b\n1,2\n4,oops\n7,8\n")
+    with pytest.raises(SourceError, match=r"column 'b' of .* has numbers in 2 rows, but 'oops' in line 3") as caught:
+        open_table(str(file))
+    assert caught.value.code == "E704"
+    file.write_text("a,b\n1,x1\n4,2\n7,y3\n")
+    assert types(open_table(str(file)))["b"] == "text"
+
+
 def test_csv_without_names(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("1,2.5\n3,4.5\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,8 +72,27 @@ def test_another_table(design: ps.Design) -> None:
         with pytest.raises(SourceError, match=r"is not of the kind the design was compiled for") as caught:
             design.run(wrong)
         assert caught.value.code == "E706"
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, not 'fpga'$"):
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, board, not 'fpga'$"):
         design.run(table(), "fpga")
+
+
+def test_another_column_or_default(design: ps.Design) -> None:
+    """Columns bind by name, and the values of rows older than a column are part of the Strider program."""
+    mine = table()
+    first = mine.schema.columns[0]
+    for changed, said in ((replace(first, name="other"), "where it has the column 'other'"), (replace(first, missing=1.0), "NULL")):
+        other = replace(mine.schema, columns=(changed, *mine.schema.columns[1:]))
+        with pytest.raises(ps.SourceError, match=said) as caught:
+            design.run(ps.api.Table(other, mine.pages))
+        assert caught.value.code == "E706" and caught.value.hint
+
+
+@pytest.mark.parametrize("backend", ["golden", "model", "rtl"])
+@pytest.mark.parametrize("epochs", [0, -2, 1.5])
+def test_epochs_that_are_none(design: ps.Design, backend: str, epochs: Any) -> None:
+    with pytest.raises(ps.KernelError) as caught:
+        design.run(table(), backend, epochs=epochs)
+    assert caught.value.diagnostic.code == "E441"
 
 
 def test_memory_that_the_ports_do_not_have(design: ps.Design) -> None:
