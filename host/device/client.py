@@ -22,7 +22,7 @@ __all__ = ["Client", "Statistics"]
 #: attempts at one request: a full frame with one byte in a hundred spoilt comes through every fifth time
 _TRIES = 200
 #: bounds of the retry timer in seconds; the upper one is a part of the time-out
-_SOONEST = 0.005
+_SOONEST = 0.02
 #: fewest bytes of data in a frame of a longer transfer on a bad line
 _SMALLEST = 16
 #: requests in flight
@@ -76,6 +76,7 @@ class Client:
         self._orders = 0
         self._heard = time.monotonic()
         self._smoothed, self._variation = 0.05, 0.05           # seconds, of answers
+        self._patience = 1                                   # times the timer, after it was too short
         self._chunk = MAXIMUM
         self._timer: asyncio.TimerHandle | None = None
         try:
@@ -184,8 +185,8 @@ class Client:
             self._chunk = max(_SMALLEST, self._chunk // 2)
         self._orders += 1
         waiting.order = self._orders
-        patience = min(max(self._smoothed + 4 * self._variation, _SOONEST), self.timeout / 4)
-        waiting.due = now + patience * min(waiting.tries, 3)
+        patience = min(max(self._smoothed + 4 * self._variation, _SOONEST) * self._patience, self.timeout / 4)
+        waiting.due = now + patience
         self._outgoing += waiting.request.encode()
         self._writable()
         if self._timer is None and self._failure is None:
@@ -242,6 +243,7 @@ class Client:
             took = self._heard - waiting.first
             self._variation += (abs(took - self._smoothed) - self._variation) / 4
             self._smoothed += (took - self._smoothed) / 8
+            self._patience = 1
             self._chunk = min(MAXIMUM, self._chunk + 2)
         if not waiting.answer.done():
             waiting.answer.set_result(answer)
@@ -263,7 +265,11 @@ class Client:
         if now - max(self._heard, min(w.first for w in self._waiting.values())) >= self.timeout:
             self._fail(LinkError(f"{self.path}: the device did not answer for {self.timeout:g} s"))
             return
-        for waiting in [w for w in self._waiting.values() if w.due <= now]:
+        overdue = [w for w in self._waiting.values() if w.due <= now]
+        if overdue:
+            # an answer to what was sent twice says nothing about the time it takes: only waiting longer shows that (Karn's algorithm)
+            self._patience = min(2 * self._patience, 8)
+        for waiting in overdue:
             self._send(waiting)
         if self._waiting and self._timer is None and self._failure is None:
             due = min(w.due for w in self._waiting.values())
