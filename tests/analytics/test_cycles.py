@@ -146,13 +146,13 @@ def compare(seed: int) -> tuple[int, int]:
 
 def test_random() -> None:
     """Ports, threads, batches, slots, walkers, paces, page populations, memories and epochs at random; both kinds of leaps are taken."""
-    found = [compare(seed) for seed in range(250)]
-    assert sum(handed < tuples for tuples, handed in found) > 80
+    found = [compare(seed) for seed in range(150)]
+    assert sum(handed < tuples for tuples, handed in found) > 45
 
 
 @pytest.mark.long
 def test_random_long() -> None:
-    for seed in range(1000, 9000):
+    for seed in range(1000, 4000):
         compare(seed)
 
 
