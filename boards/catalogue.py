@@ -12,7 +12,8 @@ __all__ = ["BOARDS"]
 def _ulx3s(size: str, reserve: tuple[int, int, int, int], memory: int) -> Board:
     return Board(
         f"ulx3s-{size.lower()}", f"ULX3S with Lattice ECP5-{size}", f"LFE5U-{size}", "CABGA381", "6", Memory("block RAM", memory, 4, 8), 8, 60.0, 25.0,
-        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", reserve=reserve, lean=True)
+        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", reserve=reserve, lean=True,
+        status="placed, see docs/boards.md" if size == "25F" else "not placed yet")
 
 
 def _ecp5(name: str, title: str, device: str, package: str, speed: str, memory: int, reserve: tuple[int, int, int, int], oscillator: float,
@@ -40,7 +41,7 @@ BOARDS: tuple[Board, ...] = (
           page_size=1024),
     Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", Memory("block RAM", 4 << 10, 3, 4), 4, 24.0, 12.0,
           "amaranth_boards.ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform", clock="clk12", loader="ice40_generic", reserve=(700, 500, 0, 8), lean=True,
-          page_size=1024, status="placed, see docs/boards.md"),
+          page_size=1024, status="placed by hand, see docs/boards.md"),
     Board("tang-nano-9k", "Sipeed Tang Nano 9K with Gowin GW1NR-9", "GW1NR-9C", "QN88P", "C6/I5", Memory("block RAM", 16 << 10, 4, 4), 4, 27.0, 27.0,
           "amaranth_boards.tang_nano_9k:TangNano9kPlatform", clock="clk27", loader="tangnano9k", reserve=(1_200, 900, 0, 8), lean=True,
           page_size=1024),
