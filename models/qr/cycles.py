@@ -17,7 +17,7 @@ from .config import Config
 from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
-from .schedule import ACCESS, ADD, DIV, MUL, STEP, VECTORING, Task, fold_tasks, gram_tasks, multiplications, solve_tasks
+from .schedule import ACCESS, ADD, DIV, MUL, STEP, VECTORING, Task, dot_latency, fold_tasks, gram_tasks, multiplications, solve_tasks
 from .solver import Solver
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
@@ -25,8 +25,6 @@ __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
 CONVERT = convert_latency(["int8"], float32)
 #: descriptor decoded to requests issued
 DECODE = 2
-#: from a row in the dot unit to err_min and err_max: products, a tree over 64 columns, truncation, two comparisons
-DOT = MUL + 6 * ADD + CONVERT + 2
 #: h = trunc(c_0 / rows), c - h · sums and its conversion: what the solve waits for beside the factor
 MIDDLE = CONVERT + DIV + 4 + 4 + CONVERT
 
@@ -188,7 +186,7 @@ class _Run:
     def _dot(self, begin: int, least: int, cycles: int) -> int:
         self.dot_free = max(max(begin, self.dot_free) + cycles, least)
         self.result.dot_busy += cycles
-        return self.dot_free + DOT
+        return self.dot_free + dot_latency(self.config.n_max)
 
     def publish(self, time: int, job: int) -> None:
         beats = self.works[job].written(self.config)
@@ -238,7 +236,7 @@ def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
     for work in works:
         kept = sum(work.keep)
         pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
-        chains.append(3 * memory.latency + interval * sum(work.read(config)) + kept * (pivot + 2 * (MUL + ADD)) + DOT)
+        chains.append(3 * memory.latency + interval * sum(work.read(config)) + kept * (pivot + 2 * (MUL + ADD)) + dot_latency(config.n_max))
     tasks = [task for work in works for task in work.tasks(config)]
     solver = max(-(-sum(task.work for task in tasks) // lanes), sum(task.vectoring > 0 for task in tasks))
     sums, dot = sum(work.sums_cycles(config) for work in works), sum(work.dot_cycles(config) for work in works)

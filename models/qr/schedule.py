@@ -13,9 +13,11 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import latency
 
-__all__ = ["ADD", "DIV", "MUL", "Task", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks"]
+__all__ = ["ADD", "DIV", "FLOOR", "MUL", "Task", "dot_latency", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
+#: a float32 rounded down to an integer
+FLOOR = 2
 #: cycles of operand memories around the units: two to read, one to write
 ACCESS = 3
 #: a product and a difference, from issue to where the next operation may be issued
@@ -34,6 +36,11 @@ class Task:
     after: tuple[tuple[int, int], ...]
     work: int = 0
     vectoring: int = 0
+
+
+def dot_latency(n_max: int) -> int:
+    """From a row in the dot unit to err_min and err_max: products, a tree of as many levels as there are columns, truncation, difference, comparison."""
+    return MUL + (n_max - 1).bit_length() * ADD + FLOOR + 2
 
 
 def _slots(count: int, lanes: int) -> int:

@@ -1,0 +1,86 @@
+"""Arithmetic of the qr engine beside `hdl.arith`: float32 times a small integer, and float32 to integers."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.numerics.formats import float32
+from ...models.qr.schedule import FLOOR, MUL
+from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, round_pack
+
+__all__ = ["Floor", "Times"]
+
+
+class Times(wiring.Component):
+    """float32 times an integer from -255 to 255: as `models.qr.arith.mul` of the number and the integer as float32. Latency `MUL`, II = 1.
+
+    One product of 24 × 8 bits, where the float32 unit has two of 24 × 12, and no conversion before it.
+
+    Members
+    -------
+    w : In(unsigned(32))
+        Code of the number.
+    x : In(signed(9))
+        The integer, not -256.
+    o : Out(unsigned(32))
+        Code of the product.
+    """
+
+    def __init__(self, *, src_loc_at=0):
+        super().__init__({"w": In(32), "x": In(signed(9)), "o": Out(32)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        w = Unpacked(self.w, float32)
+        size = Mux(self.x < 0, -self.x, self.x)[:8]
+        none = ~self.x.any()
+        s = pipe.rank(product=w.normal_significand * size, exponent=w.exponent, sign=w.sign ^ self.x[-1], zero=w.zero | (none & ~w.inf), inf=w.inf & ~none,
+                      nan=w.nan | (w.inf & none))
+        zeros, _ = leading_zeros(s.product[23:])                 # the top bit is one of these nine
+        normal = (s.product << zeros)[:32]
+        s = pipe.rank(normal=normal, exponent=pipe.wire(Cat(s.exponent, Const(0, 1)).as_signed() + 8 - zeros, exponent_shape(float32), name="exponent"),
+                      sign=s.sign, zero=s.zero, inf=s.inf, nan=s.nan)
+        result = pipe.rank(o=round_pack(float32, s.sign, s.exponent, s.normal[8:], s.normal[7], s.normal[:7].any(), s.zero, s.inf, s.nan))
+        m.d.comb += self.o.eq(result.o)
+        if pipe.depth != MUL:
+            raise RuntimeError(f"the product has {pipe.depth} stages, the schedule says {MUL}")
+        return m
+
+
+class Floor(wiring.Component):
+    """float32 rounded down to an integer, and truncated to a label (`models.qr.arith.to_label`). Latency `FLOOR`, II = 1.
+
+    Members
+    -------
+    a : In(unsigned(32))
+    o : Out(signed(32))
+        The greatest integer not above it; anything where `large`.
+    inexact : Out(1)
+        Not an integer: `o` + 1 is the least one not below it.
+    large : Out(1)
+        Not below 2**31 in size, or no number.
+    label : Out(unsigned(31))
+        Below 0 and NaN become 0, the greatest label is 2**31 - 1.
+    """
+
+    def __init__(self, *, src_loc_at=0):
+        super().__init__({"a": In(32), "o": Out(signed(32)), "inexact": Out(1), "large": Out(1), "label": Out(unsigned(31))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        a = Unpacked(self.a, float32)
+        # significand · 2**7 holds all 31 bits of the greatest numbers in range; shifted right for the others
+        top = float32.bias + 30
+        distance = pipe.wire(top - a.exponent, name="distance")
+        shifted = pipe.wire((Cat(Const(0, 38), a.normal_significand) >> distance[:5])[:62], unsigned(62), name="shifted")
+        tiny = (a.exponent < float32.bias) & ~a.zero
+        s = pipe.rank(whole=Mux(tiny | a.zero, 0, shifted[31:]), inexact=tiny | (~a.zero & shifted[:31].any()), large=a.exponent > top, sign=a.sign, nan=a.nan)
+        below = ((Cat(s.whole, Const(0, 1)) ^ s.sign.replicate(32)) + (s.sign & ~s.inexact))[:32]
+        label = Mux(s.sign | s.nan, 0, Mux(s.large, (1 << 31) - 1, s.whole))[:31]
+        s = pipe.rank(o=below.as_signed(), inexact=s.inexact & ~s.large, large=s.large, label=label)
+        m.d.comb += [self.o.eq(s.o), self.inexact.eq(s.inexact), self.large.eq(s.large), self.label.eq(s.label)]
+        if pipe.depth != FLOOR:
+            raise RuntimeError(f"rounding down has {pipe.depth} stages, the schedule says {FLOOR}")
+        return m
