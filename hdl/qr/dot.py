@@ -1,0 +1,126 @@
+"""Predictions of rows, and what a pass over rows finds: bounds of the errors, least prediction, the box of bytes."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.numerics.formats import float32
+from ...models.qr.bounds import EMPTY
+from ...models.qr.config import Config
+from ...models.qr.schedule import ADD, MUL, dot_latency
+from ..arith.pipeline import Pipeline
+from ..arith.unit import unit
+from ..modules import Parts, Submodules
+from .numbers import Floor, Times
+
+__all__ = ["NOTHING", "Dot", "Pass", "row_shape", "segment_shape"]
+
+
+class Dot(wiring.Component):
+    """Σ w_j · x_j in float32, in the order of `models.qr.arith.dot`. Latency `latency`, II = 1; never stalls.
+
+    Members
+    -------
+    w : In(ArrayLayout(32, n))
+        Codes of float32 numbers, +0 beyond the model's columns.
+    x : In(ArrayLayout(signed(9), n))
+        Integers from -255 to 255, 0 beyond the model's columns.
+    o : Out(32)
+        Code of the sum.
+    """
+
+    def __init__(self, n: int, parts: Parts | None = None, *, src_loc_at=0):
+        self.n, self.parts = n, parts or Submodules()
+        self.latency = MUL + (n - 1).bit_length() * ADD
+        super().__init__({"w": In(data.ArrayLayout(32, n)), "x": In(data.ArrayLayout(signed(9), n)), "o": Out(32)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        terms: list[Value] = [self.parts.instance(m, f"times{k}", "qr_times", Times, w=self.w[k], x=self.x[k])["o"] for k in range(self.n)]
+        level = 0
+        while len(terms) > 1:
+            pairs: list[Value] = []
+            for k in range(0, len(terms) - 1, 2):
+                pairs.append(self.parts.instance(m, f"add{level}_{k // 2}", "add_float32", lambda: unit("add", float32), a=terms[k], b=terms[k + 1])["o"])
+            if len(terms) % 2:
+                last = terms[-1]                                 # its partner is +0: the sum is itself, but -0 + +0 = +0
+                pairs.append(pipe.delay(Mux(last[:31].any(), last, Const(0, 32)), ADD, name=f"alone{level}_"))
+            terms, level = pairs, level + 1
+        m.d.comb += self.o.eq(terms[0])
+        return m
+
+
+def row_shape(n_max):
+    """A row in a pass: `use`: it counts; `a`: 1, bytes minus offsets, 0s; `row`: its bytes; `label`."""
+    return data.StructLayout({"use": 1, "label": 31, "a": data.ArrayLayout(signed(9), n_max), "row": data.ArrayLayout(8, n_max - 1)})
+
+
+def segment_shape(n_max):
+    """What a pass finds: see `models.qr.job.Anchor`; `low` and `high` are 255 and 0 where no row was."""
+    return data.StructLayout({"err_min": signed(32), "err_max": signed(32), "least": signed(32), "low": data.ArrayLayout(8, n_max - 1),
+                              "high": data.ArrayLayout(8, n_max - 1)})
+
+
+#: `segment_shape` of no rows, all but the box
+NOTHING = {"err_min": EMPTY, "err_max": -EMPTY, "least": EMPTY}
+
+
+class Pass(wiring.Component):
+    """Takes `row_units` rows a cycle and keeps a segment up to date with them. Never stalls.
+
+    What rows of cycle t add to the errors is in `o` from cycle t + `models.qr.schedule.dot_latency(n_max)` on, the box from cycle t + 1 on: so a segment
+    begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `follow` (target `slot`, one segment).
+
+    Members
+    -------
+    start : In(1), begin : In(segment_shape(n_max))
+        Together with the first rows: what the segment holds before them.
+    valid : In(1), row0, row1, … : In(row_shape(n_max))
+        Rows; those without `use` change nothing.
+    w : In(ArrayLayout(32, n_max))
+        Weights, constant from the first row until `MUL` cycles after the last one's.
+    o : Out(segment_shape(n_max))
+    """
+
+    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+        self.config, self.parts = config, parts or Submodules()
+        n = config.n_max
+        rows = {f"row{k}": In(row_shape(n)) for k in range(config.row_units)}
+        super().__init__({"start": In(1), "begin": In(segment_shape(n)), "valid": In(1), **rows, "w": In(data.ArrayLayout(32, n)), "o": Out(segment_shape(n))},
+                          src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        n, units = self.config.n_max, self.config.row_units
+        late = dot_latency(n) - 2                                # from a row to its prediction
+        errors: list[tuple[Value, Value, Value]] = []
+        for k in range(units):
+            row = getattr(self, f"row{k}")
+            score = self.parts.instance(m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, self.parts), w=self.w, x=row.a)["o"]
+            guess = self.parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)["label"]
+            use, label = pipe.delay(self.valid & row.use, late, name=f"use{k}_"), pipe.delay(row.label, late, name=f"label{k}_")
+            s = pipe.rank(use=use, error=(label - guess.as_unsigned()).as_signed()[:32].as_signed(), guess=guess)
+            errors.append((s.use, s.error, s.guess))
+        start = pipe.delay(self.start, late + 1, name="start")
+        begin = pipe.delay(self.begin.as_value(), late + 1, name="begin")
+        before = Signal(segment_shape(n))
+        m.d.comb += before.eq(Mux(start, begin, self.o.as_value()))
+        lowest, highest, least = before.err_min, before.err_max, before.least
+        for k, (use, error, guess) in enumerate(errors):
+            lowest = pipe.wire(Mux(use & (error < lowest), error, lowest), signed(32), name=f"lowest{k}")
+            highest = pipe.wire(Mux(use & (error > highest), error, highest), signed(32), name=f"highest{k}")
+            least = pipe.wire(Mux(use & (guess < least), guess, least), signed(32), name=f"least{k}")
+        m.d.sync += [self.o.err_min.eq(lowest), self.o.err_max.eq(highest), self.o.least.eq(least)]
+
+        # the box needs no prediction: it is kept at once, and is right for a segment when its errors are
+        for j in range(n - 1):
+            low, high = Mux(self.start, self.begin.low[j], self.o.low[j]), Mux(self.start, self.begin.high[j], self.o.high[j])
+            for k in range(units):
+                row = getattr(self, f"row{k}")
+                use, byte = self.valid & row.use, row.row[j]
+                low = pipe.wire(Mux(use & (byte < low), byte, low), name=f"low{j}_{k}")
+                high = pipe.wire(Mux(use & (byte > high), byte, high), name=f"high{j}_{k}")
+            m.d.sync += [self.o.low[j].eq(low), self.o.high[j].eq(high)]
+        return m
