@@ -4,6 +4,8 @@ Pin numbers: Colorlight i5 v7.0 on its extension board from the wuxx/Colorlight-
 FPGA-EB-02028.
 """
 
+from typing import Any
+
 from amaranth.build import Attrs, Clock, Pins, Resource
 from amaranth.vendor import LatticePlatform
 from amaranth_boards.resources import UARTResource
@@ -24,7 +26,7 @@ class ColorlightI5Platform(LatticePlatform):
         Resource("clk25", 0, Pins("P3", dir="i"), Clock(25e6), _LVCMOS33),
         UARTResource(0, rx="H18", tx="J17", attrs=_LVCMOS33),
     ]
-    connectors = []  # noqa: RUF012
+    connectors: list[Any] = []  # noqa: RUF012
 
 
 class CrossLinkNXEVNPlatform(LatticePlatform):
@@ -39,4 +41,4 @@ class CrossLinkNXEVNPlatform(LatticePlatform):
         Resource("clk12", 0, Pins("L13", dir="i"), Clock(12e6), _LVCMOS33),
         UARTResource(0, rx="F16", tx="F18", attrs=_LVCMOS33),
     ]
-    connectors = []  # noqa: RUF012
+    connectors: list[Any] = []  # noqa: RUF012

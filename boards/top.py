@@ -34,7 +34,7 @@ class BoardTop(Elaboratable):
         if self.setting is None:
             m.d.comb += [ClockSignal("sync").eq(platform.request(self.board.clock, dir="i").i), locked.eq(1)]
         else:
-            self._pll(m, platform, locked)
+            self._pll(m, platform, self.setting, locked)
         # counts cycles after the lock; configuration sets it to 0
         m.domains.boot = ClockDomain("boot", reset_less=True, local=True)
         m.d.comb += ClockSignal("boot").eq(ClockSignal("sync"))
@@ -61,13 +61,14 @@ class BoardTop(Elaboratable):
     def _serial(self, platform):
         """A UART on header pins."""
         from amaranth.build import Resource
+        assert self.board.uart_pins is not None
         rx, tx = self.board.uart_pins
         platform.add_resources([Resource("serial_rx", 0, Pins(rx, dir="i"), Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")),
                                 Resource("serial_tx", 0, Pins(tx, dir="o"), Attrs(IO_TYPE="LVCMOS33"))])
         return platform.request("serial_rx").i, platform.request("serial_tx").o
 
-    def _pll(self, m, platform, locked):
-        setting, family = self.setting, self.board.part.family
+    def _pll(self, m, platform, setting: Setting, locked):
+        family = self.board.part.family
         values = dict(setting.parameters)
         out = ClockSignal("sync")
         clock = Signal(name="clk_sync")

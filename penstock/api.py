@@ -170,7 +170,8 @@ class Design:
 
     def _check(self, schema: Schema) -> None:
         """Raise SourceError where tables of this schema are not what the design was compiled for."""
-        mine, used = self.plan.schema, self.plan.walk.used
+        mine = self.plan.schema
+        both = [(a, b) for i, (a, b) in enumerate(zip(schema.columns, mine.columns, strict=False)) if i in self.plan.walk.used]
         stored = [[(c.type, c.dropped) for c in s.columns] for s in (schema, mine)]
         if schema.page_size != mine.page_size:
             what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
@@ -178,10 +179,10 @@ class Design:
             what = "its columns have other types than the design's"
         elif any(a.length is not None and b.length is not None and a.length != b.length for a, b in zip(schema.columns, mine.columns, strict=True)):
             what = "its arrays have other lengths than the design's"
-        elif other := next(((schema.columns[i].name, mine.columns[i].name) for i in used if schema.columns[i].name != mine.columns[i].name), None):
-            what = f"where it has the column {other[0]!r}, the design has {other[1]!r}"
-        elif other := next(((schema.columns[i].missing, mine.columns[i]) for i in used if schema.columns[i].missing != mine.columns[i].missing), None):
-            what = f"rows older than its column {other[1].name!r} hold {_default(other[0])} there, not {_default(other[1].missing)}"
+        elif other := next(((a, b) for a, b in both if a.name != b.name), None):
+            what = f"where it has the column {other[0].name!r}, the design has {other[1].name!r}"
+        elif other := next(((a, b) for a, b in both if a.missing != b.missing), None):
+            what = f"rows older than its column {other[0].name!r} hold {_default(other[0].missing)} there, not {_default(other[1].missing)}"
         else:
             return
         raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")

@@ -28,7 +28,6 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("board", [b for b in BOARDS if b.open], ids=lambda b: b.name)
 def test_platform(board: Board) -> None:
-    pytest.importorskip("amaranth_boards")
     platform = board.make_platform()
     assert abs(platform.lookup(board.clock).clock.frequency / 1e6 - board.oscillator_mhz) < 1e-6
     if board.uart_pins is None:
