@@ -140,11 +140,11 @@ class _Loader:
         self.firsts, lasts = self.source.foresee(self.threads)
         return self.seen + [cycle + 1 for cycle in lasts]
 
-    def in_time(self, starts: Sequence[int], release: int) -> bool:
-        """Whether slots are free in time for the foreseen groups up to one behind these starts."""
-        waiting, release = len(self.seen), release + 1
-        slots = self.release[waiting:] + [start + release for start in starts]
-        return all(map(le, slots[:max(len(starts) + 1 - waiting, 0)], self.firsts))
+    def in_time(self, releases: Sequence[int]) -> bool:
+        """Whether slots are free in time for the foreseen groups up to one behind those that give up theirs in these cycles."""
+        waiting = len(self.seen)
+        slots = [*self.release[waiting:], *releases]
+        return all(map(le, slots[:max(len(releases) + 1 - waiting, 0)], self.firsts))
 
     def skip(self, seen: Sequence[int]) -> None:
         """Take foreseen groups until so many wait."""
@@ -154,12 +154,11 @@ class _Loader:
             self.seen += seen[-groups:]
             self.counts += [self.threads] * groups
 
-    def hand(self, starts: Sequence[int], release: int) -> bool:
-        """Give a waiting group (if none is left: sit it out) to the engine in each of these cycles; return whether the end is seen behind the last."""
-        del self.seen[:len(starts)], self.counts[:len(starts)]
-        release += 1
-        self.release = [*self.release, *[start + release for start in starts]][len(starts):]
-        return not self.seen and self.ended is not None and self.ended <= starts[-1]
+    def hand(self, start: int, releases: Sequence[int]) -> bool:
+        """Give waiting groups (if none is left: sit it out) to the engine, the last in cycle `start`; return whether the end is seen behind it."""
+        del self.seen[:len(releases)], self.counts[:len(releases)]
+        self.release = [*self.release, *releases][len(releases):]
+        return not self.seen and self.ended is not None and self.ended <= start
 
     def advance(self, cycle: int) -> None:
         """Go on to the next epoch in `cycle`."""
@@ -252,17 +251,17 @@ class _Conductor:
         over = False
         while not over:
             groups = min([loader.fill() for loader in loaders])
-            starts = self._glide()
-            if not starts:
+            releases = self._glide()
+            if not releases:
                 seen = _latest([loader.seen[:groups] or [loader.ended or 0] for loader in loaders])
                 if any([loader.seen for loader in loaders]):
-                    starts = self._begin(seen)
+                    releases = self._begin(seen)
             over = True
-            if starts:
-                counts["groups"] += len(starts)
+            if releases:
+                counts["groups"] += len(releases)
                 for loader in loaders:
-                    counts["tuples"] += sum(loader.counts[:len(starts)])
-                    if not loader.hand(starts, schedule.release):
+                    counts["tuples"] += sum(loader.counts[:len(releases)])
+                    if not loader.hand(self.start, releases):
                         over = False
                 if over and not self.first:
                     self._close(self.start)
@@ -279,7 +278,7 @@ class _Conductor:
             self.free = max(self.free, self.batch + schedule.settle) + schedule.decide + 2
 
     def _glide(self) -> list[int]:
-        """Start all groups of the ports' pages, if slots are free in time for them whenever they come; return when.
+        """Start all groups of the ports' pages, if slots are free in time for them whenever they come; return when they are again.
 
         Tried once a page, and after a failure only some pages later.
         """
@@ -292,19 +291,19 @@ class _Conductor:
         if groups < 1:
             return []
         before = self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"]
-        starts = self._begin(_latest([seen[:groups] for seen in found]))
-        if all([loader.in_time(starts, self.plan.schedule.release) for loader in loaders]):
+        releases = self._begin(_latest([seen[:groups] for seen in found]))
+        if all([loader.in_time(releases) for loader in loaders]):
             for loader, seen in zip(loaders, found, strict=True):
                 loader.skip(seen[:groups + 1])
             self.glide_from = page + 1
-            return starts
+            return releases
         self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"] = before
         return []
 
     def _begin(self, seen: Sequence[int]) -> list[int]:
-        """Start groups that are seen from these cycles on; return when."""
+        """Start groups that are seen from these cycles on; return when their slots are free again."""
         schedule, per_batch, start, groups, first = self.plan.schedule, self.per_batch, self.start, self.batch_groups, self.first
-        interval, drain, free, starts = schedule.interval, schedule.drain, self.free, []
+        interval, drain, release, free, releases = schedule.interval, schedule.drain, schedule.release + 1, self.free, []
         for earliest in seen:
             if earliest < free:
                 earliest = free
@@ -312,9 +311,11 @@ class _Conductor:
                 earliest = self.batch + schedule.batch
             distance = earliest - start                        # a multiple of the interval, or at least what it takes to drain
             if distance < drain:
-                distance = min(-(-distance // interval) * interval, drain)
+                distance += -distance % interval
+                if distance > drain:
+                    distance = drain
             start += distance
-            starts.append(start)
+            releases.append(start + release)
             free = start + 1
             groups += 1
             first = groups == per_batch
@@ -322,7 +323,7 @@ class _Conductor:
                 self._close(start)
                 groups = 0
         self.start, self.free, self.batch_groups, self.first = start, free, groups, first
-        return starts
+        return releases
 
     def _close(self, cycle: int) -> None:
         self.batch, self.batch_groups, self.first = cycle, 0, True

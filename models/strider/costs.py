@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +59,17 @@ def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> C
     for first, chunk in chunks(pages):
         found = classify(walk, chunk)
         shape = tuple(sorted(found.places.items()))
-        for k, (regular, count) in enumerate(zip(found.pages.tolist(), found.counts.tolist(), strict=True)):
-            events = known.get((count, shape)) if regular else None
+        kinds = np.where(found.pages, found.counts, -1 - np.arange(len(chunk)))        # irregular pages are each of their own kind
+        begins = [0, *(np.nonzero(np.diff(kinds))[0] + 1).tolist(), len(chunk)]
+        for k, end in pairwise(begins):
+            regular, kind = bool(found.pages[k]), (int(found.counts[k]), shape)
+            events = known.get(kind) if regular else None
             if events is None:
                 walked = machine.walk(chunk[k], alike=regular)
                 events = [(_KINDS[e.kind], e.wait, e.issue) for e in walked.events]
                 if walked.events[-1].kind == "error":
                     costs.errors[first + k] = walked.events[-1]
                 if regular:
-                    known[count, shape] = events
-            costs.add(1, events)
+                    known[kind] = events
+            costs.add(end - k, events)
     return costs

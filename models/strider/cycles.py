@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from operator import le
 
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import ReadPort
@@ -171,22 +172,21 @@ class Collector:
         if profile is None or at + size >= len(self._events):
             return [], []
         base = self._start - profile.starts[at]
-        if self._go > base + profile.takes[at] or any(free > base + start for free, start in
-                                                      zip(self._slots[self._walker], profile.starts[at + 1:], strict=False)):
+        slots = self._slots[self._walker]
+        if self._go > base + profile.takes[at] or not all(map(le, slots, [base + start for start in profile.starts[at + 1:at + 1 + len(slots)]])):
             return [], []
         last = base + self.config.beats
         lasts = [take + last for take in profile.takes[at + size - 1::size]]
-        return [take + base + 1 for take in profile.takes[at::size][:len(lasts)]], lasts
+        return [take + base + 1 for take in profile.takes[at:at + size * len(lasts):size]], lasts
 
     def skip(self, tuples: int) -> None:
         """Take so many tuples as they were foreseen."""
-        profile = self._profiles[self._run]
+        profile, at = self._profiles[self._run], self._at + tuples
         assert profile is not None
         base = self._start - profile.starts[self._at]
-        self._slots[self._walker].extend([take + base + self.config.beats for take in profile.takes[self._at:self._at + tuples]])
-        self._at += tuples
-        self._start = base + profile.starts[self._at]
-        self._go = base + profile.takes[self._at - 1] + self.config.beats
+        taken = base + self.config.beats
+        self._slots[self._walker].extend([take + taken for take in profile.takes[max(self._at, at - self.config.slots):at]])
+        self._at, self._start, self._go = at, base + profile.starts[at], taken + profile.takes[at - 1]
 
     def pull(self, accept: Callable[[int], int]) -> tuple[int, str]:
         """Take the next tuple, epoch end or error with any consumer: `accept` gives the first cycle from its argument on in which `o.ready` is high.
@@ -264,8 +264,9 @@ class PortModel(Collector):
 
         Two equal states lead to the same deliveries, as much later as their bases are apart, as long as the pages are alike.
         """
-        times = [self._command, self._issue, self._go, self._start, self.memory.idle_from, *self._idle, *self.free[-self.config.credits:]]
-        if self.config.credits > COMMANDS:      # else the buffers always hold up the commands longer
+        credits = self.config.credits
+        times = [self._command, self._issue, self._go, self._start, self.memory.idle_from, *self._idle, *self.free[-credits:]]
+        if credits > COMMANDS:                  # else the buffers always hold up the commands longer
             times += self._ends
         for room in self._slots:
             times += room

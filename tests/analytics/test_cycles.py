@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,10 +134,10 @@ def compare(seed: int) -> tuple[int, int]:
     handed = 0
 
     class Loader(cycles._Loader):
-        def hand(self, starts: Any, release: int) -> bool:
+        def hand(self, start: int, releases: Sequence[int]) -> bool:
             nonlocal handed
-            handed += sum(self.counts[:len(starts)])
-            return super().hand(starts, release)
+            handed += sum(self.counts[:len(releases)])
+            return super().hand(start, releases)
 
     conductor = cycles._Conductor(plan, [Loader(plan, source or cycles.EmptySource(origin)) for source in made()], origin + 1)
     conductor.run(epochs)
