@@ -87,18 +87,17 @@ class Work:
         total = 3 * config.segments + -(-(size.inserted + size.moved) // config.row_units) if self.tried else 0
         return total + (-(-size.places // config.row_units) if self.rescanned else 0)
 
-    def tasks(self, config: Config) -> list[Task]:
+    def tasks(self, config: Config) -> Sequence[Task]:
         """The solver's tasks, in order."""
         n, lanes = self.size.columns, config.lanes
         if config.method is Method.GRAM:
-            tasks = gram_tasks(n, self.keep, lanes)
-        else:
-            tasks = list(fold_tasks(n, self.met, lanes))
-            for k, again in enumerate(self.met_again):
-                base = len(tasks)
-                for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
-                    after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
-                    tasks.append(Task(task.slots, after, task.work, task.vectoring))
+            return gram_tasks(n, lanes)
+        tasks = list(fold_tasks(n, self.met, lanes))
+        for k, again in enumerate(self.met_again):
+            base = len(tasks)
+            for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
+                after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
+                tasks.append(Task(task.slots, after, task.work, task.vectoring))
         last = len(tasks)
         return tasks + solve_tasks(n, self.keep, lanes, last)
 
@@ -160,11 +159,8 @@ class _Run:
         begin = max(first + 1, self.sums_free)
         self.sums_free = max(begin + cycles, last + 1)
         self.result.sums_busy += cycles
-        # accumulators are copied to a context through `lanes` converters
-        triangle = work.size.columns * (work.size.columns + 1) // 2
-        load = -(-triangle // (config.lanes * config.vectors)) + CONVERT
-        ready = self.sums_free + ACCESS + max(load, MIDDLE if work.size.columns < 4 else load)
-        self.post(ready, lambda now: self.solve(now, job))
+        # rows pass through converters, the right side last
+        self.post(self.sums_free + ACCESS + MIDDLE, lambda now: self.solve(now, job))
 
     def solve(self, time: int, job: int) -> None:
         tasks = self.works[job].tasks(self.config)

@@ -30,12 +30,16 @@ LAG = 7
 
 @dataclass(frozen=True)
 class Task:
-    """`after`: (index of an earlier task, cycles from its issue). `work`, `vectoring`: multiplications of its lanes, and of the vectoring unit."""
+    """`after`: (index of an earlier task, cycles from its issue). `work`, `vectoring`: multiplications of its lanes, and of the vectoring unit.
+
+    `load`: it takes a row of the job's matrix; a job's first task waits until all rows of the job before have been taken.
+    """
 
     slots: int
     after: tuple[tuple[int, int], ...]
     work: int = 0
     vectoring: int = 0
+    load: bool = False
 
 
 def dot_latency(n_max: int) -> int:
@@ -65,28 +69,32 @@ def fold_tasks(n: int, met: tuple[int, ...], lanes: int, first: int = 0) -> tupl
     return tuple(tasks)
 
 
-def gram_tasks(n: int, keep: Sequence[bool], lanes: int) -> list[Task]:
-    """Elimination of a Gram matrix: for each column kept a reciprocal, the scaled row, and one task for each row behind it."""
-    tasks: list[Task] = []
-    updated: dict[int, int] = {}                        # the latest task that wrote a row
+@lru_cache(maxsize=64)
+def gram_tasks(n: int, lanes: int) -> tuple[Task, ...]:
+    """A job of method `gram`: rows loaded, elimination, both solves. The right side is row n; elimination makes y and z of it.
+
+    For each column k a SCALE (u_k; its pivot went into the divider when row k passed in column k - 1) and a ROW for each row behind it, the right side
+    last, in which entry k is scaled as well. Then a BACK for each column from the last to the second, and h. Columns that are not kept take as long.
+    """
+    def groups(first: int, last: int) -> int:
+        return last // lanes - first // lanes + 1
+    tasks = [Task(groups(0, min(j, n - 1)), (), load=True) for j in range(n + 1)]
+    pivot, side = 0, n
     for k in range(n):
-        if not keep[k]:
-            continue
-        reciprocal = len(tasks)
-        tasks.append(Task(1, ((updated[k], STEP),) if k in updated else ()))
         scale = len(tasks)
-        tasks.append(Task(_slots(n - 1 - k, lanes), ((reciprocal, DIV + ACCESS),), n - 1 - k))
-        for i in range(k + 1, n):
-            after = [(scale, MUL + ACCESS + (i - k - 1) // lanes)]
-            if i in updated:
-                after.append((updated[i], STEP))
-            updated[i] = len(tasks)
-            tasks.append(Task(_slots(n - i, lanes), tuple(after), n - i))
-    return tasks
+        tasks.append(Task(groups(min(k + 1, n - 1), n - 1), ((pivot, STEP + DIV), (side, STEP)), n - 1 - k))
+        for j in range(k + 1, n + 1):
+            last = min(j, n - 1)
+            tasks.append(Task(groups(k, last), ((scale, STEP),) if j == k + 1 else (), last - k + 1))
+        pivot, side = scale + 1, len(tasks) - 1
+    for j in range(n - 1, 0, -1):
+        tasks.append(Task(groups(0, j - 1), ((len(tasks) - 1, STEP),), j))
+    tasks.append(Task(1, ((len(tasks) - 1, STEP),), 1))
+    return tuple(tasks)
 
 
 def solve_tasks(n: int, keep: Sequence[bool], lanes: int, base: int) -> list[Task]:
-    """Both triangular solves, after `base` tasks; the right side is ready by then."""
+    """Both triangular solves of method `givens`, after `base` tasks; the right side is ready by then, and h goes back into the bias at the end."""
     kept = [k for k in range(n) if keep[k]]
     tasks: list[Task] = []
     for k in kept:
@@ -96,6 +104,7 @@ def solve_tasks(n: int, keep: Sequence[bool], lanes: int, base: int) -> list[Tas
     for j in reversed(kept):
         tasks.append(Task(_slots(j, lanes), ((base + len(tasks) - 1, wait),), j))
         wait = STEP
+    tasks.append(Task(1, ((base + len(tasks) - 1, STEP),), 1))
     return tasks
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from .config import Config
-from .schedule import ACCESS, ADD, STEP, Task
+from .schedule import STEP, Task
 
 __all__ = ["Solver", "alone"]
 
@@ -17,9 +17,14 @@ __all__ = ["Solver", "alone"]
 @dataclass
 class Context:
     job: int
-    tasks: list[Task]
+    tasks: Sequence[Task]
     issued: list[int]
     ready: int
+
+    @property
+    def loading(self) -> bool:
+        """Whether rows are still to be taken."""
+        return len(self.issued) < len(self.tasks) and self.tasks[len(self.issued)].load
 
 
 class Solver:
@@ -27,17 +32,17 @@ class Solver:
 
     def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
         self.room, self.free, self.post, self.finished = config.contexts, [0] * config.vectors, post, finished
-        self.waiting: deque[tuple[int, int, list[Task]]] = deque()
+        self.waiting: deque[tuple[int, int, Sequence[Task]]] = deque()
         self.contexts: list[Context] = []
         self.next = 0                                   # the first cycle without an issue
         self.awake: set[int] = set()
 
-    def give(self, time: int, job: int, tasks: list[Task]) -> None:
+    def give(self, time: int, job: int, tasks: Sequence[Task]) -> None:
         self.waiting.append((time, job, tasks))
         self._admit(time)
 
     def _admit(self, time: int) -> None:
-        while self.waiting and len(self.contexts) < self.room:
+        while self.waiting and len(self.contexts) < self.room and not (self.contexts and self.contexts[-1].loading):
             ready, job, tasks = self.waiting.popleft()
             self.contexts.append(Context(job, tasks, [], max(ready, time)))
         self._wake(time)
@@ -66,14 +71,16 @@ class Solver:
         self.free[vector], self.next = time + task.slots, time + 1
         if number + 1 < len(context.tasks):
             context.ready = max([time + 1, *(context.issued[k] + wait for k, wait in context.tasks[number + 1].after)])
+            if task.load and not context.loading:
+                self._admit(time + 1)
             return
         self.contexts.remove(context)
-        end = time + task.slots + STEP + ADD + ACCESS                   # the bias takes h back
+        end = time + task.slots - 1 + STEP - 1                           # h has gone back into the bias
         self.post(end, lambda now: self.finished(now, context.job))
         self._admit(time + 1)
 
 
-def alone(config: Config, jobs: Sequence[list[Task]]) -> int:
+def alone(config: Config, jobs: Sequence[Sequence[Task]]) -> int:
     """Return the cycles of one solver from the first issue to the last result, all jobs waiting from the start."""
     events: list[tuple[int, int, Callable[[int], None]]] = []
     ends: list[int] = []

@@ -107,9 +107,10 @@ def test_work_of_random_jobs():
 def test_schedules_do_all_the_work():
     n, everything = 9, (True,) * 9
     assert multiplications(fold_tasks(n, (n,) * 5, 4)) == 5 * (3 * n * (n - 1) // 2 + 3 * n)
-    assert multiplications(gram_tasks(n, everything, 4)) == sum((n - 1 - k) + (n - 1 - k) * (n - k) // 2 for k in range(n))
-    assert multiplications(solve_tasks(n, everything, 4, 0)) == n * (n - 1) + n
-    for tasks in (gram_tasks(n, everything, 4), list(fold_tasks(n, (n,) * 5, 4))):
+    # elimination with u once more for the way back, the right side, the way back, h
+    assert multiplications(gram_tasks(n, 4)) == sum(2 * (n - 1 - k) + (n - 1 - k) * (n - k) // 2 + (n - k) for k in range(n)) + n * (n - 1) // 2 + 1
+    assert multiplications(solve_tasks(n, everything, 4, 0)) == n * (n - 1) + n + 1
+    for tasks in (gram_tasks(n, 4), list(fold_tasks(n, (n,) * 5, 4))):
         assert all(at < number for number, task in enumerate(tasks) for at, _ in task.after)
     assert solve_tasks(n, (False,) * 9, 4, 0)[0].slots == 3
 
