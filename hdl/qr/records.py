@@ -70,7 +70,8 @@ class Records(wiring.Component):
             cutter.i.payload.eq(self.i.payload), cutter.i.valid.eq(self.i.valid), self.i.ready.eq(cutter.i.ready),
             cutter.command.valid.eq(command.valid), command.ready.eq(cutter.command.ready),
             cutter.command.p.size.eq(2 + ((command.p.length + _UNIT - 1) >> 2)),
-            cutter.command.p.count.eq(command.p.inserted + command.p.buried + command.p.removed + command.p.moved)]
+            cutter.command.p.count.eq(command.p.inserted + command.p.buried + command.p.removed + command.p.moved),
+            cutter.command.p.units.eq(cutter.command.p.size * cutter.command.p.count)]
 
         length = Signal(range(n))
         left = {name: Signal(24, name=f"{name}_left") for name in ("inserted", "buried", "removed", "moved")}

@@ -11,22 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..memory.timing import Fixed
-from ..numerics.formats import float32
-from ..numerics.latency import convert_latency
 from .config import Config
 from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
-from .schedule import ACCESS, ADD, DIV, MUL, STEP, VECTORING, Task, dot_latency, fold_tasks, gram_tasks, multiplications, solve_tasks
+from .schedule import ACCESS, ADD, DIV, MIDDLE, MUL, STEP, VECTORING, Task, dot_latency, fold_tasks, gram_tasks, multiplications, solve_tasks
 from .solver import Solver
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
 
-CONVERT = convert_latency(["int8"], float32)
 #: descriptor decoded to requests issued
 DECODE = 2
-#: h = trunc(c_0 / rows), c - h · sums and its conversion: what the solve waits for beside the factor
-MIDDLE = CONVERT + DIV + 4 + 4 + CONVERT
 
 
 @dataclass(frozen=True)

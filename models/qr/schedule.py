@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..numerics.formats import float32
-from ..numerics.latency import latency
+from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "DIV", "FLOOR", "MUL", "Task", "dot_latency", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks"]
+__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "Task", "dot_latency", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
+#: an exact integer rounded to float32
+CONVERT = convert_latency(["int8"], float32)
 #: a float32 rounded down to an integer
 FLOOR = 2
+#: h = trunc(c_0 / rows), then c - h · sums and its conversion, from the last word of exact sums to the first entry of the right side at the latest
+MIDDLE = 1 + CONVERT + DIV + FLOOR + 1 + 3 + CONVERT + 1
 #: cycles of operand memories around the units: two to read, one to write
 ACCESS = 3
 #: a product and a difference, from issue to where the next operation may be issued

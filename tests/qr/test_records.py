@@ -27,17 +27,22 @@ CONFIG = Config(n_max=12, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Boun
 def test_gearbox(word, pace):
     source = np.random.default_rng([word, int(10 * pace)])
     dut = Gearbox(word_units=word, unit_bits=16, chunk_units=7)
-    runs = [(int(source.integers(1, 8)), int(source.integers(0, 20))) for _ in range(12)]
+    runs = [(int(source.integers(1, 8)), int(source.integers(0, 20)), 0) for _ in range(10)] + [(1, 7, 1), (3, 4, 1), (2, 3, 0)]
     words, chunks = [], []
-    for size, count in runs:
-        units = source.integers(0, 1 << 16, size * count)
+    for size, count, grow in runs:
+        sizes = [size + grow * k for k in range(count)]
+        units = source.integers(0, 1 << 16, sum(sizes))
         padded = [*units.tolist(), *source.integers(0, 1 << 16, -len(units) % word).tolist()]
         words += [sum(unit << 16 * k for k, unit in enumerate(padded[at:at + word])) for at in range(0, len(padded), word)]
-        chunks += [(sum(int(unit) << 16 * k for k, unit in enumerate(units[at:at + size])), size) for at in range(0, len(units), size)] + [None]
+        for k, each in enumerate(sizes):
+            at = sum(sizes[:k])
+            chunks.append((sum(int(unit) << 16 * k for k, unit in enumerate(units[at:at + each])), each))
+        chunks.append(None)
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     given, taken = [], []
-    simulator.add_testbench(feed(dut.command, [{"size": size, "count": count} for size, count in runs], given))
+    simulator.add_testbench(feed(dut.command, [{"size": size, "grow": grow, "count": count, "units": count * size + grow * (count * (count - 1) // 2)}
+                                                   for size, count, grow in runs], given))
     simulator.add_testbench(feed(dut.i, words, pace=pace, seed=1))
     simulator.add_testbench(drain(dut.o, len(chunks), taken, pace=pace, seed=2))
     simulator.run()
@@ -46,7 +51,7 @@ def test_gearbox(word, pace):
         if expected is not None:
             assert item.data & (1 << 16 * expected[1]) - 1 == expected[0]
     if pace == 1 and word == 16:
-        assert [b - a for a, b in pairwise(given)] == [count + 3 for _, count in runs[:-1]]
+        assert [b - a for a, b in pairwise(given)] == [count + 3 for _, count, _ in runs[:-1]]
 
 
 def run_records(jobs, config, pace=1.0):
