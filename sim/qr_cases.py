@@ -31,7 +31,7 @@ def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def jobs_of(config: Config, source: np.random.Generator, length: int, count: int, batches: Sequence[tuple[int, int]], alphabet: int = 256) -> Iterator[Job]:
     """Yield jobs that follow a full training of `count` random rows: batches of so many rows that come and go. Full ones in between are left out."""
-    group = Group(config, keys(source, count, length, alphabet), density=0.5)
+    group = Group(config, keys(source, count, length, alphabet), density=0.8)
     job = group.full()
     for come, go in batches:
         fit = refit(job, config)

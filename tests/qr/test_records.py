@@ -83,6 +83,7 @@ def test_records(bus, length, pace):
     config = replace(CONFIG, bus_bytes=bus)
     batches = [(5, 4), (0, 0), (9, 0), (0, 3)]
     jobs = [(Size.of(job), pack_changes(job, config), job.offsets) for job in jobs_of(config, np.random.default_rng(bus), length, 60, batches)]
+    assert any(size.moved for size, _, _ in jobs) and any(size.removed for size, _, _ in jobs)
     _, taken = run_records(jobs, config, pace)
     items = iter(taken)
     for size, data, offsets in jobs:

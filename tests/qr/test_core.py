@@ -1,0 +1,72 @@
+"""hdl/qr/core: sequences of jobs, weights and new sums bit for bit the golden's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from penstock.hdl.qr.core import Core
+from penstock.models.qr.config import Config
+from penstock.models.qr.golden import refit
+from penstock.models.qr.image import pack_changes, pack_memo
+from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.layout import HEAD_BYTES, Size, words
+from penstock.sim.pysim import drain, feed
+from penstock.sim.qr_cases import jobs_of
+
+
+def bus_words(data, bus, first=0, count=None):
+    at = range(first, len(data) // bus if count is None else first + count)
+    return [int.from_bytes(data[k * bus:(k + 1) * bus], "little") for k in at]
+
+
+def sums_words(memo, config):
+    n, bus = memo.window.columns, config.bus_bytes
+    return bus_words(pack_memo(memo, config), bus, words(HEAD_BYTES + n - 1, bus), words(8 * n, bus) + words(n * (n + 1) // 2, bus // 5))
+
+
+@pytest.mark.parametrize(("lanes", "bus", "pace"), [(15, 64, 1.0), (12, 32, 0.7)])
+def test_jobs(lanes, bus, pace):
+    config = Config(n_max=5, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16)
+    source = np.random.default_rng(bus)
+    # jobs of several groups in turn, as many windows
+    groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0)])) for length in (4, 1, 3)]
+    jobs = [group[k] for k in range(min(map(len, groups))) for group in groups]
+    assert any(len(job.moved) for job in jobs) and any(len(job.gone) for job in jobs)
+    fits = [refit(job, config) for job in jobs]
+    dut = Core(config)
+    commands = []
+    for number, job in enumerate(jobs):
+        size = Size.of(job)
+        commands.append({"length": job.window.length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved,
+                         "fresh": 0, "job": number, "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)]})
+    expected = [word for fit in fits for word in sums_words(fit.memo, config)]
+    taken, reports, found, accepted = [], [], {}, []
+
+    async def watch(ctx):
+        for _ in range(5000):
+            *_, report_valid, report, valid, o = await ctx.tick().sample(dut.report_valid, dut.report, dut.o_valid, dut.o)
+            if report_valid:
+                reports.append((report.job, report.live, report.code))
+            if valid:
+                found[o.job] = (o.mask, [o.weights[k] for k in range(5)])
+            if len(found) == len(jobs):
+                return
+        raise AssertionError("did not finish")
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(feed(dut.command, commands, accepted))
+    simulator.add_testbench(feed(dut.changes, [word for job in jobs for word in bus_words(pack_changes(job, config), bus)], pace=pace, seed=1))
+    simulator.add_testbench(feed(dut.memo, [word for job in jobs for word in sums_words(job.memo, config)], pace=pace, seed=2))
+    simulator.add_testbench(drain(dut.words, len(expected), taken, pace=pace, seed=3))
+    simulator.add_testbench(watch)
+    simulator.run()
+    assert [item.data for _, item in taken] == expected
+    assert reports == [(number, fit.memo.live - job.memo.live, 0) for number, (job, fit) in enumerate(zip(jobs, fits, strict=True))]
+    for number, fit in enumerate(fits):
+        mask, weights = found[number]
+        assert mask == sum(1 << int(k) for k in np.flatnonzero(fit.mask))
+        assert weights == [*fit.weights.tolist(), *[0] * (5 - len(fit.weights))]
+    if pace == 1:
+        assert accepted[1] - accepted[0] == Size.of(jobs[0]).records + 4
