@@ -14,14 +14,18 @@ from ..memory.timing import Fixed
 from .config import Config
 from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
-from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
-from .schedule import ACCESS, ADD, DIV, MIDDLE, MUL, STEP, VECTORING, Task, dot_latency, fold_tasks, gram_tasks, multiplications, solve_tasks
+from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, sums_words, words
+from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, STEP, VECTORING, Task, dot_latency, fold_tasks, gram_tasks, multiplications, solve_tasks
 from .solver import Solver
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
 
 #: descriptor decoded to requests issued
 DECODE = 2
+#: cycles of the records' side from one job's last change to the next one's first (method `gram`)
+BETWEEN = 4
+#: from the command of a job's words to the first new one
+WORD = 3
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class _Run:
         self.events: list[tuple[int, int, Callable[[int], None]]] = []
         self.serial = 0
         self.solvers = [Solver(config, self.post, self.solved) for _ in range(config.solvers)]
-        self.sums_free = self.dot_free = self.ahead = 0
+        self.sums_free = self.words_free = self.dot_free = self.ahead = 0
         self.result = Cycles(0, 0, 0, 0, 0, 0, 0, [0] * len(works))
 
     def post(self, time: int, action: Callable[[int], None]) -> None:
@@ -152,10 +156,21 @@ class _Run:
         first, last = self.request(time, work.read(config)[1])
         cycles = work.sums_cycles(config)
         begin = max(first + 1, self.sums_free)
-        self.sums_free = max(begin + cycles, last + 1)
         self.result.sums_busy += cycles
-        # rows pass through converters, the right side last
-        self.post(self.sums_free + ACCESS + MIDDLE, lambda now: self.solve(now, job))
+        if config.method is Method.GIVENS:
+            self.sums_free = max(begin + cycles, last + 1)
+            self.post(self.sums_free + ACCESS + MIDDLE, lambda now: self.solve(now, job))
+            return
+        # the memo's sums come last, through the other bank: words of c, words of AᵀA, then the right side
+        n, size = work.size.columns, work.size
+        of_c, of_gram = sums_words(size, config)
+        behind = 0 if size.full else self.memory.interval(config.bus_bytes) * (of_c + of_gram)
+        self.sums_free = max(begin + cycles + BETWEEN, last + 1 - behind)
+        begin = max(self.sums_free, self.words_free)
+        mean = begin + WORD + of_c + CONVERT + DIV + FLOOR + 2
+        side = max(begin + WORD + of_c + of_gram, last + 1, mean) + n + 4 + CONVERT
+        self.words_free = side + 1
+        self.post(side - n, lambda now: self.solve(now, job))
 
     def solve(self, time: int, job: int) -> None:
         tasks = self.works[job].tasks(self.config)

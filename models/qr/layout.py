@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from .config import Config
 from .job import Bounds, Job, Method
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "memo_words", "row_stride"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "memo_words", "row_stride", "sums_words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -66,15 +66,19 @@ def row_stride(length: int) -> int:
     return max(4, 1 << (length - 1).bit_length())
 
 
+def sums_words(size: Size, config: Config) -> tuple[int, int]:
+    """Bus words of c, and of AᵀA (method `gram`)."""
+    n = size.columns
+    return words(8 * n, config.bus_bytes), words(n * (n + 1) // 2, config.bus_bytes // ENTRY_BYTES)
+
+
 def memo_words(size: Size, config: Config) -> int:
     """Bus words of a memo."""
     n, bus = size.columns, config.bus_bytes
     triangle = n * (n + 1) // 2
-    total = words(HEAD_BYTES + n - 1, bus) + words(8 * n, bus)
-    if config.method is Method.GIVENS:
-        total += words(16 * n, bus) + words(4 * triangle, bus)
-    else:
-        total += words(triangle, bus // ENTRY_BYTES)
+    of_c, of_gram = sums_words(size, config)
+    total = words(HEAD_BYTES + n - 1, bus) + of_c
+    total += words(16 * n, bus) + words(4 * triangle, bus) if config.method is Method.GIVENS else of_gram
     if config.bounds is Bounds.WIDENED:
         total += words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
     return total

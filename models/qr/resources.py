@@ -15,8 +15,8 @@ __all__ = ["estimate"]
 def estimate(config: Config, target: Target) -> Resources:
     """Return what an engine is expected to take on `target`.
 
-    Integer products of two 9-bit numbers take one multiplier block each, label (32 bits) times byte two of 18 or more bits; float32 units as in
-    `numerics.latency`.
+    Integer products of two 9-bit numbers take one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one;
+    float32 units as in `numerics.latency`.
     """
     shape, n = target.multiplier, config.n_max
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
@@ -28,7 +28,7 @@ def estimate(config: Config, target: Target) -> Resources:
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div
         copies = 1
-    total += config.row_units * n * (mul + add) + (config.lanes * config.vectors + 4) * convert_cost(["int8"], float32)
+    total += config.row_units * n * (Cost(mul.lut, mul.ff, 1) + add) + (config.lanes * config.vectors + 4) * convert_cost(["int8"], float32)
     if config.bounds is Bounds.WIDENED:
         total += n * add
     if config.row_units > 1 or n > 1:
