@@ -7,75 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import le
-from typing import Protocol
 
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Fixed
 from .config import Plan
+from .loader import Loader, TupleSource
 from .shell import sizes
 
-__all__ = ["Cycles", "TupleSource", "run"]
-
-
-class TupleSource(Protocol):
-    """A memory port with its Striders, as `models.strider.cycles.PortModel`."""
-
-    @property
-    def page(self) -> int:
-        """The page being delivered, counted over epochs."""
-
-    @property
-    def alike(self) -> int:
-        """Pages from this one to the epoch's end that cost the same."""
-
-    def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
-        """Take so many groups at most, of so many tuples (fewer only at the epoch's end), each's first transfer from cycle `ready` on.
-
-        Return the cycle of each one's last transfer, the last one's tuples, and whether its last transfer is the epoch's end.
-        """
-
-    def foresee(self, size: int) -> tuple[list[int], list[int]]:
-        """The first and last transfers of the next groups of so many tuples, for a consumer that is always ready, as far as they are at hand."""
-
-    def skip(self, tuples: int) -> None:
-        """Take so many tuples as they were foreseen."""
-
-    def state(self, base: int) -> tuple[int, ...]:
-        """What the future depends on, times relative to `base`."""
-
-    def delay(self, cycles: int) -> None:
-        """Go on as if everything so far had happened so much later."""
-
-    def leap(self, pages: int, cycles: int) -> None:
-        """Go on as if so many pages more had been delivered, everything so much later."""
-
-
-class EmptySource:
-    """A port without pages: nothing but end tokens."""
-
-    page = alike = 0
-
-    def __init__(self, origin: int):
-        self.origin = origin
-
-    def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
-        return [max(ready[0], self.origin)], 0, True
-
-    def foresee(self, size: int) -> tuple[list[int], list[int]]:
-        return [], []
-
-    def skip(self, tuples: int) -> None:
-        pass
-
-    def state(self, base: int) -> tuple[int, ...]:
-        return ()
-
-    def delay(self, cycles: int) -> None:
-        pass
-
-    def leap(self, pages: int, cycles: int) -> None:
-        pass
+__all__ = ["Cycles", "run"]
 
 
 @dataclass(frozen=True)
@@ -90,94 +29,6 @@ class Cycles:
     tuples: int
 
 
-class _Loader:
-    """The twin of `hdl.analytics.loader.Loader`, some groups at a time; absolute cycles.
-
-    It looks at least one group ahead: only that tells whether the epoch goes on.
-    """
-
-    def __init__(self, plan: Plan, source: TupleSource):
-        self.source, self.threads, self.batch = source, plan.threads_per_port, plan.merge_count // plan.ports
-        self.whole = not self.batch % self.threads          # whether all groups are, but for an epoch's last
-        self.position = 0                         # else: place in the batch of the next group's first tuple
-        self.seen: list[int] = []                 # groups that wait: from which cycle each is seen
-        self.counts: list[int] = []               # and its tuples
-        self.firsts: list[int] = []               # first transfers of those foreseen
-        self.ended: int | None = None             # cycle from which the epoch's end is seen
-        self.release = [0] * plan.input_slots     # cycles from which the latest groups' slots are free again
-
-    def fill(self) -> int:
-        """Take groups, as far as it is known when their slots are free, until two wait or the epoch has ended; return how many can be handed out."""
-        seen = self.seen
-        while len(seen) < 2 and self.ended is None:
-            ready = self.release[len(seen):]
-            sizes = [self.threads] * len(ready) if self.whole else self._sizes(len(ready))
-            cycles, last, over = self.source.take(ready, sizes)
-            seen += [cycle + 1 for cycle in cycles]
-            self.counts += sizes[:len(cycles)]
-            self.counts[-1] = last
-            if not self.whole:
-                self.position = (self.position + sum(sizes[:len(cycles)])) % self.batch
-            if over:
-                self.ended, self.position = seen[-1], 0
-                if not last:
-                    seen.pop()
-                    self.counts.pop()
-        return max(len(seen) - 1, 1)
-
-    def _sizes(self, groups: int) -> list[int]:
-        """The tuples of the next groups where a batch's last one is smaller."""
-        sizes, position = [], self.position
-        for _ in range(groups):
-            sizes.append(min(self.threads, self.batch - position))
-            position = (position + sizes[-1]) % self.batch
-        return sizes
-
-    def foresee(self) -> list[int]:
-        """From which cycles on groups are seen: those that wait, and others if slots will be free in time for them."""
-        if not self.whole or self.ended is not None:
-            return self.seen
-        self.firsts, lasts = self.source.foresee(self.threads)
-        return self.seen + [cycle + 1 for cycle in lasts]
-
-    def in_time(self, releases: Sequence[int]) -> bool:
-        """Whether slots are free in time for the foreseen groups up to one behind those that give up theirs in these cycles."""
-        waiting = len(self.seen)
-        slots = [*self.release[waiting:], *releases]
-        return all(map(le, slots[:max(len(releases) + 1 - waiting, 0)], self.firsts))
-
-    def skip(self, seen: Sequence[int]) -> None:
-        """Take foreseen groups until so many wait."""
-        groups = len(seen) - len(self.seen)
-        if groups > 0:
-            self.source.skip(groups * self.threads)
-            self.seen += seen[-groups:]
-            self.counts += [self.threads] * groups
-
-    def hand(self, start: int, releases: Sequence[int]) -> bool:
-        """Give waiting groups (if none is left: sit it out) to the engine, the last in cycle `start`; return whether the end is seen behind it."""
-        del self.seen[:len(releases)], self.counts[:len(releases)]
-        self.release = [*self.release, *releases][len(releases):]
-        return not self.seen and self.ended is not None and self.ended <= start
-
-    def advance(self, cycle: int) -> None:
-        """Go on to the next epoch in `cycle`."""
-        self.ended = None
-        self.release = [max(t, cycle) for t in self.release]
-
-    def state(self, base: int) -> tuple[object, ...]:
-        """What the rest of the epoch depends on, times relative to `base`; between epochs: what the others depend on."""
-        times = tuple([t - base for t in (*self.seen, *self.release)])
-        if self.ended is not None:
-            return (*self.counts, max(self.ended - base, 0), times)
-        return (*self.counts, self.position, times, self.source.state(base))
-
-    def delay(self, cycles: int) -> None:
-        """Go on as if all had happened so much later."""
-        self.seen = [t + cycles for t in self.seen]
-        self.release = [t + cycles for t in self.release]
-
-
 def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, *,
         boot_address: int = 0, result_address: int = 0) -> Cycles:
     """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
@@ -187,7 +38,7 @@ def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], mem
     """
     reader = Reader(memory, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    conductor = _Conductor(plan, [_Loader(plan, source) for source in sources(reader, origin)], origin + 1)
+    conductor = _Conductor(plan, [Loader(plan, source) for source in sources(reader, origin)], origin + 1)
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
@@ -207,7 +58,7 @@ class _Conductor:
     periods are then leapt over, and so are whole epochs.
     """
 
-    def __init__(self, plan: Plan, loaders: list[_Loader], free: int):
+    def __init__(self, plan: Plan, loaders: list[Loader], free: int):
         self.plan, self.loaders = plan, loaders
         self.free = free                                       # earliest cycle of the next event
         self.start = self.batch = -(1 << 60)                   # latest group start, latest batch close
@@ -216,7 +67,7 @@ class _Conductor:
         self.counts = {"groups": 0, "batches": 0, "tuples": 0}
         # states seen at group starts in this stretch of alike pages: the cycle, the running ports' pages, the counts
         self.marks: dict[tuple[object, ...], tuple[int, list[int], dict[str, int]]] = {}
-        self.marked_page, self.glide_from = -1, 0
+        self.marked_page, self.glide_from, self.far_from = -1, 0, 0
         self.ends: list[int] = []                              # where the running ports' alike pages end
 
     def run(self, epochs: int) -> None:
@@ -250,8 +101,10 @@ class _Conductor:
         self.marks, self.marked_page = {}, -1
         over = False
         while not over:
-            groups = min([loader.fill() for loader in loaders])
-            releases = self._glide()
+            releases = self._glide()                           # groups that wait may be where the pages are steady
+            if not releases:
+                groups = min([loader.fill() for loader in loaders])
+                releases = self._glide()
             if not releases:
                 seen = _latest([loader.seen[:groups] or [loader.ended or 0] for loader in loaders])
                 if any([loader.seen for loader in loaders]):
@@ -280,22 +133,33 @@ class _Conductor:
     def _glide(self) -> list[int]:
         """Start all groups of the ports' pages, if slots are free in time for them whenever they come; return when they are again.
 
-        Tried once a page, and after a failure only some pages later.
+        Tried once a page, and after a failure only some pages later. A single port's pages may be steady: then several at once.
         """
         loaders, page = self.loaders, self.loaders[0].source.page
-        if page < self.glide_from:
+        if page < self.glide_from or not all([loader.seen for loader in loaders]):
             return []
-        self.glide_from = page + _PAUSE
+        if len(loaders) == 1 and page >= self.far_from:
+            seen, pages = loaders[0].foresee_pages()
+            releases = self._try([seen]) if pages else []
+            if releases:
+                loaders[0].skip(seen, pages)
+                return releases
+            self.far_from = page + (_PAUSE if pages else 1)
         found = [loader.foresee() for loader in loaders]
+        releases = self._try(found)
+        self.glide_from = page + (1 if releases else _PAUSE)
+        for loader, seen in zip(loaders, found, strict=True):
+            loader.skip(seen[:len(releases) + 1])
+        return releases
+
+    def _try(self, found: Sequence[list[int]]) -> list[int]:
+        """Start the foreseen groups but for each port's last, if slots are free in time; return when they are again."""
         groups = min([len(seen) for seen in found]) - 1
         if groups < 1:
             return []
         before = self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"]
         releases = self._begin(_latest([seen[:groups] for seen in found]))
-        if all([loader.in_time(releases) for loader in loaders]):
-            for loader, seen in zip(loaders, found, strict=True):
-                loader.skip(seen[:groups + 1])
-            self.glide_from = page + 1
+        if all([loader.in_time(releases) for loader in self.loaders]):
             return releases
         self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"] = before
         return []

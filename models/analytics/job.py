@@ -15,8 +15,9 @@ from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.table import walk_table
 from .config import Plan
-from .cycles import Cycles, EmptySource, TupleSource, run
+from .cycles import Cycles, run
 from .golden import TrainingResult, train
+from .loader import EmptySource, TupleSource
 
 __all__ = ["Bound", "bound", "golden", "model_cycles", "page_costs", "port_pages", "strider_cycles", "walk"]
 

@@ -80,6 +80,7 @@ class Collector:
         self._idle = [0] * config.walkers
         self._slots = [deque([0] * config.slots, config.slots) for _ in range(config.walkers)]
         self._walker = 0
+        self._skipped = -1                      # the latest page of which all but the first tuple was skipped
         self._profiles = [_profile(config, events) for _, events in costs.runs]
 
     def _open(self) -> None:
@@ -185,6 +186,8 @@ class Collector:
         assert profile is not None
         base = self._start - profile.starts[self._at]
         taken = base + self.config.beats
+        if self._at == 1 and at == len(self._events) - 1:
+            self._skipped = self.page
         self._slots[self._walker].extend([take + taken for take in profile.takes[max(self._at, at - self.config.slots):at]])
         self._at, self._start, self._go = at, base + profile.starts[at], taken + profile.takes[at - 1]
 
@@ -242,6 +245,9 @@ class PortModel(Collector):
         self._issue = 0                         # first cycle that can accept it
         self._bursts = burst_count(0, config.words_per_page, config.bus_bytes)
         self._ends: deque[int] = deque(maxlen=COMMANDS)     # last words of the latest pages
+        # where the port stood after the latest page's first tuple: page, pages alike, loop start, state; cycles since the page before, if it stood alike
+        self._stood: tuple[int, int, int, tuple[int, ...]] = -1, 0, 0, ()
+        self._period = 0
         super().__init__(config, costs, self._fetch)
 
     def _fetch(self, page: int) -> int:
@@ -258,6 +264,31 @@ class PortModel(Collector):
         return end
 
     # what a caller needs to leap over stretches that repeat themselves
+
+    def steady(self) -> int:
+        """How many cycles after the last page's first tuple this one's came, if all went so that the next ones come alike, for a consumer that is always ready.
+
+        0: that is not known, or not now, with just one tuple of the page taken.
+        """
+        profile = self._profiles[self._run]
+        if self._at != 1 or profile is None or self._go != self._start - profile.starts[1] + profile.takes[0] + self.config.beats:
+            return 0
+        page, alike, start, state = self._stood
+        if page != self.page:
+            now = self.state(self._start)
+            same = self._skipped == page == self.page - 1 and alike == self.alike + 1 and state == now
+            self._period = self._start - start if same else 0
+            self._stood = self.page, self.alike, self._start, now
+        return self._period
+
+    def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
+        """As `foresee`, of tuples up to the first one `pages` pages on; the port is steady. The way there is a `leap`."""
+        profile = self._profiles[self._run]
+        assert profile is not None
+        base = self._start - profile.starts[1] + 1
+        firsts = [*profile.takes[1:], profile.takes[0] + self._period]
+        firsts = [take + late for late in range(base, base + pages * self._period, self._period) for take in firsts]
+        return firsts, [first + self.config.beats - 1 for first in firsts]
 
     def state(self, base: int) -> tuple[int, ...]:
         """Everything that the future depends on besides the pages themselves, times relative to cycle `base`.
@@ -286,3 +317,6 @@ class PortModel(Collector):
         self.delay(cycles)
         self.page += pages
         self.alike -= pages
+        page, alike, start, state = self._stood
+        self._stood = page + pages, alike - pages, start + cycles, state
+        self._skipped += pages

@@ -14,7 +14,7 @@ from penstock.api import assume, compile
 from penstock.dsl.load import load_kernel
 from penstock.dsl.plan import Choices
 from penstock.host.sources import Table
-from penstock.models.analytics import cycles
+from penstock.models.analytics import cycles, loader
 from penstock.models.analytics.config import Schedule
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import Fixed
@@ -99,9 +99,9 @@ def step_by_step(plan: Any, sources: list[PortModel | None], origin: int, free: 
     return free, max(start, 0), max(batch, 0), groups, batches, tuples        # 0: never
 
 
-def random_page(rng: np.random.Generator, beats: int) -> list[tuple[int, int, int]]:
-    """A page's events: tuples in a steady pace or not, NULLs in between or not, any number of them."""
-    pace, jitter, nulls = int(rng.integers(1, 3 * beats + 4)), int(rng.integers(1, 4)), rng.choice([0, 0, 0.2])
+def random_page(rng: np.random.Generator, beats: int, slow: int) -> list[tuple[int, int, int]]:
+    """A page's events: tuples in a steady pace or not, no closer than `slow` cycles, NULLs in between or not, any number of them."""
+    pace, jitter, nulls = slow + int(rng.integers(1, 3 * beats + 4)), int(rng.integers(1, 4)), rng.choice([0, 0, 0.2]) if not slow else 0
     kinds = np.where(rng.random(rng.integers(0, 40)) < nulls, NULL, TUPLE).tolist()
     return [*((kind, pace + int(rng.integers(jitter)), 3 + beats + int(rng.integers(jitter))) for kind in kinds), (END, int(rng.integers(1, 9)), 0)]
 
@@ -112,13 +112,16 @@ def random_run(seed: int) -> tuple[Any, PortConfig, Costs, Fixed, int]:
     draw = lambda low, high: int(rng.integers(low, high + 1))
     ports, threads, interval, beats = int(rng.choice([1, 1, 2, 3])), int(rng.choice([1, 1, 2, 4, 7])), draw(1, 30), draw(1, 12)
     drain = interval + draw(0, 60)
-    schedule = Schedule(interval, drain, draw(1, 150), draw(1, drain), draw(1, 150), draw(1, 20))
+    slow = rng.random() < 0.3                                  # Striders set the pace
+    if slow:
+        ports = threads = 1
+    schedule = Schedule(interval, drain, draw(1, 60 if slow else 150), draw(1, drain), draw(1, 150), draw(1, 20))
     merge = ports * int(rng.choice([0, 1, threads, 4 * threads, draw(1, 50)]))
     plan = SimpleNamespace(ports=ports, threads=ports * threads, threads_per_port=threads, merge_count=merge, input_slots=draw(2, 8),
                            schedule=schedule, until=rng.choice([None, 1]))
     config = PortConfig(1024 << draw(0, 3), int(rng.choice([4, 8, 64])), 4, beats, parse_format("float32"), ("float4",), walkers=int(rng.choice([1, 1, 2, 3])),
                         buffers=draw(2, 5), slots=draw(2, 9))
-    costs, kinds = Costs(), [random_page(rng, beats) for _ in range(draw(1, 3))]
+    costs, kinds = Costs(), [random_page(rng, beats, slow * (interval + beats)) for _ in range(draw(1, 3))]
     for _ in range(draw(1, 4)):
         costs.add(int(rng.choice([1, 2, 9, 120])), kinds[draw(0, len(kinds) - 1)])
     return plan, config, costs, Fixed(draw(1, 100), int(rng.choice([1, 4, 64]))), draw(1, 7)
@@ -133,13 +136,13 @@ def compare(seed: int) -> tuple[int, int]:
     expected = step_by_step(plan, made(), origin, origin + 1, epochs)
     handed = 0
 
-    class Loader(cycles._Loader):
+    class Loader(loader.Loader):
         def hand(self, start: int, releases: Sequence[int]) -> bool:
             nonlocal handed
             handed += sum(self.counts[:len(releases)])
             return super().hand(start, releases)
 
-    conductor = cycles._Conductor(plan, [Loader(plan, source or cycles.EmptySource(origin)) for source in made()], origin + 1)
+    conductor = cycles._Conductor(plan, [Loader(plan, source or loader.EmptySource(origin)) for source in made()], origin + 1)
     conductor.run(epochs)
     assert (conductor.free, max(conductor.start, 0), max(conductor.batch, 0), *conductor.counts.values()) == expected
     return expected[-1], handed
