@@ -12,13 +12,16 @@ from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
 from .moments import old_ranks
 
-__all__ = ["EMPTY", "follow", "pass_over", "widened"]
+__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "follow", "pass_over", "widened"]
 
 #: err_min of a segment without rows; its err_max is the negative
 EMPTY = (1 << 31) - 1
-#: what float32 roundings can add to a difference of two scores, as a part of the sum of |w| · |x|: see the proof
-_SLACK = np.float32(2.0 ** -19)
-_LARGE = np.float32(2.0 ** 30)
+#: float32 roundings add at most 2**-19 of the sum of |w| · |x| to a difference of two scores: see the proof
+SLACK_POWER = 19
+_SLACK = np.float32(2.0 ** -SLACK_POWER)
+#: scores of this size are not bounded
+LARGE_POWER = 30
+_LARGE = np.float32(2.0 ** LARGE_POWER)
 
 
 def pass_over(job: Job, weights: Codes, segments: int) -> tuple[int, int, Anchor]:

@@ -13,7 +13,8 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "Task", "dot_latency", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks"]
+__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "Task", "dot_latency", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks",
+           "widen_latency"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
@@ -49,6 +50,11 @@ class Task:
 def dot_latency(n_max: int) -> int:
     """From a row in the dot unit to err_min and err_max: products, a tree of as many levels as there are columns, truncation, difference, comparison."""
     return MUL + (n_max - 1).bit_length() * ADD + FLOOR + 2
+
+
+def widen_latency(n_max: int) -> int:
+    """From a segment's start to its bounds: differences of weights, three sums in turn, slack, rounding down, bounds."""
+    return ADD + 1 + MUL + (n_max - 1).bit_length() * ADD + 2 + ADD + FLOOR + 1
 
 
 def _slots(count: int, lanes: int) -> int:

@@ -1,0 +1,108 @@
+"""Bounds of the errors under new weights, from an anchor's segment: no row is read."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.numerics.formats import float32
+from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
+from ...models.qr.config import Config
+from ...models.qr.schedule import ADD, MUL, widen_latency
+from ..arith.pipeline import Pipeline, Unpacked
+from ..arith.unit import unit
+from ..modules import Parts, Submodules
+from .dot import Dot, segment_shape
+from .numbers import Floor
+
+__all__ = ["Widen"]
+
+_SIGN = 1 << 31
+
+
+class Widen(wiring.Component):
+    """Bounds for all rows of a segment of labels that have not shifted (target `slot`), by the three sums of Claim 2 in docs/qr.md.
+
+    Golden: `models.qr.bounds.widened`, one segment. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`; the dot unit is in use for 3 of
+    them, and a segment may start every ADD + 3.
+
+    Members
+    -------
+    start : In(1)
+        The inputs are there, and stay for ADD + 3 cycles.
+    columns : In(range(n_max + 1))
+        Of the model.
+    segment : In(segment_shape(n_max))
+        With its box of bytes.
+    offsets : In(ArrayLayout(8, n_max - 1))
+    w, anchor : In(ArrayLayout(32, n_max))
+        Weights, new and those of the pass; +0 beyond the model's columns.
+    err_min, err_max : Out(signed(33))
+        1 and 0 where the segment never had a row.
+    valid : Out(1)
+        They may be used: no score reaches 2**30.
+    """
+
+    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+        self.config, self.parts = config, parts or Submodules()
+        n = config.n_max
+        weights = data.ArrayLayout(32, n)
+        super().__init__({
+            "start": In(1), "columns": In(range(n + 1)), "segment": In(segment_shape(n)), "offsets": In(data.ArrayLayout(8, n - 1)), "w": In(weights),
+            "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)), "valid": Out(1)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        n = self.config.n_max
+        # which of the three sums: 0 up, 1 down, 2 size
+        turns = [self.start, *(pipe.delay(self.start, k, name=f"turn{k}_") for k in (1, 2))]
+        size_turn = turns[2]
+        # w - anchor, or |w| + |anchor|; the box's ends meet them ADD cycles later
+        down, size = pipe.delay(turns[1], ADD, name="down"), pipe.delay(size_turn, ADD, name="size")
+        terms, ends = Signal(data.ArrayLayout(32, n)), Signal(data.ArrayLayout(signed(9), n))
+        for k in range(n):
+            new, old = self.w[k], self.anchor[k]
+            a, b = Signal(32, name=f"new{k}"), Signal(32, name=f"old{k}")
+            m.d.comb += [a.eq(Mux(size_turn, new & ~_SIGN, new)), b.eq(Mux(size_turn, old & ~_SIGN, old ^ _SIGN))]
+            term = self.parts.instance(m, f"delta{k}", "add_float32", lambda: unit("add", float32), a=a, b=b)["o"]
+            low, high = Const(1, signed(9)), Const(1, signed(9))
+            if k:
+                inside = k < self.columns
+                low, high = (pipe.wire(Mux(inside, box[k - 1] - self.offsets[k - 1], 0), signed(9), name=f"{name}{k}")
+                             for name, box in (("low", self.segment.low), ("high", self.segment.high)))
+            x = Unpacked(term, float32)
+            rises = ~x.nan & (x.zero | ~x.sign)                                       # delta >= 0
+            size_low, size_high = (pipe.wire(Mux(end < 0, -end, end), signed(9), name=f"{name}_size{k}") for name, end in (("low", low), ("high", high)))
+            most = Mux(size_low > size_high, size_low, size_high)
+            s = pipe.rank(term=term, end=Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
+            m.d.comb += [terms[k].eq(s.term), ends[k].eq(s.end)]
+        total = self.parts.instance(m, "dot", f"qr_dot{n}", lambda: Dot(n, self.parts), w=terms.as_value(), x=ends.as_value())["o"]
+        # the sums come in turn; the size, last, is what the others wait for
+        late = ADD + 1 + MUL + (n - 1).bit_length() * ADD
+        up_sum, down_sum = pipe.delay(total, 2, name="up_sum"), pipe.delay(total, 1, name="down_sum")
+        slack = pipe.wire(_scaled(total), name="slack")
+        upper = self.parts.instance(m, "upper", "add_float32", lambda: unit("add", float32), a=up_sum, b=slack)["o"]
+        lower = self.parts.instance(m, "lower", "sub_float32", lambda: unit("sub", float32), a=down_sum, b=slack)["o"]
+        above = self.parts.instance(m, "above", "qr_floor", Floor, a=upper)
+        below = self.parts.instance(m, "below", "qr_floor", Floor, a=lower)
+        fits = ~Unpacked(total, float32).nan & (total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits))
+        wait = late + 2 + ADD + 2
+        ready, fits = pipe.delay(self.start, wait, name="ready"), pipe.delay(fits, ADD + 2, name="fits")
+        seg = {name: pipe.delay(getattr(self.segment, name), wait, name=name) for name in ("err_min", "err_max", "least")}
+        least, floor = seg["least"].as_signed(), above["o"].as_signed()
+        ceiling, fall = (floor + above["inexact"]).as_signed(), below["o"].as_signed()
+        rise = Mux((least + floor >= 0) | (ceiling > 0), ceiling, 0)
+        drop = Mux((least > 0) | (fall < 0), fall, 0)
+        with m.If(ready):
+            empty = seg["err_min"].as_signed() == EMPTY
+            m.d.sync += [self.err_min.eq(Mux(empty, 1, seg["err_min"].as_signed() - rise)), self.err_max.eq(Mux(empty, 0, seg["err_max"].as_signed() - drop)),
+                         self.valid.eq(fits | empty)]
+        if wait + 1 != widen_latency(n):
+            raise RuntimeError(f"widening takes {wait + 1} cycles, the schedule says {widen_latency(n)}")
+        return m
+
+
+def _scaled(code: Value) -> Value:
+    """A code that is not negative, times 2**-19: subnormal results are 0; infinities and NaN are anything, nothing is published then."""
+    exponent = code[float32.fraction_bits:-1]
+    return Mux(exponent > SLACK_POWER, Cat(code[:float32.fraction_bits], (exponent - SLACK_POWER)[:8], Const(0, 1)), 0)[:32]

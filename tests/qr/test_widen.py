@@ -1,0 +1,61 @@
+"""hdl/qr/widen: bounds bit for bit the golden's, over random segments and weights."""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.sim import Simulator
+
+from penstock.hdl.qr.widen import Widen
+from penstock.models.qr.arith import codes
+from penstock.models.qr.bounds import EMPTY, widened
+from penstock.models.qr.config import Config
+from penstock.models.qr.job import Anchor, Bounds, Target
+from penstock.models.qr.schedule import widen_latency
+
+
+def test_segments():
+    n = 6
+    config = Config(n_max=n, target=Target.SLOT, bounds=Bounds.WIDENED, gram_lanes=21)
+    dut, source, cases = Widen(config), np.random.default_rng(1), []
+    for number in range(150):
+        columns = int(source.integers(2, n + 1))
+        scale = source.choice([1e-40, 1e-3, 1.0, 30.0, 1e6, 1e9])
+        old = (source.normal(0, 1, columns) * scale).astype(np.float32)
+        new = old + (source.normal(0, 1, columns) * scale * source.choice([0, 1e-6, 1e-2, 1])).astype(np.float32)
+        new[source.random(columns) < 0.2] = 0
+        if number % 50 == 7:
+            new[0] = np.inf if number % 100 == 7 else np.nan
+        low, high = np.sort(source.integers(0, 256, (2, columns - 1)).astype(np.uint8), axis=0)
+        errors = np.sort(source.integers(-5000, 5000, 2))
+        least = int(source.choice([0, 0, 3, 1000, 1 << 20]))
+        if number % 40 == 3:
+            errors, least, low, high = (EMPTY, -EMPTY), EMPTY, low * 0 + 255, high * 0
+        offsets = source.integers(0, 256, columns - 1).astype(np.uint8)
+        zero = np.zeros(1, dtype=np.int64)
+        anchor = Anchor(codes(old), zero, zero + int(errors[0]), zero + int(errors[1]), zero, zero, zero + least, low[None], high[None])
+        with np.errstate(all="ignore"):
+            expected = widened(anchor, codes(new), offsets)
+        pad = [0] * (n - columns)
+        cases.append(({"columns": columns, "segment": {"err_min": int(errors[0]), "err_max": int(errors[1]), "least": least, "low": [*map(int, low), *pad],
+                                                       "high": [*map(int, high), *pad]},
+                       "offsets": [*map(int, offsets), *pad], "w": [*codes(new).tolist(), *pad], "anchor": [*codes(old).tolist(), *pad]}, expected))
+    late, found = widen_latency(n), 0
+
+    async def bench(ctx):
+        nonlocal found
+        for inputs, expected in cases:
+            for name, value in inputs.items():
+                ctx.set(getattr(dut, name), value)
+            ctx.set(dut.start, 1)
+            await ctx.tick()
+            ctx.set(dut.start, 0)
+            await ctx.tick().repeat(late - 1)
+            assert ctx.get(dut.valid) == (expected is not None)
+            if expected is not None:
+                assert (ctx.get(dut.err_min), ctx.get(dut.err_max)) == expected
+                found += 1
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert 75 < found < 150
