@@ -22,8 +22,8 @@ _SIGN = 1 << 31
 class Widen(wiring.Component):
     """Bounds for all rows of a segment of labels that have not shifted (target `slot`), by the three sums of Claim 2 in docs/qr.md.
 
-    Golden: `models.qr.bounds.widened`, one segment. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`; the dot unit is in use for 3 of
-    them, and a segment may start every ADD + 3.
+    Golden: `models.qr.bounds.widened`, one segment. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`; the dot unit is in
+    use for 3 of them, and a segment may start every ADD + 3.
 
     Members
     -------
