@@ -1,0 +1,67 @@
+"""Descriptors and memos' heads: their fields, and the first thing wrong with them."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.errors import ErrorCode
+from ...models.qr.config import Config
+from ...models.qr.descriptor import SPAN_MAX
+from ...models.qr.image import MAGIC
+from ...models.qr.job import Bounds, Method, Target
+from ...models.qr.moments import ROWS_MAX
+
+__all__ = ["JobCheck", "descriptor_shape", "head_shape"]
+
+#: as `models.qr.image.pack_descriptor` writes it; addresses in bytes
+descriptor_shape = data.StructLayout({
+    "group": 32, "prefix": 16, "length": 8, "flags": 8, "rows": 32, "span": 32, "epoch": 32, "limit": signed(32), "inserted": 32, "buried": 32, "removed": 32,
+    "moved": 32, "memo": 48, "changes": 48, "rows_at": 48, "result": 48})
+#: the first 32 bytes of a memo, as `models.qr.image.pack_memo` writes them
+head_shape = data.StructLayout({"magic": 32, "method": 8, "target": 8, "length": 8, "segments": 8, "prefix": 16, "zero": 16, "epoch": 32, "rows": 32,
+                                "live": 32, "end": 64})
+
+
+class JobCheck(wiring.Component):
+    """What a job's descriptor and its memo's head say against each other and the engine. Latency 1, initiation interval 1.
+
+    Golden: `models.qr.descriptor.check_descriptor` and `check_head`.
+
+    Members
+    -------
+    descriptor : In(descriptor_shape)
+    head : In(head_shape)
+        Looked at unless the job has no memo (flag 0 of the descriptor).
+    descriptor_code, head_code : Out(8)
+        `models.errors.ErrorCode` of the inputs one cycle before. The head's means something where the descriptor's is OK.
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        super().__init__({"descriptor": In(descriptor_shape), "head": In(head_shape), "descriptor_code": Out(8), "head_code": Out(8)},
+                         src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        d, head, config = self.descriptor, self.head, self.config
+        method, target = list(Method).index(config.method), list(Target).index(config.target)
+        aligned = Cat(address[:(config.bus_bytes - 1).bit_length()] for address in (d.memo, d.changes, d.rows_at, d.result))
+        contradiction = (d.flags[1:] != method | target << 1) | (d.rows > d.span) | (d.inserted + d.buried > d.rows) | (d.inserted + d.moved > d.rows)
+        contradiction = contradiction | (d.removed > ROWS_MAX) | aligned.any()
+        m.d.sync += self.descriptor_code.eq(_first(
+            ((d.length == 0) | (d.length >= config.n_max), ErrorCode.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), ErrorCode.QR_ROWS),
+            (contradiction, ErrorCode.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), ErrorCode.QR_REMOVED)))
+        segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+        strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments) | head.zero.any() | head.end.any()
+        m.d.sync += self.head_code.eq(Mux(d.flags[0], 0, _first(
+            (strange | (head.live > head.rows), ErrorCode.QR_MEMO), ((head.prefix != d.prefix) | (head.length != d.length), ErrorCode.QR_WINDOW),
+            ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed), ErrorCode.QR_MEMO))))
+        return m
+
+
+def _first(*found: tuple[Value, ErrorCode]) -> Value:
+    """The code of the first condition that holds, else OK."""
+    result: Value = Const(ErrorCode.OK.value, 8)
+    for condition, code in reversed(found):
+        result = Mux(condition, Const(code.value, 8), result)
+    return result

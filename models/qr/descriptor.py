@@ -1,0 +1,75 @@
+"""Descriptors and memos' heads as the engine reads them, and the first thing wrong with them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..errors import ErrorCode
+from .config import Config
+from .image import MAGIC
+from .job import Bounds, Method, Target
+from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
+from .moments import ROWS_MAX
+
+__all__ = ["SPAN_MAX", "Descriptor", "check_descriptor", "check_head", "unpack_descriptor"]
+
+#: most places of a group: labels are below it
+SPAN_MAX = 1 << 31
+_METHODS, _TARGETS = list(Method), list(Target)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A job's descriptor, field by field, as `image.pack_descriptor` writes it."""
+
+    group: int
+    prefix: int
+    length: int
+    flags: int
+    rows: int
+    span: int
+    epoch: int
+    limit: int
+    inserted: int
+    buried: int
+    removed: int
+    moved: int
+    memo: int
+    changes: int
+    rows_at: int
+    result: int
+
+
+def unpack_descriptor(data: bytes) -> Descriptor:
+    """The fields of a descriptor of 64 bytes."""
+    numbers = struct.unpack_from("<IHBBIIIi4I", data)
+    return Descriptor(*numbers, *(int.from_bytes(data[at:at + 6], "little") for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)))
+
+
+def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
+    """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words), QR_REMOVED; else OK."""
+    if not 2 <= d.length + 1 <= config.n_max:
+        return ErrorCode.QR_COLUMNS
+    if d.rows > ROWS_MAX or d.span > SPAN_MAX:
+        return ErrorCode.QR_ROWS
+    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2 or d.rows > d.span:
+        return ErrorCode.QR_DESCRIPTOR
+    if d.inserted + d.buried > d.rows or d.inserted + d.moved > d.rows or d.removed > ROWS_MAX:
+        return ErrorCode.QR_DESCRIPTOR
+    if any(address % config.bus_bytes for address in (d.memo, d.changes, d.rows_at, d.result)):
+        return ErrorCode.QR_DESCRIPTOR
+    return ErrorCode.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
+
+
+def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
+    """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
+    engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK.
+    """
+    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
+    expected = MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0, 0, 0
+    if (magic, method, target, segments, zero, end) != expected or live > rows:
+        return ErrorCode.QR_MEMO
+    if (prefix, length) != (d.prefix, d.length):
+        return ErrorCode.QR_WINDOW
+    return ErrorCode.OK if epoch == d.epoch and rows + d.inserted - d.removed == d.rows else ErrorCode.QR_MEMO

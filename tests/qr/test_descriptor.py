@@ -1,0 +1,76 @@
+"""Descriptors and heads of memos: good ones, every byte damaged; hardware against the model, the model against the golden's check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from penstock.hdl.qr.descriptor import JobCheck
+from penstock.models.errors import ErrorCode
+from penstock.models.qr.check import check
+from penstock.models.qr.config import Config
+from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
+from penstock.models.qr.image import Places, pack_descriptor, pack_memo
+from penstock.models.qr.job import Bounds, Method, Sums, Target, Window
+from penstock.models.qr.layout import Size
+from penstock.sim.qr_cases import jobs_of
+
+CONFIG = Config(n_max=8, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
+
+
+def damaged(source, data, count):
+    """The bytes as they are, and with one or two of them changed."""
+    yield data
+    for _ in range(count):
+        bad = bytearray(data)
+        for at in source.integers(0, len(data), source.integers(1, 3)):
+            bad[at] = source.choice([0, 1, 0x40, 0x80, 0xFF, bad[at] ^ 1])
+        yield bytes(bad)
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_damage(method):
+    config = replace(CONFIG, method=method)
+    source = np.random.default_rng(len(method))
+    job = next(jobs_of(config, source, 5, 40, [(6, 4)]))
+    good, memo = pack_descriptor(job, config, Places(64, 128, 256, 512)), pack_memo(job.memo, config)[:32]
+    fields, size = unpack_descriptor(good), Size.of(job)
+    assert (fields.group, fields.rows, fields.span, fields.inserted, fields.moved) == (job.group, size.rows, size.places, size.inserted, size.moved)
+    assert (fields.memo, fields.changes, fields.rows_at, fields.result, fields.limit) == (64, 128, 256, 512, job.limit)
+    cases = [(d, memo) for d in damaged(source, good, 300)] + [(good, h) for h in damaged(source, memo, 300)]
+    dut, seen = JobCheck(config), set()
+
+    async def bench(ctx):
+        for number, (d, h) in enumerate(cases):
+            ctx.set(dut.descriptor.as_value(), int.from_bytes(d, "little"))
+            ctx.set(dut.head.as_value(), int.from_bytes(h, "little"))
+            await ctx.tick()
+            parsed = unpack_descriptor(d)
+            code = check_descriptor(parsed, config)
+            assert ctx.get(dut.descriptor_code) == code, number
+            seen.add(code)
+            if code is ErrorCode.OK:
+                code = ErrorCode.OK if parsed.flags & 1 else check_head(h, parsed, config)
+                assert ctx.get(dut.head_code) == code, number
+                seen.add(code)
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert check_descriptor(fields, config) is check_head(memo, fields, config) is ErrorCode.OK
+    assert seen >= {ErrorCode.OK, ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS, ErrorCode.QR_DESCRIPTOR, ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW}
+
+
+def test_as_the_golden_checks():
+    """What both see, both call the same."""
+    job = next(jobs_of(CONFIG, np.random.default_rng(3), 5, 40, [(6, 4)]))
+    memo = job.memo
+    for wrong, expected in ((replace(memo, epoch=7), ErrorCode.QR_MEMO), (replace(memo, window=Window(1, 5)), ErrorCode.QR_WINDOW),
+                            (replace(memo, rows=memo.rows + 1), ErrorCode.QR_MEMO), (memo, ErrorCode.OK)):
+        bad = replace(job, memo=wrong)
+        fields = unpack_descriptor(pack_descriptor(bad, CONFIG, Places(64, 128, 256, 512)))
+        assert check_head(pack_memo(wrong, CONFIG)[:32], fields, CONFIG) is expected
+        assert (check(bad, CONFIG) or ErrorCode.OK) is expected
