@@ -1,0 +1,117 @@
+"""A group's rows in their places, for passes over all of them."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.qr.config import Config
+from ..stream.queue import Buffer
+from .dot import row_shape
+
+__all__ = ["Rows", "rows_shape"]
+
+
+def rows_shape(n_max, row_units):
+    """Rows of neighbouring places; `last`: the pass ends with them, `disorder`: a live row was less than the one before it, here or earlier in the pass."""
+    return data.StructLayout({"rows": data.ArrayLayout(row_shape(n_max), row_units), "last": 1, "disorder": 1})
+
+
+class Rows(wiring.Component):
+    """Rows of a pass from bus words as `models.qr.image.pack_rows` lays them out: strides of a power of two, beside them a bit a place.
+
+    A word of rows accepted in cycle t is offered from cycle t + 2 on, `row_units` rows (as many as a word has, if those are fewer) a cycle. Words follow
+    each other without a gap. Labels are places (target `slot`).
+
+    Members
+    -------
+    command : In(stream.Signature({length, span}))
+        The window's length, and how many places there are, ≥ 1; accepted when the last rows of the pass before have left for the output's buffer.
+    offsets : In(ArrayLayout(8, n_max - 1))
+        Constant from the command to the pass's last rows.
+    bits : In(stream.Signature(8 * bus_bytes)), words : In(stream.Signature(8 * bus_bytes))
+        Words of bits, and of rows. Both must come: a word of bits is needed before the first rows that it is of.
+    o : Out(stream.Signature(rows_shape(n_max, row_units)))
+
+    Raises
+    ------
+    ValueError
+        A bus word is smaller than a row.
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        n, bus = config.n_max, 8 * config.bus_bytes
+        super().__init__({
+            "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32}))), "offsets": In(data.ArrayLayout(8, n - 1)),
+            "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(rows_shape(n, config.row_units)))},
+            src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        n, bus, units = self.config.n_max, self.config.bus_bytes, self.config.row_units
+        if bus < max(4, 1 << (n - 2).bit_length()):
+            raise ValueError(f"a bus word of {bus} bytes does not hold a row of {n} columns")
+        strides = [1 << k for k in range(2, 7) if 1 << k <= bus]
+        m.submodules.out = out = Buffer(rows_shape(n, units))
+        m.d.comb += [self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready)]
+
+        active, length, left, label = Signal(), Signal(range(n)), Signal(32), Signal(31)
+        choice = Signal(range(len(strides)))                     # of the stride
+        word, word_left = Signal(8 * bus), Signal(range(bus + 1))      # and how many of its rows are left
+        bits, bits_left = Signal(8 * bus), Signal(range(8 * bus + 1))
+        each, holds = Signal(range(units + 1)), Signal(range(bus + 1))     # rows a cycle, rows of a word
+        count = Signal(range(units + 1))
+        go, word_ends, bits_end = Signal(), Signal(), Signal()
+        step = Signal(range(8 * bus + 1))
+        with m.Switch(choice):
+            for k, stride in enumerate(strides):
+                with m.Case(k):
+                    m.d.comb += [holds.eq(bus // stride), each.eq(min(units, bus // stride)), step.eq(8 * stride * min(units, bus // stride))]
+        m.d.comb += [
+            count.eq(Mux(left < each, left, each)), out.i.valid.eq(active & (word_left != 0) & (bits_left != 0)), go.eq(out.i.valid & out.i.ready),
+            word_ends.eq((word_left <= each) | (left <= each)), bits_end.eq((bits_left <= each) | (left <= each)),
+            self.words.ready.eq(active & ((word_left == 0) | (go & word_ends)) & (left > Mux(go, each, 0))),
+            self.bits.ready.eq(active & ((bits_left == 0) | (go & bits_end)) & (left > Mux(go, each, 0))),
+            self.command.ready.eq(~active), out.i.p.last.eq(left <= each)]
+        with m.If(go):
+            m.d.sync += [word.eq(word >> step), bits.eq(bits >> each), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(label + each),
+                         bits_left.eq(Mux(bits_end, 0, bits_left - each)), left.eq(left - count)]
+            with m.If(out.i.p.last):
+                m.d.sync += active.eq(0)
+        with m.If(self.words.valid & self.words.ready):
+            m.d.sync += [word.eq(self.words.payload), word_left.eq(holds)]
+        with m.If(self.bits.valid & self.bits.ready):
+            m.d.sync += [bits.eq(self.bits.payload), bits_left.eq(8 * bus)]
+
+        previous, some, wrong = Signal(8 * (n - 1)), Signal(), Signal()
+        before, any_before, disorder = previous, some, wrong
+        for k in range(units):
+            row = out.i.p.rows[k]
+            raw = Signal(8 * (n - 1), name=f"raw{k}")
+            with m.Switch(choice):
+                for number, stride in enumerate(strides):
+                    with m.Case(number):
+                        m.d.comb += raw.eq(word[8 * stride * k:8 * stride * (k + 1)] if stride * (k + 1) <= bus else 0)
+            values = [Mux(j < length, raw.word_select(j, 8), 0)[:8] for j in range(n - 1)]
+            use = Signal(name=f"use{k}")
+            m.d.comb += [use.eq((k < count) & bits[k]), row.use.eq(use), row.label.eq(label + k), row.a[0].eq(1)]
+            for j, value in enumerate(values):
+                m.d.comb += row.row[j].eq(value)
+                with m.If(j < length):
+                    m.d.comb += row.a[1 + j].eq(value - self.offsets[j])
+            number = Signal(8 * (n - 1), name=f"number{k}")
+            m.d.comb += number.eq(Cat(*reversed(values)))
+            disorder = disorder | (use & any_before & (number < before))
+            before, any_before = Mux(use, number, before), any_before | use
+        m.d.comb += out.i.p.disorder.eq(disorder)
+        with m.If(go):
+            m.d.sync += [previous.eq(before), some.eq(any_before), wrong.eq(disorder)]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [active.eq(1), length.eq(self.command.p.length), left.eq(self.command.p.span), label.eq(0), some.eq(0), wrong.eq(0), word_left.eq(0),
+                         bits_left.eq(0)]
+            for k in range(1, len(strides)):
+                with m.If(self.command.p.length > strides[k - 1]):
+                    m.d.sync += choice.eq(k)
+            with m.If(self.command.p.length <= strides[0]):
+                m.d.sync += choice.eq(0)
+        return m
