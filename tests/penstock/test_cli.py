@@ -83,7 +83,7 @@ MESSAGES = [
     ("model k.py --rows 5 --dim d=4 --memory latency=0", "error[E604]: memory latency must be an integer from 1 to 1000000, not 0\n --> --memory\n"
      "hint: as in --memory latency=20,bytes=8, which is what small has\n"),
     ("model k.py --rows 5 --dim d=4 --memory bytes=16", "error[E604]: a memory port of small is 8 bytes wide; it cannot carry 16 bytes a cycle\n"
-     " --> --memory\nhint: write bytes=8, or choose a target with wider ports: u55c, vu9p\n"),
+     " --> --memory\nhint: write bytes=8, or choose a target with wider ports: kcu105, u55c, vu9p\n"),
     ("check k.py --dim d=4 --format FLOAT32", "error[E603]: 'FLOAT32' is not a number format\n --> --format\nhint: did you mean float32?\n"),
     ("check k.py --dim d=4 --target VU9P", "error[E602]: there is no target 'VU9P'\n --> --target\nhint: did you mean vu9p?\n"),
     ("check k.py:", "error[E104]: no kernel is named behind the colon of k.py:\n --> k.py\nhint: write k.py:f, or leave the colon out\n"),
