@@ -31,7 +31,7 @@ def test_jobs(lanes, bus, pace):
     config = Config(n_max=5, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16)
     source = np.random.default_rng(bus)
     # jobs of several groups in turn, as many windows
-    groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0)])) for length in (4, 1, 3)]
+    groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0)])) for length in (4, 2)]
     jobs = [group[k] for k in range(min(map(len, groups))) for group in groups]
     assert any(len(job.moved) for job in jobs) and any(len(job.gone) for job in jobs)
     fits = [refit(job, config) for job in jobs]

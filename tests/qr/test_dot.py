@@ -25,7 +25,7 @@ CONFIG = Config(n_max=7, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bound
 @pytest.mark.parametrize("n", [5, 8])
 def test_dot(n):
     source = np.random.default_rng(n)
-    count = 300
+    count = 150
     w = np.stack([float32.canonical(mixed_codes(float32, count, 1, k)[0]) for k in range(n)], axis=1)
     w[50:] = codes(source.normal(0, 100, (count - 50, n)).astype(np.float32))
     x = source.integers(-255, 256, (count, n)) * (source.random((count, n)) < 0.9)
