@@ -15,7 +15,7 @@ from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetInserter, Re
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
-__all__ = ["ModuleLibrary", "Parts", "Submodules", "module_name"]
+__all__ = ["ModuleLibrary", "Parts", "Submodules", "directed_ports", "module_name"]
 
 
 def module_name(*parts: str) -> str:
@@ -64,9 +64,7 @@ class ModuleLibrary:
         component = make()
         ports = _ports(component)
         self._ports[name] = {port: (is_input, len(value)) for port, (value, is_input) in ports.items()}
-        directions = {port: (value, PortDirection.Input if is_input else PortDirection.Output)
-                      for port, (value, is_input) in ports.items() if len(value)}          # Verilog has no port of width zero
-        self._texts[name] = rtlil.convert(component, name=name, ports=directions, emit_src=False)
+        self._texts[name] = rtlil.convert(component, name=name, ports=directed_ports(component), emit_src=False)
 
     def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
                  **inputs: Any) -> dict[str, Signal]:
@@ -102,6 +100,11 @@ class ModuleLibrary:
     def texts(self) -> list[str]:
         """RTLIL of all modules defined so far, the used before their users."""
         return list(self._texts.values())
+
+
+def directed_ports(component: wiring.Component) -> dict[str, tuple[Value, PortDirection]]:
+    """Return the ports of a component's module as Amaranth's backend takes them; Verilog has none of width zero."""
+    return {port: (value, PortDirection.Input if is_input else PortDirection.Output) for port, (value, is_input) in _ports(component).items() if len(value)}
 
 
 def _ports(component: wiring.Component) -> dict[str, tuple[Value, bool]]:

@@ -5,11 +5,13 @@ import gc
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from amaranth.back import rtlil, verilog
+from amaranth.hdl import Fragment
 
-from ..modules import ModuleLibrary
+from ..modules import ModuleLibrary, directed_ports
 
 __all__ = ["TOP", "to_verilog"]
 
@@ -26,20 +28,32 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
 
     The backend writes a constant that drives some bits of a signal as `always @*` without anything to be sensitive to, which by
     the language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all
-    others.
+    others. The library goes through Yosys while the top's netlist is made.
     """
-    with _collector_off():
-        top = rtlil.convert(design, name=name, emit_src=False)    # elaborates, and so fills the library
+    with _collector_off(), _safe_path(), ThreadPoolExecutor(1) as beside:
+        fragment = Fragment.get(design, None)                      # elaborates, and so fills the library
+        parts = beside.submit(_yosys, "\n".join(library.texts)) if library and library.texts else None
+        top = _yosys(rtlil.convert(fragment, name=name, ports=directed_ports(design), emit_src=False))
+        text = (parts.result() if parts else "") + top
+    return _MODULE.sub(_awaken, text)
+
+
+def _yosys(text: str) -> str:
+    return str(verilog._convert_rtlil_text(text, strip_internal_attrs=True))
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Yosys starts as a Python module: no file beside the user's kernel may be in its way."""
     saved = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"                             # Yosys starts as a Python module: no file beside the user's kernel may be in its way
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        text = str(verilog._convert_rtlil_text("\n".join([*(library.texts if library else ()), top]), strip_internal_attrs=True))
+        yield
     finally:
         if saved is None:
             del os.environ["PYTHONSAFEPATH"]
         else:
             os.environ["PYTHONSAFEPATH"] = saved
-    return _MODULE.sub(_awaken, text)
 
 
 @contextmanager
