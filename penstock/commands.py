@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,8 +141,9 @@ def _on_board(state: State, kernel: Kernel, opened: api.Table, profile: bool, ur
     assert design is not None and outcome.golden is not None
     board = boards().get(design.plan.target)
     if design.plan.ports == 1 and not outcome.golden.errors and (url is None or (board is not None and board.memory.kind == "block RAM")):
+        outcome.design = replace(design, memory=block_ram(design.plan.bus_bytes))       # what the report names
         with steps.step("cycle model"):
-            outcome.model = design.predict(opened, memory=block_ram(design.plan.bus_bytes), epochs=outcome.golden.epochs)
+            outcome.model = outcome.design.predict(opened, epochs=outcome.golden.epochs)
     if url is None:
         with steps.step("building the device (Verilator, g++)"):
             device = design.simulated_board(opened)
