@@ -11,6 +11,7 @@ from typing import Any
 
 from ..models.target import TARGETS, Target, register
 from .device import DEVICES, Device
+from .tools import ToolMissing
 
 __all__ = ["GROUP", "Board", "Memory", "boards"]
 
@@ -115,11 +116,16 @@ class Board:
                       lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
 
     def make_platform(self) -> Any:
-        """Return a new Amaranth platform of the board. Raises LookupError for boards without one."""
+        """Return a new Amaranth platform of the board. Raises LookupError for boards without one, ToolMissing where its package is not installed."""
         if self.platform is None:
             raise LookupError(f"{self.name} has no open tool chain")
         module, _, name = self.platform.partition(":")
-        kind: Callable[..., Any] = getattr(importlib.import_module(module, __package__), name)
+        try:
+            kind: Callable[..., Any] = getattr(importlib.import_module(module, __package__), name)
+        except ModuleNotFoundError as problem:
+            if (problem.name or "").partition(".")[0] != "amaranth_boards":
+                raise
+            raise ToolMissing("amaranth-boards") from None
         return kind(**dict(self.options))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,19 @@ def test_diagnostics(line: list[str], code: str, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "o").exists()
     if code == "E601":
         assert "the largest d that fits is about" in said
+
+
+def test_without_the_tool_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who did not install the extra is told so, for boards of both kinds of platform; no folder is left."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.startswith(("amaranth_boards", "penstock.boards.platforms"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "amaranth_boards", None)
+    for board in ("ulx3s-25f", "colorlight-i5"):
+        assert run(["build", LOGISTIC, "--board", board, "--dim", "d=4", "--format", "fixed:8,8", "--clock", "40", "--out", "out", "-q"]) == 1
+        said = capsys.readouterr().err
+        assert "error[E822]" in said and "needs the package amaranth-boards" in said and "hint: pip install" in said
+        assert not Path("out").exists()
 
 
 def test_no_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
