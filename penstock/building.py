@@ -193,7 +193,7 @@ def _summary(design: api.Design, board: Board, made: Build, folder: Path) -> Tab
     for title, r, mhz in rows:
         table.add_row(title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
     plan = design.plan
-    table.caption = (f"plan: {plan.threads} threads of {plan.lanes} lanes, {plan.walkers} Striders, pages of {plan.page_size} bytes\n"
+    table.caption = (f"plan: {plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.walkers}, pages of {plan.page_size} bytes\n"
                      f"seed {made.seed} of {len(made.runs)}; {made.seconds:.0f} s; critical path: {made.path or 'not known'}\nwritten: {folder}")
     return table
 
