@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -64,11 +64,11 @@ def elaborate(plan: Plan, board: Board, *, design: int, setting: Setting | None)
     from ..hdl.modules import ModuleLibrary
     from ..hdl.soc.soc import Soc
     from .top import BoardTop
+    platform = board.make_platform()                                # the package may be missing: before any hardware is made in vain
     library = ModuleLibrary()
     engine = Engine(plan, plan.port, library, design=design)
     clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
     soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud)
-    platform = board.make_platform()
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.part.family].constraints
     text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
@@ -76,11 +76,10 @@ def elaborate(plan: Plan, board: Board, *, design: int, setting: Setting | None)
     return Sources("\n".join([*library.texts, text[f"{NAME}.il"]]), constraints + "\n")
 
 
-def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None,
-          stage: Callable[[str], Any] | None = None) -> Build:
+def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None) -> Build:
     """Make a bitstream; the best of the seeds is taken (the highest Fmax; among equal ones the first).
 
-    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs; `stage`: told what begins.
+    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs.
 
     Raises tools.ToolMissing, tools.ToolError, flow.Unfit; Slow where no seed meets `clock_mhz`.
     """
@@ -89,15 +88,12 @@ def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[i
     versions = tool_versions(flow.tools)
     text = json.dumps([sources.rtlil, sources.constraints, board.part.tool, board.package, board.speed, clock_mhz, list(seeds), versions])
     digest = hashlib.sha256(text.encode()).hexdigest()
-    say = stage or (lambda what: None)
     kept = None if cache is None else cache / f"board-{digest[:32]}"
     if kept is not None and (found := _kept(kept)) is not None:
         return found
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
-        say("synthesis")
         cells = synthesise(board, sources, folder)
-        say(f"place and route, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
         placed = place(board, folder, cells, clock_mhz, seeds, jobs)
         best = max(placed, key=lambda p: (p.fmax_mhz or 0.0, -p.seed))
         if best.fmax_mhz is not None and best.fmax_mhz < clock_mhz:

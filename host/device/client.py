@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import serial
@@ -83,10 +84,8 @@ class Client:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
         except (OSError, ValueError) as problem:             # SerialException is an OSError
             raise LinkError(f"cannot open {path}: {problem}") from None
-        try:
+        with suppress(AttributeError, OSError, NotImplementedError, ValueError):     # what pyserial raises for other kinds of ports
             self._port.set_low_latency_mode(True)            # a USB bridge else waits 16 ms for more bytes
-        except (AttributeError, OSError, NotImplementedError, ValueError):
-            pass                                             # not this kind of port
         self._port.reset_input_buffer()
         self._handle = self._port.fileno()
         self._loop.add_reader(self._handle, self._readable)

@@ -406,7 +406,6 @@ class LearnedIndex(Ordered):
     # positions
 
     def _cumulated(self) -> list[int]:
-        """Return how many keys lie before each group, and in all."""
         if self._sums is None:
             self._sums = list(accumulate(self._sizes, initial=0))
         return self._sums

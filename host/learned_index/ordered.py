@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import chain, islice
@@ -25,8 +26,9 @@ class Ordered(MutableMapping[bytes, Any]):
     _root: Root
     _length: int
 
+    @abstractmethod
     def _cumulated(self) -> list[int]:
-        raise NotImplementedError
+        """Return how many keys lie before each group, and in all."""
 
     # iteration
 

@@ -28,6 +28,7 @@ from penstock.models.link import (
     exchange_seconds,
 )
 from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, stuff
+from penstock.sim.pysim import drain, feed
 
 octet = st.integers(0, 255)
 writes = st.builds(lambda s, space, a, d: Request(s, space, a, 0, d), octet, st.integers(0, 127), st.integers(0, 2**32 - 1), st.binary(max_size=MAXIMUM))
@@ -215,33 +216,15 @@ def test_a_full_ring_drops_whole_requests() -> None:
 @given(st.lists(responses, min_size=1, max_size=2))
 def test_framer_is_the_encoder(bodies: list[Response]) -> None:
     dut = Framer()
-    got = bytearray()
-    random = np.random.default_rng(1)
-
-    async def send(ctx):
-        for response in bodies:
-            body = response.body()
-            for k, byte in enumerate(body):
-                ctx.set(dut.i.p.data, byte)
-                ctx.set(dut.i.p.last, k == len(body) - 1)
-                ctx.set(dut.i.valid, 1)
-                await ctx.tick().until(dut.i.ready)
-            ctx.set(dut.i.valid, 0)
-        await ctx.tick().repeat(200)
-
-    async def receive(ctx):
-        while True:
-            ctx.set(dut.o.ready, int(random.random() < 0.7))
-            _, _, valid, taken, payload = await ctx.tick().sample(dut.o.valid, dut.o.ready, dut.o.payload)
-            if valid and taken:
-                got.append(payload)
-
+    wire = b"".join(r.encode() for r in bodies)
+    items = [{"data": byte, "last": k == len(body) - 1} for body in (r.body() for r in bodies) for k, byte in enumerate(body)]
+    taken: list[tuple[int, int]] = []
     sim = Simulator(dut)
     sim.add_clock(1e-6)
-    sim.add_testbench(send)
-    sim.add_testbench(receive, background=True)
+    sim.add_testbench(feed(dut.i, items))
+    sim.add_testbench(drain(dut.o, len(wire), taken, pace=0.7, seed=1))
     sim.run()
-    assert bytes(got) == b"".join(r.encode() for r in bodies)
+    assert bytes(byte for _, byte in taken) == wire
 
 
 @pytest.mark.parametrize("cycles", [4, 5, 7, 12])
