@@ -113,7 +113,7 @@ class Board:
         part = self.part
         lut, ff, dsp, bram = (have - kept for have, kept in zip((part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True))
         return Target(self.name, self.title, self.clock_mhz, self.bus_bytes, self.memory.bytes_per_cycle, self.memory.latency, self.ports,
-                      lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
+                      family=part.family, lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
 
     def make_platform(self) -> Any:
         """Return a new Amaranth platform of the board. Raises LookupError for boards without one, ToolMissing where its package is not installed."""

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from ..models.analytics.config import Plan
-from ..models.analytics.resources import Resources
+from ..models.resources import Resources
 from .board import Board
 from .flow import FLOWS, NAME, Sources, place, synthesise
 from .pll import Setting

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from ..models.analytics.resources import Resources
+from ..models.resources import Resources
 from .board import Board
 from .tools import ToolError, run_tool
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..models.analytics.config import Buffer, Plan
-from ..models.analytics.resources import Resources, estimate
+from ..models.analytics.resources import estimate
 from ..models.heap.schema import TYPES, Schema
 from ..models.memory.timing import Fixed
 from ..models.numerics.formats import Format
+from ..models.resources import Resources
 from ..models.strider.layout import Source, TupleLayout, place
 from ..models.target import Target
 from .bind import Source as BoundSource

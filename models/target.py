@@ -8,15 +8,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["TARGETS", "Target", "register", "target"]
+__all__ = ["TARGETS", "Capacity", "Target", "register", "target"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """What a part has. `family`: whose synthesis rules hold ("ecp5", "ice40", "gowin", "nexus", or "amd").
+
+    `multiplier` is the DSP block's multiplier (bits × bits); `bram_bits` one block RAM's size.
+    """
+
+    family: str
+    lut: int
+    ff: int
+    dsp: int
+    bram: int
+    bram_bits: int
+    multiplier: tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Capacity):
     """One part with its memory.
 
     `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default memory timing of a port at `clock_mhz`.
-    `multiplier` is the DSP block's multiplier (bits × bits); `bram_bits` one block RAM's size.
     """
 
     name: str
@@ -26,12 +41,6 @@ class Target:
     bytes_per_cycle: int
     latency: int
     ports: int
-    lut: int
-    ff: int
-    dsp: int
-    bram: int
-    bram_bits: int
-    multiplier: tuple[int, int]
 
     @property
     def memory(self) -> str:
@@ -61,12 +70,12 @@ def target(name: str) -> Target:
 
 
 register(Target("small", "a made-up part for tests, of a large ECP5's size, with fast memory", 50.0, 8, 8, 20, 1,
-                lut=84_000, ff=84_000, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
+                family="ecp5", lut=84_000, ff=84_000, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
 register(Target("ulx3s-85f", "ULX3S with Lattice ECP5-85F and 32 MB of 16-bit SDRAM", 60.0, 8, 2, 24, 1,
-                lut=83_640, ff=83_640, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
+                family="ecp5", lut=83_640, ff=83_640, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
 # the paper's part: DAnA, PVLDB 11(11), section 7; 9.6 GB/s is the bandwidth that CoSMIC's rule implies for it
 register(Target("vu9p", "AMD Virtex UltraScale+ VU9P at 150 MHz with 9.6 GB/s", 150.0, 64, 64, 40, 1,
-                lut=1_182_000, ff=2_364_000, dsp=6_840, bram=2_160, bram_bits=36 * 1024, multiplier=(27, 18)))
+                family="amd", lut=1_182_000, ff=2_364_000, dsp=6_840, bram=2_160, bram_bits=36 * 1024, multiplier=(27, 18)))
 # a pseudo-channel gives 14.4 GB/s; a 32-byte port at 250 MHz uses 8 GB/s of it
 register(Target("u55c", "AMD Alveo U55C: 32 HBM2 pseudo-channels, 250 MHz", 250.0, 32, 32, 60, 32,
-                lut=1_304_000, ff=2_607_000, dsp=9_024, bram=2_016, bram_bits=36 * 1024, multiplier=(27, 18)))
+                family="amd", lut=1_304_000, ff=2_607_000, dsp=9_024, bram=2_016, bram_bits=36 * 1024, multiplier=(27, 18)))

@@ -28,12 +28,13 @@ from penstock.dsl.ranges import out_of_range
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.analytics.config import Plan
 from penstock.models.analytics.job import Bound, bound, golden, model_cycles, page_costs, strider_cycles
-from penstock.models.analytics.resources import Resources, estimate
+from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import Fixed, parse_memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
+from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
 from penstock.output import write_folder
 

@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..numerics.latency import Cost, convert_cost, cost
+from ..resources import Resources, memory_blocks
 from ..target import Target
 from .config import Buffer, Plan
 from .timing import REDUCE_FN
 
-__all__ = ["Resources", "estimate", "memory_blocks"]
-
-#: memories of at most this many words are expected in LUTs
-SHALLOW = 32
-#: how full of logic a part may become and still be routed
-FILL = 0.9
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Estimated look-up tables, flip-flops, multiplier blocks and block RAMs."""
-
-    lut: int
-    ff: int
-    dsp: int
-    bram: int
-
-    def fits(self, target: Target) -> str | None:
-        """Return the name of the first resource that the target has too little of, or None."""
-        for name in ("dsp", "bram", "lut", "ff"):
-            if getattr(self, name) > getattr(target, name) * (1.0 if name in ("dsp", "bram") else FILL):
-                return name
-        return None
-
-
-def memory_blocks(width: int, depth: int, readers: int, target: Target) -> tuple[int, int]:
-    """Return (block RAMs, LUTs) of a memory with one write port and `readers` read ports, each a copy."""
-    if depth <= 1:
-        return 0, 0
-    if depth <= SHALLOW:
-        return 0, readers * width * -(-depth // 16)
-    word = 36 if target.bram_bits <= 18 * 1024 else 72
-    rows = target.bram_bits // word
-    return readers * -(-width // word) * -(-depth // rows), 0
+__all__ = ["estimate"]
 
 
 def estimate(plan: Plan, target: Target) -> Resources:

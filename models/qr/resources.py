@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..analytics.resources import Resources, memory_blocks
 from ..numerics.formats import float32
 from ..numerics.latency import Cost, convert_cost, cost
+from ..resources import Resources, memory_blocks
 from ..target import Target
 from .config import Config
 from .job import Bounds, Method

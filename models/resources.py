@@ -1,0 +1,42 @@
+"""What a design takes of a part: look-up tables, flip-flops, multiplier blocks and block RAMs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .target import Capacity
+
+__all__ = ["FILL", "Resources", "memory_blocks"]
+
+#: memories of at most this many words are expected in LUTs
+SHALLOW = 32
+#: how full of logic a part may become and still be routed
+FILL = 0.9
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Look-up tables, flip-flops, multiplier blocks and block RAMs, estimated or placed."""
+
+    lut: int
+    ff: int
+    dsp: int
+    bram: int
+
+    def fits(self, part: Capacity) -> str | None:
+        """Return the name of the first resource that `part` has too little of, or None."""
+        for name in ("dsp", "bram", "lut", "ff"):
+            if getattr(self, name) > getattr(part, name) * (1.0 if name in ("dsp", "bram") else FILL):
+                return name
+        return None
+
+
+def memory_blocks(width: int, depth: int, readers: int, part: Capacity) -> tuple[int, int]:
+    """Return (block RAMs, LUTs) of a memory with one write port and `readers` read ports, each a copy."""
+    if depth <= 1:
+        return 0, 0
+    if depth <= SHALLOW:
+        return 0, readers * width * -(-depth // 16)
+    word = 36 if part.bram_bits <= 18 * 1024 else 72
+    rows = part.bram_bits // word
+    return readers * -(-width // word) * -(-depth // rows), 0
