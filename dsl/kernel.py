@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from .diagnostics import Diagnostic, KernelError, Span, error
 from .finish import Return, finish
 from .graph import Graph, Uniform
 
-__all__ = ["KINDS", "MAX_EPOCHS", "Kernel", "Option", "Parameter", "resolve"]
+__all__ = ["KINDS", "MAX_EPOCHS", "AnyKernel", "Kernel", "Option", "Parameter", "resolve"]
 
 KINDS = ("input", "output", "model", "meta")
 MAX_EPOCHS = 2**31 - 1
@@ -46,10 +46,10 @@ class Option:
 
 
 @dataclass
-class Kernel(ABC):
-    """A kernel that can be traced to a graph.
+class AnyKernel(ABC):
+    """What kernels of all engines have: a name, parameters, a place in a file, and a check.
 
-    `name_span` is the place of its name; `warnings` are those of the latest trace.
+    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `engine` is what it is compiled for.
     """
 
     name: str
@@ -57,20 +57,19 @@ class Kernel(ABC):
     source: str | None
     parameters: list[Parameter]
     name_span: Span
-    epochs: int = 1
-    init: dict[str, Option] = field(default_factory=dict)
-    warnings: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
+    engine: ClassVar[str]
 
     @staticmethod
-    def from_text(source: str, filename: str = "<kernel>") -> Kernel:
-        """Return the kernel that a text in the syntax of `.psk` files describes (docs/dsl.md). Raises KernelError."""
+    def from_text(source: str, filename: str = "<kernel>") -> Any:
+        """Return the kernel, of whatever engine, that a text in the syntax of `.psk` files describes (docs/dsl.md). Raises KernelError."""
         from .text import parse_kernel
 
         return parse_kernel(source, filename)
 
     @abstractmethod
-    def body(self, builder: GraphBuilder) -> list[Return]:
-        """Run the kernel's operations on the builder and return the models' new values."""
+    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+        """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
 
     def of_kind(self, kind: str) -> list[Parameter]:
         return [parameter for parameter in self.parameters if parameter.kind == kind]
@@ -82,6 +81,54 @@ class Kernel(ABC):
 
     def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source if span.file == self.file else None)
+
+    def check_names(self) -> None:
+        """Check that no name is given twice. Raises KernelError."""
+        seen: dict[str, Parameter] = {}
+        for parameter in self.parameters:
+            if parameter.name in seen:
+                raise self.error(
+                    "E204",
+                    f"{parameter.name} is defined twice",
+                    parameter.span,
+                    (seen[parameter.name].span, "first defined here"),
+                    hint="give one of them another name",
+                )
+            seen[parameter.name] = parameter
+
+    def check_dims(self, dims: Mapping[str, int]) -> None:
+        """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
+        range.
+        """
+        for name, size in dims.items():
+            if name not in self.dim_names:
+                used = ", ".join(self.dim_names)
+                raise self.error(
+                    "E504",
+                    f"the kernel {self.name} has no dimension {name}",
+                    self.name_span,
+                    hint=f"its dimensions are {used}" if used else "it has no named dimensions",
+                )
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
+                raise self.error(
+                    "E504",
+                    f"dimension {name} cannot have the size {size}",
+                    self.name_span,
+                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
+                )
+
+
+@dataclass
+class Kernel(AnyKernel):
+    """A kernel of the analytics engine, which can be traced to a graph."""
+
+    epochs: int = 1
+    init: dict[str, Option] = field(default_factory=dict)
+    engine = "analytics"
+
+    @abstractmethod
+    def body(self, builder: GraphBuilder) -> list[Return]:
+        """Run the kernel's operations on the builder and return the models' new values."""
 
     def trace(self, dims: Mapping[str, int] | None = None, **sizes: int) -> Graph:
         """Return the kernel's graph for the given sizes of its named dimensions. Raises KernelError."""
@@ -105,27 +152,6 @@ class Kernel(ABC):
         self._trace(given)
         return self.warnings
 
-    def check_dims(self, dims: Mapping[str, int]) -> None:
-        """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
-        range.
-        """
-        for name, size in dims.items():
-            if name not in self.dim_names:
-                used = ", ".join(self.dim_names)
-                raise self.error(
-                    "E504",
-                    f"the kernel {self.name} has no dimension {name}",
-                    self.name_span,
-                    hint=f"its dimensions are {used}" if used else "it has no named dimensions",
-                )
-            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
-                raise self.error(
-                    "E504",
-                    f"dimension {name} cannot have the size {size}",
-                    self.name_span,
-                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
-                )
-
     def _trace(self, sizes: dict[str, int]) -> Graph:
         builder = GraphBuilder(self.parameters, {name: int(size) for name, size in sizes.items()}, self.source)
         self._check_init(builder)
@@ -137,17 +163,8 @@ class Kernel(ABC):
 
     def check_header(self) -> None:
         """Check names, dimensions and the presence of a model. Raises KernelError."""
-        seen: dict[str, Parameter] = {}
+        self.check_names()
         for parameter in self.parameters:
-            if parameter.name in seen:
-                raise self.error(
-                    "E204",
-                    f"{parameter.name} is defined twice",
-                    parameter.span,
-                    (seen[parameter.name].span, "first defined here"),
-                    hint="give one of them another name",
-                )
-            seen[parameter.name] = parameter
             self._check_parameter(parameter)
         if not self.of_kind("model"):
             raise self.error(

@@ -10,21 +10,23 @@ import ast
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from . import functions, places
 from .builder import GraphBuilder
 from .constants import kind_of
 from .diagnostics import KernelError, Span, error
 from .finish import Return
-from .kernel import KINDS, Kernel, Parameter
+from .kernel import KINDS, AnyKernel, Kernel, Parameter
 from .places import caller_span, node_span
 from .tensor import Tensor, current
 
-__all__ = ["Annotation", "Input", "Meta", "Model", "Output", "PythonKernel", "kernel"]
+__all__ = ["Annotation", "Input", "Key", "Meta", "Model", "Output", "PythonKernel", "Traced", "declared", "defaults", "kernel", "untyped", "written_options"]
+
+T = TypeVar("T", bound="Traced")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ Output = Annotation("output")
 Model = Annotation("model")
 #: a number that stays the same during a run
 Meta = Annotation("meta")
+#: a learned index's key
+Key = Annotation("key")
 
 
 #: for what the Python code of a kernel's function may raise, what to do
@@ -68,10 +72,10 @@ _RAISED_HINT = "the function runs once with values that stand for the table's: m
 
 
 @dataclass
-class PythonKernel(Kernel):
-    """A kernel whose body is a Python function."""
+class Traced(AnyKernel):
+    """A kernel, of whatever engine, whose body is a Python function."""
 
-    function: Callable[..., Any] = field(default=lambda: None, repr=False)
+    function: Callable[..., Any] = field(default=lambda: None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         self.__doc__ = self.function.__doc__
@@ -85,11 +89,12 @@ class PythonKernel(Kernel):
             hint="compile it with ps.compile; put what two kernels share into a plain function",
         )
 
-    def body(self, builder: GraphBuilder) -> list[Return]:
+    def run(self, builder: GraphBuilder) -> Any:
+        """Call the function with the builder's variables; return what it returns. Raises KernelError for whatever it raises."""
         values = {name: Tensor(builder, ref) for name, ref in builder.variables.items()}
         token = current.set(builder)
         try:
-            result = self.function(**values)
+            return self.function(**values)
         except KernelError as problem:
             if problem.source is not None and problem.diagnostic.span.file != self.file:
                 problem.source = None  # the place is in a helper's file
@@ -100,7 +105,6 @@ class PythonKernel(Kernel):
             raise self._python_error(builder, problem) from problem
         finally:
             current.reset(token)
-        return self._returns(builder, result)
 
     def _python_error(self, builder: GraphBuilder, problem: BaseException) -> KernelError:
         """The diagnostic for an exception that the kernel's own code raised."""
@@ -131,6 +135,32 @@ class PythonKernel(Kernel):
         hint = next((hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)), _RAISED_HINT)
         return builder.error("E109", f"the kernel's Python code raised {shown}", span, hint=hint)
 
+    def return_spans(self, count: int) -> list[Span]:
+        """The places of the returned values, where the function has one return statement."""
+        node = places.function_node(self.function.__code__) if isinstance(self.function, FunctionType) else None
+        if node is None:
+            return []
+        found = [n for n in _own_nodes(node) if isinstance(n, ast.Return) and n.value is not None]
+        if len(found) != 1 or found[0].value is None:
+            return []
+        value = found[0].value
+        parts = (
+            value.elts
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count
+            else [value]
+            if count == 1
+            else [value] * count
+        )
+        return [node_span(self.file, part) for part in parts]
+
+
+@dataclass
+class PythonKernel(Traced, Kernel):
+    """A kernel of the analytics engine whose body is a Python function."""
+
+    def body(self, builder: GraphBuilder) -> list[Return]:
+        return self._returns(builder, self.run(builder))
+
     def _returns(self, builder: GraphBuilder, result: Any) -> list[Return]:
         models = self.of_kind("model")
         if result is None:
@@ -140,7 +170,7 @@ class PythonKernel(Kernel):
             if isinstance(result, (tuple, list)) and (len(models) != 1 or any(isinstance(v, Tensor) for v in result))
             else [result]
         )
-        spans = self._return_spans(len(values))
+        spans = self.return_spans(len(values))
         if len(values) != len(models):
             whole = spans[0] if spans else self.name_span
             if spans and len(spans) > 1:
@@ -168,24 +198,6 @@ class PythonKernel(Kernel):
             else:
                 out.append(Return(model.name, value, spans[position] if spans else self.name_span))
         return out
-
-    def _return_spans(self, count: int) -> list[Span]:
-        """The places of the returned values, where the function has one return statement."""
-        node = places.function_node(self.function.__code__) if isinstance(self.function, FunctionType) else None
-        if node is None:
-            return []
-        found = [n for n in _own_nodes(node) if isinstance(n, ast.Return) and n.value is not None]
-        if len(found) != 1 or found[0].value is None:
-            return []
-        value = found[0].value
-        parts = (
-            value.elts
-            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count
-            else [value]
-            if count == 1
-            else [value] * count
-        )
-        return [node_span(self.file, part) for part in parts]
 
 
 def _own_nodes(function: ast.AST) -> list[ast.AST]:
@@ -235,13 +247,29 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 
 def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
+    made, node = declared(PythonKernel, function, KINDS)
+    made.check_header()
+    for p, default in defaults(made):
+        made.set_default(p, default, p.span)
+    _options(made, node, options)
+    return made
+
+
+def defaults(made: Traced) -> list[tuple[Parameter, Any]]:
+    """Return the parameters that have a default, with it."""
+    pairs = zip(made.parameters, inspect.signature(made.function).parameters.values(), strict=True)
+    return [(p, written.default) for p, written in pairs if written.default is not inspect.Parameter.empty]
+
+
+def declared(cls: type[T], function: Any, kinds: Sequence[str]) -> tuple[T, ast.FunctionDef | ast.AsyncFunctionDef | None]:
+    """Return the kernel that a function declares, with its parameters, and the function's syntax tree. Raises KernelError."""
     what = None
     if not isinstance(function, FunctionType):
         what = (
             f"the class {function.__name__}"
             if inspect.isclass(function)
             else "a kernel"
-            if isinstance(function, Kernel)
+            if isinstance(function, AnyKernel)
             else kind_of(function)
         )
     elif function.__name__ == "<lambda>":
@@ -251,17 +279,19 @@ def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
     elif inspect.isgeneratorfunction(function):
         what = "a function with yield"
     if what is not None or not isinstance(function, FunctionType):
+        returns = "the models' new values" if issubclass(cls, Kernel) else "least_squares(...)"
+        decorator = "@ps.kernel" if issubclass(cls, Kernel) else "@ps.fit"
         raise error(
             "E405",
             f"a kernel is made from a function, not from {what}",
             caller_span(),
-            hint="write `@ps.kernel` above a plain `def` that returns the models' new values",
+            hint=f"write `{decorator}` above a plain `def` that returns {returns}",
         )
     code = function.__code__
     node = places.function_node(code)
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
-    made = PythonKernel(function.__name__, file, source, [], places.name_span(code, node), function=function)
+    made = cls(function.__name__, file, source, [], places.name_span(code, node), function=function)
     arguments = (
         {
             a.arg: a
@@ -273,16 +303,11 @@ def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
     )
     for name, parameter in inspect.signature(function).parameters.items():
         span = node_span(file, arguments[name]) if name in arguments else made.name_span
-        made.parameters.append(_parameter(made, function, parameter, span))
-    made.check_header()
-    for p, default in zip(made.parameters, inspect.signature(function).parameters.values(), strict=True):
-        if default.default is not inspect.Parameter.empty:
-            made.set_default(p, default.default, p.span)
-    _options(made, node, options)
-    return made
+        made.parameters.append(_parameter(made, function, parameter, span, kinds))
+    return made, node
 
 
-def _parameter(made: PythonKernel, function: FunctionType, parameter: inspect.Parameter, span: Span) -> Parameter:
+def _parameter(made: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span, kinds: Sequence[str]) -> Parameter:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
         raise made.error(
@@ -300,42 +325,49 @@ def _parameter(made: PythonKernel, function: FunctionType, parameter: inspect.Pa
         )
     annotation = parameter.annotation
     if isinstance(annotation, str):
-        annotation = _evaluated(made, function, parameter.name, annotation, span)
+        annotation = _evaluated(made, function, parameter.name, annotation, span, kinds)
     if not isinstance(annotation, Annotation):
         if annotation is inspect.Parameter.empty:
-            raise untyped(made, parameter.name, None, span)
-        raise untyped(made, parameter.name, getattr(annotation, "__name__", None) or repr(annotation), span)
+            raise untyped(made, parameter.name, None, span, kinds)
+        raise untyped(made, parameter.name, getattr(annotation, "__name__", None) or repr(annotation), span, kinds)
     return Parameter(parameter.name, annotation.kind, annotation.dims, span)
 
 
-def untyped(made: Kernel | None, name: str, found: str | None, span: Span) -> KernelError:
+def untyped(made: AnyKernel | None, name: str, found: str | None, span: Span, known: Sequence[str] = KINDS) -> KernelError:
     """Return the error (E401) for a parameter without a kind, or with an unknown one."""
     message = f"the parameter {name} has no kind" if found is None else f"{found} is not a kind of parameter"
-    kinds = ", ".join(kind.capitalize() for kind in KINDS)
+    kinds = ", ".join(kind.capitalize() for kind in known)
     source = made.source if made is not None else None
+    example = ("ps.Key", "key") if known[0] == "key" else ('ps.Input["d"]', "input[d]")
     return error(
         "E401",
         message,
         span,
         source=source,
-        hint=f'the kinds are {kinds} (as text in lower case), as in `{name}: ps.Input["d"]` or `{name}: input[d]`',
+        hint=f'the kinds are {kinds} (as text in lower case), as in `{name}: {example[0]}` or `{name}: {example[1]}`',
     )
 
 
-def _evaluated(made: PythonKernel, function: FunctionType, name: str, text: str, span: Span) -> Any:
+def _evaluated(made: Traced, function: FunctionType, name: str, text: str, span: Span, kinds: Sequence[str]) -> Any:
     """An annotation that `from __future__ import annotations` left as text."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     try:
         return eval(text, function.__globals__, {variable: cell.cell_contents for variable, cell in cells})
     except Exception:
-        raise untyped(made, name, text, span) from None
+        raise untyped(made, name, text, span, kinds) from None
 
 
-def _options(made: PythonKernel, node: ast.FunctionDef | ast.AsyncFunctionDef | None, options: dict[str, Any]) -> None:
+def written_options(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> dict[str, ast.expr]:
+    """Return what stands behind the options of a function's decorators, by name."""
     values: dict[str, ast.expr] = {}
     for decorator in node.decorator_list if node else ():
         if isinstance(decorator, ast.Call):
             values.update({keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg})
+    return values
+
+
+def _options(made: PythonKernel, node: ast.FunctionDef | ast.AsyncFunctionDef | None, options: dict[str, Any]) -> None:
+    values = written_options(node)
 
     def place(name: str) -> Span:
         return node_span(made.file, values[name]) if name in values else made.name_span
