@@ -31,7 +31,7 @@ class JobCheck(wiring.Component):
     -------
     descriptor : In(descriptor_shape)
     head : In(head_shape)
-        Looked at unless the job has no memo (flag 0 of the descriptor).
+        That of a full job (flag 0 of the descriptor) is there for its offsets: its epoch and rows are not looked at.
     descriptor_code, head_code : Out(8)
         `models.errors.ErrorCode` of the inputs one cycle before. The head's means something where the descriptor's is OK.
     """
@@ -53,9 +53,10 @@ class JobCheck(wiring.Component):
             (contradiction, ErrorCode.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), ErrorCode.QR_REMOVED)))
         segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
         strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments) | head.zero.any() | head.end.any()
-        m.d.sync += self.head_code.eq(Mux(d.flags[0], 0, _first(
+        stale = ~d.flags[0] & ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed))
+        m.d.sync += self.head_code.eq(_first(
             (strange | (head.live > head.rows), ErrorCode.QR_MEMO), ((head.prefix != d.prefix) | (head.length != d.length), ErrorCode.QR_WINDOW),
-            ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed), ErrorCode.QR_MEMO))))
+            (stale, ErrorCode.QR_MEMO)))
         return m
 
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from ..errors import ErrorCode
 from .arith import LABEL_MAX
 from .config import Config
-from .job import Bounds, Job, Method, Sums
+from .job import Bounds, Job, Method, Sums, Target
 from .moments import ROWS_MAX, target_of
 
-__all__ = ["check", "descending"]
+__all__ = ["check", "descending", "disorder"]
 
 
 def descending(rows: NDArray[np.uint8]) -> bool:
@@ -39,8 +39,9 @@ def _slots(values: NDArray[np.int64]) -> ErrorCode | None:
 def check(job: Job, config: Config) -> ErrorCode | None:
     """Return what is wrong with the job, None if nothing is. The first of these, in this order:
 
-    sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW,
-    QR_REMOVED), the order of the rows that are read (QR_ORDER).
+    sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
+    them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW, QR_REMOVED), the order of the rows that are read
+    (QR_ORDER). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
@@ -51,11 +52,20 @@ def check(job: Job, config: Config) -> ErrorCode | None:
         return ErrorCode.QR_ROWS
     if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
         return ErrorCode.QR_DESCRIPTOR
+    if job.memo is None and config.target is Target.SLOT and not job.alive.all():
+        return ErrorCode.QR_DESCRIPTOR
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:
         return code
     everything = job.memo is None or config.sums is Sums.SCAN or config.bounds is Bounds.RESCAN
-    return ErrorCode.QR_ORDER if descending(job.rows if everything else job.rows[job.inserted]) else None
+    if descending(job.rows[job.inserted]) and job.memo is not None:
+        return ErrorCode.QR_ORDER
+    return disorder(job, config) if everything else None
+
+
+def disorder(job: Job, config: Config) -> ErrorCode | None:
+    """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
+    return ErrorCode.QR_ORDER if descending(job.rows[job.alive] if config.target is Target.SLOT else job.rows) else None
 
 
 def _labels(job: Job) -> ErrorCode | None:

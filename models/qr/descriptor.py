@@ -64,7 +64,7 @@ def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
 
 def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
-    engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK.
+    engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
     magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
     expected = MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0, 0, 0
@@ -72,4 +72,4 @@ def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
         return ErrorCode.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
         return ErrorCode.QR_WINDOW
-    return ErrorCode.OK if epoch == d.epoch and rows + d.inserted - d.removed == d.rows else ErrorCode.QR_MEMO
+    return ErrorCode.OK if d.flags & 1 or epoch == d.epoch and rows + d.inserted - d.removed == d.rows else ErrorCode.QR_MEMO

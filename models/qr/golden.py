@@ -9,7 +9,7 @@ from ..errors import HardwareError
 from ..numerics.formats import Codes
 from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
-from .check import check
+from .check import check, disorder
 from .config import Config
 from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
 from .moments import Exact, changed, design, scanned, target_of
@@ -90,6 +90,9 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
             found = None
     rescanned = found is None
     if found is None:
+        code = disorder(job, config) if memo is not None else None
+        if code is not None:
+            return HardwareError(code, index)
         low, high, anchor = bounds.pass_over(job, weights, config.segments)
     else:
         low, high = found

@@ -18,8 +18,8 @@ from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Target, Windo
 from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Size, row_stride, words
 from .moments import old_ranks
 
-__all__ = ["LIVE", "MAGIC", "Places", "Record", "pack_changes", "pack_descriptor", "pack_memo", "pack_result", "pack_rows", "unpack_changes", "unpack_memo",
-           "unpack_result"]
+__all__ = ["LIVE", "MAGIC", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows", "unpack_changes",
+           "unpack_memo", "unpack_result"]
 
 #: "QRM1", the first word of a memo
 MAGIC = 0x314D5251
@@ -119,15 +119,23 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
     return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
 
 
+def _head(config: Config, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
+    segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+    return struct.pack("<IBBBBHHIII8x", MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), window.length, segments, window.prefix, 0, epoch, rows,
+                       live) + offsets.tobytes()
+
+
+def pack_head(window: Window, offsets: Rows, config: Config) -> bytes:
+    """What stands at `memo` for a full job: the head of a memo of no rows, and the group's new offsets."""
+    return _padded(_head(config, window, offsets, 0, 0, 0), config.bus_bytes)
+
+
 def pack_memo(memo: Memo, config: Config) -> bytes:
     """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, zero 2, epoch 4, rows 4,
     live 4, zero 8) and offsets; c; the parts that `layout` names.
     """
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
-    segments = 0 if anchor is None else len(anchor.start).bit_length()
-    head = struct.pack("<IBBBBHHIII8x", MAGIC, _METHODS.index(memo.method), _TARGETS.index(memo.target), memo.window.length, segments, memo.window.prefix, 0,
-                       memo.epoch, memo.rows, memo.live)
-    parts = [head + memo.offsets.tobytes(), memo.moments.astype("<i8").tobytes()]
+    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live), memo.moments.astype("<i8").tobytes()]
     i, j = _triangle(n)
     if memo.gram is not None:
         each = bus // ENTRY_BYTES
