@@ -7,7 +7,7 @@ done at once, in float64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -78,6 +78,9 @@ class GraphBuilder:
     its data.
     """
 
+    #: whether it is a fit kernel's (`fit.FitBuilder`)
+    fits: ClassVar[bool] = False
+
     def __init__(self, parameters: Sequence[Parameter], sizes: dict[str, int], source: str | None = None) -> None:
         self.source = source
         self.nodes: list[_Node] = []
@@ -100,6 +103,20 @@ class GraphBuilder:
         if dim not in self.names:
             self.names[dim] = D.Dim.stand_in(dim, len(self.names))
         return self.names[dim]
+
+    @property
+    def functions(self) -> Mapping[str, Any]:
+        """The functions that the kernel may call, by name."""
+        from .functions import FUNCTIONS
+
+        return FUNCTIONS
+
+    def computes(self, span: Span) -> None:
+        """Raise KernelError where this kind of kernel computes nothing with its values."""
+
+    def fit(self, name: str, a: Mapping[str, Any], span: Span) -> Ref:
+        """Add a step of a fit kernel."""
+        raise NotImplementedError(name)
 
     # -- values ------------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ _GROUPS = {
     "E42": "Merges",
     "E43": "Termination",
     "E44": "Epochs and starts",
+    "E45": "Fit kernels",
     "E5": "Options of a run",
     "E60": "Planning",
     "E61": "Columns",

@@ -13,6 +13,7 @@ from .diagnostics import KernelError, Span, error
 from .kernel import make_uniform
 
 __all__ = [
+    "FIT_FUNCTIONS",
     "FUNCTIONS",
     "call",
     "closest",
@@ -55,6 +56,19 @@ FUNCTIONS: dict[str, Signature] = {
     "uniform": Signature("uniform(low, high, seed=1)", ("low", "high"), {"seed": 1}, 3),
 }
 
+#: every step of a fit kernel
+FIT_FUNCTIONS: dict[str, Signature] = {
+    "window": Signature("window(key, 32)", ("key", "bytes"), {}, 2),
+    "rank": Signature("rank(key)", ("key",), {}, 1),
+    "slot": Signature("slot(key)", ("key",), {}, 1),
+    "least_squares": Signature(
+        'least_squares(window(key, 32), target=rank(key), method="gram", incremental=True)',
+        ("features", "target"),
+        {"method": None, "incremental": None, "bounds": None},
+        2,
+    ),
+}
+
 _BINARY = {"+": "add", "-": "sub", "*": "mul", "/": "div", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 _LOGIC_HINT = "join conditions with * (both hold), turn one round with 1 - c; comparisons give 0 or 1"
 _OPERATOR_HINTS = {
@@ -79,7 +93,7 @@ def bind_arguments(
     source: str | None = None,
 ) -> dict[str, Any]:
     """Return the arguments by name, defaults filled in. Raises KernelError (E203)."""
-    signature = FUNCTIONS[name]
+    signature = (FUNCTIONS | FIT_FUNCTIONS)[name]
     names = [*signature.required, *signature.optional]
     usage = f"usage: {signature.usage}"
     if len(args) > signature.positional:
@@ -104,7 +118,11 @@ def call(builder: GraphBuilder, name: str, args: Sequence[Any], keywords: Mappin
     """Call a function on values of the kernel and literals. Returns a Ref (`until`: None; `uniform`: Uniform). Raises
     KernelError.
     """
+    if name not in builder.functions:
+        raise unknown_function(builder, name, span)
     a = bind_arguments(builder, name, args, keywords, span)
+    if builder.fits:
+        return builder.fit(name, a, span)
     if name in ("sum", "prod", "norm", "max", "min"):
         return builder.reduce(name, a["v"], a["axis"], span)
     if name == "merge":
@@ -122,6 +140,7 @@ def operator(builder: GraphBuilder, symbol: str, operands: Sequence[Operand], sp
     """Apply an operator; a `-` or `+` with one operand is the unary one. Raises KernelError (E205 for operators that kernels
     lack).
     """
+    builder.computes(span)
     if len(operands) == 1 and symbol in "+-":
         ref = builder.operand(operands[0], span)
         return builder.elementwise("neg", [ref], span) if symbol == "-" else ref
@@ -162,6 +181,7 @@ def _power(builder: GraphBuilder, value: Operand, exponent: Operand, span: Span)
 
 def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Span) -> Ref:
     """Index by `":"`, `"..."` and None, which puts in a dimension of one. Raises KernelError (E208) for anything else."""
+    builder.computes(span)
     ref = builder.operand(value, span)
     rank = len(builder.shape(ref))
     for item in items:
@@ -204,6 +224,7 @@ def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> Kernel
 
 def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
     """Return the error for an attribute or method that values of a kernel lack."""
+    builder.computes(span)
     hint = f"write ps.{name}(v) (as text: {name}(v))" if name in FUNCTIONS else "only .T, the transpose, is there"
     return builder.error("E215", f"a value of the kernel has no attribute {name}", span, hint=hint)
 
@@ -211,7 +232,9 @@ def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
 def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: str | None = None) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
     hint = (
-        _LOGIC_HINT
+        "a fit kernel says what is fitted, the same for every key: leave the condition out"
+        if builder is not None and builder.fits
+        else _LOGIC_HINT
         if what in ("and", "or", "not")
         else "write (a < b) * (b < c)"
         if what == "a chained comparison"
@@ -220,7 +243,7 @@ def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: st
         else _WHERE_HINT
     )
     shown = what if " " in what or what == "Python" else f"`{what}`"
-    if what in ("and", "or", "not", "a chained comparison"):
+    if what in ("and", "or", "not", "a chained comparison") and (builder is None or not builder.fits):
         hint += "; ps.where(condition, a, b) picks one of two values"
     return _error(
         builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source
@@ -234,11 +257,18 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()) -> KernelError:
+    if name in FIT_FUNCTIONS and not builder.fits:
+        hint = "write @ps.fit above the function (as text: `fit name(key: key)`)"
+        return builder.error("E451", f"{name} is a step of a fit kernel, not of one that learns tuple by tuple", span, hint=hint)
+    if name in FUNCTIONS and builder.fits:
+        hint = f"a fit kernel is one line: {FIT_FUNCTIONS['least_squares'].usage}; what learns tuple by tuple stands under @ps.kernel (as text: `kernel`)"
+        return builder.error("E451", f"{name} is no step of a fit kernel", span, hint=hint)
+    mine = builder.functions
     return builder.error(
         "E202",
         f"there is no function {name}",
         span,
-        hint=f"write ps.{name}" if name in FUNCTIONS else closest(name, [*FUNCTIONS, *known]) or f"the functions are {', '.join(FUNCTIONS)}",
+        hint=f"write ps.{name}" if name in mine else closest(name, [*mine, *known]) or f"the functions are {', '.join(mine)}",
     )
 
 

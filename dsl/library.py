@@ -13,6 +13,7 @@ __all__ = [
     "abs",
     "exp",
     "gaussian",
+    "least_squares",
     "log",
     "max",
     "merge",
@@ -20,13 +21,16 @@ __all__ = [
     "norm",
     "outer",
     "prod",
+    "rank",
     "sigmoid",
+    "slot",
     "sqrt",
     "sum",
     "tanh",
     "uniform",
     "until",
     "where",
+    "window",
 ]
 
 P = ParamSpec("P")
@@ -127,3 +131,32 @@ def until(condition: Any) -> None:
 @_function
 def uniform(low: float, high: float, seed: int = 1) -> Uniform:  # type: ignore[empty-body]
     """A model's random start between `low` and `high`; the same numbers for the same seed and shape."""
+
+
+# steps of a fit kernel
+
+
+@_function
+def window(key: Any, bytes: int) -> Tensor:  # type: ignore[empty-body]
+    """The bytes of a key that tell a group's keys apart, at most so many; the index chooses where they begin, group by group."""
+
+
+@_function
+def rank(key: Any) -> Tensor:  # type: ignore[empty-body]
+    """How many keys of the group lie before this one."""
+
+
+@_function
+def slot(key: Any) -> Tensor:  # type: ignore[empty-body]
+    """The key's place in the group's array, in which gaps are left."""
+
+
+@_function
+def least_squares(  # type: ignore[empty-body]
+    features: Any, target: Any, *, method: str = "gram", incremental: bool = True, bounds: str | None = None
+) -> Tensor:
+    """The linear model of the features that comes nearest to the target: what a fit kernel returns.
+
+    `method`: "gram" (exact integer sums) or "givens" (a triangular factor). `incremental`: refits go on from the last fit's memo; False: each reads all rows.
+    `bounds`: of the errors, "widened" by a proven amount from refit to refit, or by a "rescan" of all rows.
+    """

@@ -12,13 +12,13 @@ from types import ModuleType
 
 from . import functions
 from .diagnostics import KernelError, Span, error
-from .kernel import Kernel
+from .kernel import AnyKernel
 from .places import interrupted, traceback_span, tree
 
 __all__ = ["load_kernel"]
 
 
-def load_kernel(where: str | Path) -> Kernel:
+def load_kernel(where: str | Path) -> AnyKernel:
     """Return the kernel of a file.
 
     Parameters
@@ -36,7 +36,7 @@ def load_kernel(where: str | Path) -> Kernel:
         raise error("E108", f"{file} is not a kernel: its suffix must be .py or .psk", Span.whole(file), hint=_other(path))
     source = _read(path)
     if path.suffix == ".psk":
-        kernel = Kernel.from_text(source, file)
+        kernel: AnyKernel = AnyKernel.from_text(source, file)
         if name is not None and name != kernel.name:
             raise error(
                 "E104",
@@ -257,7 +257,7 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         hint = f"is it installed where penstock is (pip install), or a file {str(problem.name).partition('.')[0]}.py beside this one?"
         return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
-        known = ("kernel", "Input", "Output", "Model", "Meta", *functions.FUNCTIONS)
+        known = ("kernel", "fit", "Input", "Output", "Model", "Meta", "Key", *functions.FUNCTIONS, *functions.FIT_FUNCTIONS)
         hint = functions.closest(str(problem.name), known) or f"it has {', '.join(known)}"
         return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, RecursionError):
@@ -265,15 +265,15 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         return error("E107", f"running {file} failed: its code calls itself too deeply", span, hint=hint, source=text)
     hint = next((hint for kind, hint in _RUN_HINTS.items() if isinstance(problem, kind)), "")
     if not hint and isinstance(problem, NameError):
-        ours = ("kernel", "Input", "Output", "Model", "Meta", *functions.FUNCTIONS)
+        ours = ("kernel", "fit", "Input", "Output", "Model", "Meta", "Key", *functions.FUNCTIONS, *functions.FIT_FUNCTIONS)
         hint = f"write ps.{problem.name}, with `import penstock as ps` at the top" if problem.name in ours else ""
         hint = hint or functions.closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
     hint = hint or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"
     return error("E106", f"running {file} failed: {shown}", span, hint=hint, source=text)
 
 
-def _pick(module: ModuleType, name: str | None, file: str, source: str) -> Kernel:
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
+def _pick(module: ModuleType, name: str | None, file: str, source: str) -> AnyKernel:
+    found = {key: value for key, value in vars(module).items() if isinstance(value, AnyKernel)}
     own = {key: value for key, value in found.items() if value.file == file}
     names = ", ".join(dict.fromkeys(own or found))
     if name == "":

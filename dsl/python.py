@@ -24,7 +24,8 @@ from .kernel import KINDS, AnyKernel, Kernel, Parameter
 from .places import caller_span, node_span
 from .tensor import Tensor, current
 
-__all__ = ["Annotation", "Input", "Key", "Meta", "Model", "Output", "PythonKernel", "Traced", "declared", "defaults", "kernel", "untyped", "written_options"]
+__all__ = ["Annotation", "Input", "Key", "Meta", "Model", "Output", "PythonKernel", "Traced", "declared", "defaults", "kernel", "misplaced", "untyped",
+           "written_options"]
 
 T = TypeVar("T", bound="Traced")
 
@@ -330,7 +331,20 @@ def _parameter(made: Traced, function: FunctionType, parameter: inspect.Paramete
         if annotation is inspect.Parameter.empty:
             raise untyped(made, parameter.name, None, span, kinds)
         raise untyped(made, parameter.name, getattr(annotation, "__name__", None) or repr(annotation), span, kinds)
+    if annotation.kind not in kinds:
+        raise misplaced(made, parameter.name, annotation.kind, span, kinds)
     return Parameter(parameter.name, annotation.kind, annotation.dims, span)
+
+
+def misplaced(made: AnyKernel, name: str, kind: str, span: Span, known: Sequence[str]) -> KernelError:
+    """Return the error for a kind that this sort of kernel does not have: E457 where another one has it, else E401."""
+    if kind == "key":
+        hint = "a learned index is fitted by a fit kernel: write @ps.fit above the function (as text: `fit name(key: key)`)"
+        return made.error("E457", f"{name} is a key, which only a fit kernel takes", span, hint=hint)
+    if kind in KINDS:
+        hint = f"a fit kernel's parameters are a key, or inputs and an output: leave {name} out; the weights are what it returns"
+        return made.error("E457", f"{name} is a {kind}, which a fit kernel does not have", span, hint=hint)
+    return untyped(made, name, kind, span, known)
 
 
 def untyped(made: AnyKernel | None, name: str, found: str | None, span: Span, known: Sequence[str] = KINDS) -> KernelError:

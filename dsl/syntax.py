@@ -33,6 +33,7 @@ _NAMES = {
     "DOT": ".",
     "ARROW": "<-",
     "KERNEL": "kernel",
+    "FIT": "fit",
     "EPOCHS": "epochs",
     "UNTIL": "until",
     "INIT": "init",
@@ -169,12 +170,12 @@ class _Reader:
                 return made.code, made.message, span, [], made.hint
             if word in _FOREIGN:
                 return "E101", f"kernels as text have no `{word}`", span, [], _FOREIGN[word]
-        if first and first[0] == "kernel" and self._after_header(place.line):
+        if first and first[0] in ("kernel", "fit") and self._after_header(place.line):
             return "E105", "a second kernel begins here", first[1], [], "a file holds one kernel as text"
         return None
 
     def _after_header(self, line: int) -> bool:
-        return any(re.match(r"\s*kernel\b", self._code(i)) for i in range(1, line))
+        return any(re.match(r"\s*(kernel|fit)\b", self._code(i)) for i in range(1, line))
 
     def _brackets(self, place: Span, opened: list[Token]) -> _Description | None:
         if self.type in ("RPAR", "RSQB"):
@@ -198,9 +199,12 @@ class _Reader:
         if self.expected == {"COLON"}:
             name = str(self.before or "")
             span = self.span(self.before) if self.before is not None else place
+            from .fit import KINDS as OF_FITS
+            from .kernel import KINDS
             from .python import untyped
 
-            made = untyped(None, name, None, span).diagnostic
+            head = next((word[0] for i in range(1, span.line + 1) if (word := self.word(i))), "")
+            made = untyped(None, name, None, span, OF_FITS if head == "fit" else KINDS).diagnostic
             return made.code, made.message, made.span, [], made.hint
         if self.expected == {"NAME", "RPAR"} or (self.expected == {"NAME"} and self.type in ("PRODUCT", "POWER")):
             if self.type in ("PRODUCT", "POWER") and self.token is not None and self.token in ("*", "**"):
@@ -222,7 +226,7 @@ class _Reader:
                 "a parameter is `name: kind`, as in `x: input[d]`",
             )
         first = self.word(place.line)
-        if self.expected == {"LPAR"} and self.type != "$END" and first and first[0] == "kernel":
+        if self.expected == {"LPAR"} and self.type != "$END" and first and first[0] in ("kernel", "fit"):
             message = f"the kernel's parameters are missing: found {self._found()}"
             return "E101", message, place, [], _HEADER
         return None

@@ -7,11 +7,11 @@ no limit, through the same functions as those of the Python front end.
 from __future__ import annotations
 
 import operator as python_operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
@@ -21,11 +21,11 @@ from .builder import GraphBuilder
 from .diagnostics import Span, error
 from .finish import Return
 from .graph import Uniform
-from .kernel import KINDS, Kernel, Parameter, make_uniform
-from .python import untyped
+from .kernel import KINDS, AnyKernel, Kernel, Parameter, make_uniform
+from .python import misplaced
 from .syntax import syntax_error
 
-__all__ = ["TextKernel", "parse_kernel"]
+__all__ = ["Body", "TextKernel", "Written", "declared", "parse_kernel"]
 
 _CONSTANTS = {"None": None, "True": True, "False": False}
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
@@ -86,7 +86,7 @@ class _NoLiteral(Exception):
     """An expression stands where only a number, text, list or uniform(...) may."""
 
 
-def parse_kernel(source: str, filename: str = "<kernel>") -> TextKernel:
+def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
     """Return the kernel that the text describes. Raises KernelError."""
     parser, lines = _parser()
     try:
@@ -101,34 +101,52 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> TextKernel:
             hint="a kernel begins with `kernel name(parameters)`",
             source=source,
         )
+    if tree.children[0].data == "fit":
+        from .fit_front import text_fit
+
+        return text_fit(tree.children[0], source, filename)
     return _kernel(tree.children[0], source, filename)
 
 
 @dataclass
-class TextKernel(Kernel):
-    """A kernel whose body is text."""
+class Written(AnyKernel):
+    """A kernel, of whatever engine, whose body is text."""
 
-    statements: list[Any] = field(default_factory=list, repr=False)
+    statements: list[Any] = field(default_factory=list, repr=False, kw_only=True)
+
+
+@dataclass
+class TextKernel(Written, Kernel):
+    """A kernel of the analytics engine whose body is text."""
 
     def body(self, builder: GraphBuilder) -> list[Return]:
-        return _Body(self, builder).run()
+        return Body(self, builder).run()
 
 
-def _kernel(tree: Any, source: str, file: str) -> TextKernel:
+W = TypeVar("W", bound=Written)
+
+
+def declared(cls: type[W], tree: Any, source: str, file: str, kinds: Sequence[str]) -> tuple[W, list[tuple[Parameter, Any]], list[Any]]:
+    """Return the kernel that a text declares, its parameters' defaults, and its options `epochs` and `init` as written. Raises KernelError."""
     name = tree.children[0]
-    made = TextKernel(str(name), file, source, [], _span(file, name))
+    made = cls(str(name), file, source, [], _span(file, name))
     defaults: list[tuple[Parameter, Any]] = []
-    epochs: Span | None = None
     options: list[Any] = []
     for child in tree.children[1:]:
         if child.data == "parameter":
-            parameter, default = _parameter(made, child)
+            parameter, default = _parameter(made, child, kinds)
             made.parameters.append(parameter)
             if default is not None:
                 defaults.append((parameter, default))
         else:
             inner = child.children[0] if child.data == "statement" else child
             (options if inner.data in ("epochs", "init") else made.statements).append(inner)
+    return made, defaults, options
+
+
+def _kernel(tree: Any, source: str, file: str) -> TextKernel:
+    made, defaults, options = declared(TextKernel, tree, source, file, KINDS)
+    epochs: Span | None = None
     made.check_header()
     for parameter, default in defaults:
         made.set_default(parameter, _literal(made, default), parameter.span)
@@ -144,11 +162,11 @@ def _kernel(tree: Any, source: str, file: str) -> TextKernel:
     return made
 
 
-def _parameter(made: TextKernel, tree: Any) -> tuple[Parameter, Any]:
+def _parameter(made: Written, tree: Any, kinds: Sequence[str]) -> tuple[Parameter, Any]:
     name, kind = tree.children[:2]
     span = _span(made.file, tree)
-    if kind not in KINDS:
-        raise untyped(made, str(name), str(kind), span)
+    if kind not in kinds:
+        raise misplaced(made, str(name), str(kind), span, kinds)
     dims: tuple[str | int, ...] = ()
     default = None
     for child in tree.children[2:]:
@@ -177,7 +195,7 @@ def _span(file: str, item: Any) -> Span:
     return Span(file, place.line, place.column, place.end_line, place.end_column)
 
 
-def _literal(made: TextKernel, tree: Any) -> Any:
+def _literal(made: Written, tree: Any) -> Any:
     """The value of a number, a text, a list of numbers or uniform(...). An expression gives an object that no check lets pass."""
     try:
         return _postorder(tree, lambda node, values: _literal_node(made, node, values))
@@ -192,7 +210,7 @@ class _Expression:
     spoken = "an expression"
 
 
-def _literal_node(made: TextKernel, node: Any, values: list[Any]) -> Any:
+def _literal_node(made: Written, node: Any, values: list[Any]) -> Any:
     span = _span(made.file, node)
     if node.data in ("number", "string", "group", "keyword"):
         return _simple(node, values)
@@ -219,7 +237,7 @@ def _simple(node: Any, values: list[Any]) -> Any:
     return values[0]
 
 
-def _arguments(made: TextKernel, values: list[Any], span: Span) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(made: Written, values: list[Any], span: Span) -> tuple[list[Any], dict[str, Any]]:
     plain: list[Any] = []
     keywords: dict[str, Any] = {}
     for value in values:
@@ -252,10 +270,10 @@ def _postorder(root: Any, visit: Callable[[Any, list[Any]], Any]) -> Any:
     return values[0]
 
 
-class _Body:
+class Body:
     """Runs the statements of a text kernel on a builder."""
 
-    def __init__(self, kernel: TextKernel, builder: GraphBuilder) -> None:
+    def __init__(self, kernel: Written, builder: GraphBuilder) -> None:
         self.kernel = kernel
         self.builder = builder
         self.values: dict[str, Any] = dict(builder.variables)
@@ -342,7 +360,7 @@ class _Body:
             return functions.index(builder, values[0], values[1:], span)
         if kind in ("attribute", "method"):
             name = str(node.children[1])
-            if kind == "attribute" and name == "T":
+            if kind == "attribute" and name == "T" and not builder.fits:
                 return builder.transpose(values[0], span)
             raise functions.no_attribute(builder, name, span)
         if kind == "comparison" and len(values) > 2:
@@ -367,9 +385,9 @@ class _Body:
             return self.values[name]
         if name in _CONSTANTS:
             return _CONSTANTS[name]
-        if name in functions.FUNCTIONS:
+        if name in self.builder.functions:
             raise self.builder.error(
-                "E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {functions.FUNCTIONS[name].usage}"
+                "E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {self.builder.functions[name].usage}"
             )
         problem = functions.unknown_name(self.builder, name, self.values, span)
         if name in ("ps", "penstock", "np"):
@@ -381,7 +399,7 @@ class _Body:
     def call(self, node: Any, values: list[Any], span: Span) -> Any:
         token = node.children[0]
         name = str(token)
-        if name not in functions.FUNCTIONS:
+        if name not in self.builder.functions:
             raise functions.unknown_function(self.builder, name, _span(self.kernel.file, token))
         if name == "until":
             raise self.builder.error(

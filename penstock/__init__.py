@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from penstock.dsl.fit_front import fit
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.library import (
     abs,
     exp,
     gaussian,
+    least_squares,
     log,
     max,
     merge,
@@ -21,15 +23,18 @@ from penstock.dsl.library import (
     norm,
     outer,
     prod,
+    rank,
     sigmoid,
+    slot,
     sqrt,
     sum,
     tanh,
     uniform,
     until,
     where,
+    window,
 )
-from penstock.dsl.python import Input, Meta, Model, Output, kernel
+from penstock.dsl.python import Input, Key, Meta, Model, Output, kernel
 
 if TYPE_CHECKING:
     from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load
@@ -42,6 +47,7 @@ __all__ = [
     "Input",
     "Kernel",
     "KernelError",
+    "Key",
     "Meta",
     "Model",
     "Output",
@@ -50,8 +56,10 @@ __all__ = [
     "abs",
     "compile",
     "exp",
+    "fit",
     "gaussian",
     "kernel",
+    "least_squares",
     "load",
     "log",
     "max",
@@ -62,13 +70,16 @@ __all__ = [
     "open_table",
     "outer",
     "prod",
+    "rank",
     "sigmoid",
+    "slot",
     "sqrt",
     "sum",
     "tanh",
     "uniform",
     "until",
     "where",
+    "window",
 ]
 
 _LATER = ("Choices", "Design", "KernelError", "Run", "SourceError", "compile", "load", "open_table")
