@@ -1,36 +1,41 @@
-"""From a job's changes and its memo's sums to new sums and weights."""
+"""From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.qr.config import Config
+from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
+from .all_rows import AllRows
 from .delta import Delta
 from .loader import Loader
 from .merge import Merge
-from .records import Records
+from .records import Records, record_shape
 from .solver import Solver, solution_shape
 
-__all__ = ["Core", "core_command_shape"]
+__all__ = ["COUNTS", "Core", "core_command_shape"]
 
-_COUNTS = ("inserted", "buried", "removed", "moved")
+#: lists of changes, in their order
+COUNTS = ("inserted", "buried", "removed", "moved")
 
 
-def core_command_shape(n_max, jobs):
-    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`fresh`), and its number among those in flight."""
-    return data.StructLayout({"length": range(n_max), **dict.fromkeys(_COUNTS, 24), "fresh": 1, "job": range(max(jobs, 2)),
-                              "offsets": data.ArrayLayout(8, n_max - 1)})
+def core_command_shape(n_max, jobs, solvers):
+    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes), its
+    number among those in flight, and its solver.
+    """
+    return data.StructLayout({"length": range(n_max), **dict.fromkeys(COUNTS, 24), "full": 1, "span": 32, "job": index_range(jobs),
+                              "solver": index_range(solvers), "offsets": data.ArrayLayout(8, n_max - 1)})
 
 
 class Core(wiring.Component):
     """Jobs of method `gram` with target `slot` from their records to their weights. While one job's records are added up, the words of the one before pass
     the memo's sums, and those before it are solved.
 
-    Golden: `models.qr.golden.refit` (weights, mask; c and AᵀA of the memo). A job of k changes keeps the records' side for k + 4 cycles, its w words of c and
-    AᵀA the other side for w + `MIDDLE` + columns + 4 cycles at the most. A job whose records are in disorder goes through like
-    any other; its report says so, and what it gives is not to be published.
+    Golden: `models.qr.golden.refit` (weights, mask; c and AᵀA of the memo). Twin in cycles: `models.qr.blocks`. A job of k changes keeps the records' side for
+    k + 4 cycles, its w words of c and AᵀA the other side for w + `MIDDLE` + columns + 4 cycles at the most. A job whose records are in disorder goes
+    through like any other; its report says so, and what it gives is not to be published.
 
     Parameters
     ----------
@@ -39,54 +44,71 @@ class Core(wiring.Component):
 
     Members
     -------
-    command : In(stream.Signature(core_command_shape(n_max, jobs)))
+    command : In(stream.Signature(core_command_shape(n_max, jobs, solvers)))
     changes : In(stream.Signature(8 * bus_bytes))
         Words of changes, job by job.
+    bits, rows : In(stream.Signature(8 * bus_bytes))
+        Words of full jobs' rows, as `Rows` takes them.
     memo : In(stream.Signature(8 * bus_bytes))
         Words of the memos' parts c and AᵀA, job by job.
-    words : Out(stream.Signature({data, gram, last}))
+    record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
+        What the sums take in this cycle, a job's `end` too.
+    words : Out(stream.Signature({data, gram, last})), words_job : Out
         Words of these parts of the new memos.
     report : Out({job, live, code}), report_valid : Out(1)
         Before a job's first word: by how much its live rows change, and `models.errors.ErrorCode`. For one cycle.
-    o : Out(solution_shape(n_max, jobs)), o_valid : Out(1)
-        Weights, for one cycle; later jobs may come before earlier ones.
+    o0, o1, … : Out(solution_shape(n_max, jobs)), o0_valid, … : Out(1)
+        Weights from each solver, for one cycle; later jobs may come before earlier ones.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
-        super().__init__({
-            "command": In(stream.Signature(core_command_shape(n, jobs))), "changes": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
-            "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
-            "report": Out(data.StructLayout({"job": range(max(jobs, 2)), "live": signed(25), "code": 8})), "report_valid": Out(1),
-            "o": Out(solution_shape(n, jobs)), "o_valid": Out(1)}, src_loc_at=1 + src_loc_at)
+        number = index_range(jobs)
+        members = {
+            "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))), "changes": In(stream.Signature(bus)),
+            "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
+            "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
+            "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
+            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1)}
+        for k in range(config.solvers):
+            members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
+        super().__init__(members, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
         config, command = self.config, self.command
         m.submodules.records = records = Records(config)
+        m.submodules.all_rows = all_rows = AllRows(config)
         m.submodules.delta = delta = Delta(config)
         m.submodules.merge = merge = Merge(config)
         m.submodules.loader = loader = Loader(config, self.parts)
-        m.submodules.solver = solver = Solver(config, self.parts)
-        connect(m, records.o, delta.i)
-        connect(m, loader.o, solver.i)
 
         # offsets and columns stay until the job's last record has been added
-        busy, offsets, columns = Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
-        m.submodules.waiting = waiting = Queue(data.StructLayout({"columns": len(columns), "fresh": 1, "job": len(command.p.job)}), 2)
+        busy, full, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
+        m.submodules.waiting = waiting = Queue(data.StructLayout(
+            {"columns": len(columns), "fresh": 1, "job": len(command.p.job), "solver": len(command.p.solver)}), 2)
+        begins = Signal()
         m.d.comb += [
-            command.ready.eq(~busy & records.command.ready & waiting.i.ready),
-            records.command.valid.eq(command.valid & ~busy & waiting.i.ready), records.command.p.length.eq(command.p.length),
-            *(records.command.p[name].eq(command.p[name]) for name in _COUNTS),
-            waiting.i.valid.eq(command.valid & command.ready), waiting.i.p.columns.eq(command.p.length + 1), waiting.i.p.fresh.eq(command.p.fresh),
-            waiting.i.p.job.eq(command.p.job),
-            records.offsets.eq(offsets), delta.columns.eq(columns), records.i.payload.eq(self.changes.payload), records.i.valid.eq(self.changes.valid),
-            self.changes.ready.eq(records.i.ready)]
+            command.ready.eq(~busy & Mux(command.p.full, all_rows.command.ready, records.command.ready) & waiting.i.ready),
+            begins.eq(command.valid & ~busy & waiting.i.ready),
+            records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
+            *(records.command.p[name].eq(command.p[name]) for name in COUNTS),
+            all_rows.command.valid.eq(begins & command.p.full), all_rows.command.p.length.eq(command.p.length), all_rows.command.p.span.eq(command.p.span),
+            waiting.i.valid.eq(command.valid & command.ready), waiting.i.p.columns.eq(command.p.length + 1), waiting.i.p.fresh.eq(command.p.full),
+            waiting.i.p.job.eq(command.p.job), waiting.i.p.solver.eq(command.p.solver),
+            records.offsets.eq(offsets), all_rows.offsets.eq(offsets), delta.columns.eq(columns)]
+        for inner, outer in ((records.i, self.changes), (all_rows.bits, self.bits), (all_rows.words, self.rows)):
+            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
+        with m.If(full):
+            m.d.comb += [delta.i.payload.eq(all_rows.o.payload), delta.i.valid.eq(all_rows.o.valid), all_rows.o.ready.eq(delta.i.ready)]
+        with m.Else():
+            m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid), records.o.ready.eq(delta.i.ready)]
         with m.If(command.valid & command.ready):
-            m.d.sync += [busy.eq(1), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1)]
+            m.d.sync += [busy.eq(1), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1), full.eq(command.p.full), self.record_job.eq(command.p.job)]
         with m.Elif(delta.i.valid & delta.i.ready & delta.i.p.end):
             m.d.sync += busy.eq(0)
+        m.d.comb += [self.record.eq(delta.i.payload), self.record_valid.eq(delta.i.valid & delta.i.ready)]
 
         # the words of the oldest job whose changes are known
         merging, begin = Signal(), Signal()
@@ -98,16 +120,26 @@ class Core(wiring.Component):
             self.report.code.eq(delta.done.p.code),
             delta.chunk.eq(merge.chunk), merge.moments.eq(delta.moments), merge.entries.eq(delta.entries),
             merge.i.payload.eq(self.memo.payload), merge.i.valid.eq(self.memo.valid), self.memo.ready.eq(merge.i.ready)]
-        last_taken = Signal()
+        last_taken, solver = Signal(), index(config.solvers, name="solver")
         m.d.comb += [last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last), delta.done.ready.eq(last_taken)]
         with m.If(begin):
-            m.d.sync += merging.eq(1)
+            m.d.sync += [merging.eq(1), self.words_job.eq(waiting.o.p.job), solver.eq(waiting.o.p.solver)]
         with m.Elif(last_taken):
             m.d.sync += merging.eq(0)
 
         # each word goes to both the loader and the memo's writer, in the same cycle
         m.d.comb += [
             loader.i.payload.eq(merge.o.payload), self.words.payload.eq(merge.o.payload), merge.o.ready.eq(loader.i.ready & self.words.ready),
-            loader.i.valid.eq(merge.o.valid & self.words.ready), self.words.valid.eq(merge.o.valid & loader.i.ready),
-            self.o.eq(solver.o), self.o_valid.eq(solver.o_valid)]
+            loader.i.valid.eq(merge.o.valid & self.words.ready), self.words.valid.eq(merge.o.valid & loader.i.ready)]
+        if config.solvers == 1:
+            m.submodules.solver0 = unit = Solver(config, self.parts)
+            connect(m, loader.o, unit.i)
+            m.d.comb += [self.o0.eq(unit.o), self.o0_valid.eq(unit.o_valid)]
+            return m
+        for k in range(config.solvers):
+            ends = self.parts.instance(m, f"solver{k}", "qr_solver", lambda: Solver(config, self.parts), i__payload=loader.o.payload,
+                                       i__valid=loader.o.valid & (solver == k))
+            m.d.comb += [getattr(self, f"o{k}").eq(ends["o"]), getattr(self, f"o{k}_valid").eq(ends["o_valid"])]
+            with m.If(solver == k):
+                m.d.comb += loader.o.ready.eq(ends["i__ready"])
         return m

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ..stream.queue import Buffer
 from .dot import row_shape
+from .walker import stride_choice, strides
 
 __all__ = ["Rows", "rows_shape"]
 
@@ -21,6 +22,13 @@ class Rows(wiring.Component):
 
     A word of rows accepted in cycle t is offered from cycle t + 2 on, `row_units` rows (as many as a word has, if those are fewer) a cycle. Words follow
     each other without a gap. Labels are places (target `slot`).
+
+    Parameters
+    ----------
+    config
+        `models.qr.Config`.
+    units
+        Rows a cycle, if not `row_units`.
 
     Members
     -------
@@ -38,25 +46,25 @@ class Rows(wiring.Component):
         A bus word is smaller than a row.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
-        self.config = config
+    def __init__(self, config: Config, *, units: int | None = None, src_loc_at=0):
+        self.config, self.units = config, config.row_units if units is None else units
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({
             "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32}))), "offsets": In(data.ArrayLayout(8, n - 1)),
-            "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(rows_shape(n, config.row_units)))},
+            "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(rows_shape(n, self.units)))},
             src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
-        n, bus, units = self.config.n_max, self.config.bus_bytes, self.config.row_units
+        n, bus, units = self.config.n_max, self.config.bus_bytes, self.units
         if bus < max(4, 1 << (n - 2).bit_length()):
             raise ValueError(f"a bus word of {bus} bytes does not hold a row of {n} columns")
-        strides = [1 << k for k in range(2, 7) if 1 << k <= bus]
         m.submodules.out = out = Buffer(rows_shape(n, units))
         m.d.comb += [self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready)]
 
         active, length, left, label = Signal(), Signal(range(n)), Signal(32), Signal(31)
-        choice = Signal(range(len(strides)))                     # of the stride
+        choices = strides(bus)
+        choice = Signal(range(max(len(choices), 2)))             # of the stride
         word, word_left = Signal(8 * bus), Signal(range(bus + 1))      # and how many of its rows are left
         bits, bits_left = Signal(8 * bus), Signal(range(8 * bus + 1))
         each, holds = Signal(range(units + 1)), Signal(range(bus + 1))     # rows a cycle, rows of a word
@@ -64,7 +72,7 @@ class Rows(wiring.Component):
         go, word_ends, bits_end = Signal(), Signal(), Signal()
         step = Signal(range(8 * bus + 1))
         with m.Switch(choice):
-            for k, stride in enumerate(strides):
+            for k, stride in enumerate(choices):
                 with m.Case(k):
                     m.d.comb += [holds.eq(bus // stride), each.eq(min(units, bus // stride)), step.eq(8 * stride * min(units, bus // stride))]
         m.d.comb += [
@@ -89,7 +97,7 @@ class Rows(wiring.Component):
             row = out.i.p.rows[k]
             raw = Signal(8 * (n - 1), name=f"raw{k}")
             with m.Switch(choice):
-                for number, stride in enumerate(strides):
+                for number, stride in enumerate(choices):
                     with m.Case(number):
                         m.d.comb += raw.eq(word[8 * stride * k:8 * stride * (k + 1)] if stride * (k + 1) <= bus else 0)
             values = [Mux(j < length, raw.word_select(j, 8), 0)[:8] for j in range(n - 1)]
@@ -109,9 +117,5 @@ class Rows(wiring.Component):
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [active.eq(1), length.eq(self.command.p.length), left.eq(self.command.p.span), label.eq(0), some.eq(0), wrong.eq(0), word_left.eq(0),
                          bits_left.eq(0)]
-            for k in range(1, len(strides)):
-                with m.If(self.command.p.length > strides[k - 1]):
-                    m.d.sync += choice.eq(k)
-            with m.If(self.command.p.length <= strides[0]):
-                m.d.sync += choice.eq(0)
+            m.d.sync += choice.eq(stride_choice(self.command.p.length, bus))
         return m

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from .config import Config
 from .job import Bounds, Job, Method
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "memo_words", "row_stride", "sums_words"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "memo_words", "pass_requests", "row_stride", "sums_words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -91,6 +91,19 @@ def change_words(size: Size, config: Config) -> int:
 def row_words(size: Size, config: Config) -> int:
     """Bus words of one pass over all rows."""
     return words(size.places * row_stride(size.columns - 1), config.bus_bytes) + words(-(-size.places // 8), config.bus_bytes)
+
+
+def pass_requests(places: int, length: int, bus_bytes: int) -> list[tuple[int, int, bool]]:
+    """What a pass over rows asks for, in order: first bus word behind the rows' address, bus words, whether they are bits.
+
+    Of each block of 8 · bus_bytes places the word of bits, then those of rows.
+    """
+    stride, requests = row_stride(length), []
+    behind = words(places * stride, bus_bytes)
+    for number, first in enumerate(range(0, places, 8 * bus_bytes)):
+        requests.append((behind + number, 1, True))
+        requests.append((first * stride // bus_bytes, words(min(places - first, 8 * bus_bytes) * stride, bus_bytes), False))
+    return requests
 
 
 def result_words(size: Size, config: Config) -> int:

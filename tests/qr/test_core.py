@@ -40,13 +40,13 @@ def test_jobs(lanes, bus, pace):
     for number, job in enumerate(jobs):
         size = Size.of(job)
         commands.append({"length": job.window.length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved,
-                         "fresh": 0, "job": number, "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)]})
+                         "full": 0, "job": number, "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)]})
     expected = [word for fit in fits for word in sums_words(fit.memo, config)]
     taken, reports, found, accepted = [], [], {}, []
 
     async def watch(ctx):
         for _ in range(5000):
-            *_, report_valid, report, valid, o = await ctx.tick().sample(dut.report_valid, dut.report, dut.o_valid, dut.o)
+            *_, report_valid, report, valid, o = await ctx.tick().sample(dut.report_valid, dut.report, dut.o0_valid, dut.o0)
             if report_valid:
                 reports.append((report.job, report.live, report.code))
             if valid:

@@ -1,0 +1,62 @@
+"""A full job's rows as records: what there is when there is no memo."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.errors import ErrorCode
+from ...models.qr.config import Config
+from .records import record_shape
+from .rows import Rows
+
+__all__ = ["AllRows"]
+
+
+class AllRows(wiring.Component):
+    """A pass over the rows of a full job, a row a cycle: each live row is a record that comes, a place without one changes nothing; then an item with `end`, whose
+    `code` is QR_ORDER where rows were out of order.
+
+    Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
+    command. Golden: `models.qr.moments.scanned` (target `slot`).
+
+    Members
+    -------
+    command, offsets, bits, words
+        As of `Rows`, but `span` may be 0.
+    o : Out(stream.Signature(record_shape(n_max)))
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        self.rows = Rows(config, units=1)
+        n, bus = config.n_max, 8 * config.bus_bytes
+        super().__init__({
+            "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32}))), "offsets": In(data.ArrayLayout(8, n - 1)),
+            "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(record_shape(n)))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.rows = rows = self.rows
+        some = Signal()
+        m.d.comb += [some.eq(self.command.p.span != 0), rows.command.payload.eq(self.command.payload), rows.offsets.eq(self.offsets)]
+        for name in ("bits", "words"):
+            inner, outer = getattr(rows, name), getattr(self, name)
+            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
+        # a pass begins when the one before it has ended
+        active, ends, wrong = Signal(), Signal(), Signal()
+        record, row = self.o.p, rows.o.p.rows[0]
+        m.d.comb += [
+            self.command.ready.eq(~active & rows.command.ready), rows.command.valid.eq(self.command.valid & ~active & some),
+            self.o.valid.eq(ends | rows.o.valid), rows.o.ready.eq(self.o.ready & ~ends)]
+        with m.If(ends):
+            m.d.comb += [record.end.eq(1), record.code.eq(wrong * ErrorCode.QR_ORDER.value)]
+        with m.Else():
+            m.d.comb += [record.value.eq(row.label & row.use.replicate(31)), record.sign.eq(row.use), record.live.eq(row.use), record.label.eq(row.label),
+                         record.a.eq(row.a), record.row.eq(row.row)]
+        with m.If(rows.o.valid & rows.o.ready):
+            m.d.sync += [ends.eq(rows.o.p.last), wrong.eq(rows.o.p.disorder)]
+        with m.If(ends & self.o.ready):
+            m.d.sync += [ends.eq(0), active.eq(0)]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [active.eq(1), ends.eq(~some), wrong.eq(0)]
+        return m
