@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.output import OutputError, write_file
 
-__all__ = ["remembered"]
+__all__ = ["kept", "remembered"]
 
 
 @cache
@@ -32,18 +32,22 @@ def generator() -> str:
 
 def remembered(digest: str, make: Callable[[], str]) -> str:
     """Return the Verilog of the plan with this digest, from the cache of compiled simulations if it is there, else made and kept there."""
+    return kept(f"{digest} {generator()}", make)
+
+
+def kept(key: str, make: Callable[[], str]) -> str:
+    """Return the Verilog that `key` stands for, from the cache if it is there, else made and kept there."""
     from penstock.sim.native.toolchain import cache_folder
-    key = hashlib.sha256(f"{digest} {generator()}".encode()).hexdigest()[:32]
     try:
-        kept = cache_folder() / f"design-{key}.v"
+        file = cache_folder() / f"design-{hashlib.sha256(key.encode()).hexdigest()[:32]}.v"
     except OSError:                     # a cache that cannot be made is no reason to stop here
         return make()
     try:
-        text = kept.read_text()
-        os.utime(kept)
+        text = file.read_text()
+        os.utime(file)
         return text
     except OSError:
         text = make()
     with suppress(OutputError):
-        write_file(kept, text.encode())
+        write_file(file, text.encode())
     return text
