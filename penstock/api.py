@@ -45,7 +45,7 @@ __all__ = ["BACKENDS", "Choices", "Design", "KernelError", "Run", "SourceError",
 
 boards()                                    # every board is a target
 
-BACKENDS = ("golden", "model", "rtl", "board")
+BACKENDS = ("golden", "model", "rtl", "netlist", "board")
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ class Design:
     def run(self, table: Table | str, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
         """Train on a table.
 
-        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated) or
-        "board" (both, on a device: `device=` one from `penstock.open`, or without it the whole device in simulation); `memory`: timing of the ports, the
-        design's own by default; `epochs`: another number of passes than the design's; `options`: for "rtl", see `sim.analytics.simulate`, for "board"
-        `host.device.train`.
+        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated),
+        "netlist" (both, of what synthesis makes of it: `family=` "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device: `device=`
+        one from `penstock.open`, or without it the whole device in simulation); `memory`: timing of the ports, the design's own by default; `epochs`:
+        another number of passes than the design's; `options`: for "rtl" and "netlist", see `sim.analytics.simulate`, for "board" `host.device.train`.
 
         Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's ports
         do not have and for a number of epochs that is none, ValueError for an unknown backend.
@@ -139,8 +139,8 @@ class Design:
         self._check(opened.schema)
         timing = self.memory if memory is None else _timing(memory, self.target)
         limited = self.plan if epochs is None else replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
-        if backend == "rtl":
-            return self._simulate(limited, opened, timing, options)
+        if backend in ("rtl", "netlist"):
+            return self._simulate(limited, opened, timing, backend, options)
         if backend == "board":
             return self._on_board(limited, opened, options)
         if backend == "model" and limited.until is None:
@@ -188,13 +188,14 @@ class Design:
             return
         raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")
 
-    def _simulate(self, limited: Plan, table: Table, memory: Fixed, options: dict[str, Any]) -> Run:
+    def _simulate(self, limited: Plan, table: Table, memory: Fixed, backend: str, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
-        library = self.library(trace=True) if options.get("waves") else self.library()
+        trace = bool(options.get("waves"))
+        library = self.library(trace=trace) if backend == "rtl" else self.netlist_library(options.pop("family", None), trace=trace)
         out = simulate(limited, library, table.pages, self.runs(), self.models(), memory=memory, **options)
         result = self.decode(out.models) if out.models is not None else None
         epochs, converged = out.counters.get("epochs", 0), bool(out.counters.get("converged", 0))
-        return Run("rtl", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
+        return Run(backend, result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
                    out.bytes_read, out.bytes_written)
 
     def _on_board(self, limited: Plan, table: Table, options: dict[str, Any]) -> Run:
@@ -221,6 +222,20 @@ class Design:
         """Return the design compiled for simulation (from the cache where it was compiled before)."""
         from penstock.sim.analytics import build
         return build(self.plan, self.verilog, self.identity, **options)
+
+    def netlist(self, family: str | None = None) -> str:
+        """Return what Yosys makes of the engine for a family's cells (the target's family without), as Verilog with the engine's ports; kept in the cache.
+
+        Raises KernelError: E829 for families without models of their cells, E822 and E826 where Yosys is missing or fails.
+        """
+        from penstock.netlists import netlist
+        return netlist(self.verilog, self.target, family)
+
+    def netlist_library(self, family: str | None = None, **options: Any) -> Any:
+        """Return the design's netlist compiled for simulation. Raises as `netlist`."""
+        from penstock.netlists import family_of
+        from penstock.sim.netlist import build
+        return build(self.plan, self.netlist(family), family_of(self.target, family), self.identity, **options)
 
     def save(self, folder: str | Path) -> Path:
         """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it.

@@ -137,8 +137,9 @@ def model(state: State, **values: Any) -> int:
 
 @program.command()
 @job
-@click.option("--backend", cls=Once, type=click.Choice(["rtl", "board"]), help="What runs: the engine alone, or the whole device of a board, from its "
-              "serial pins inwards.  [default: rtl]")
+@click.option("--backend", cls=Once, type=click.Choice(["rtl", "netlist", "board"]), help="What runs: the engine as Verilog, the engine as it is "
+              "synthesised, or the whole device of a board, from its serial pins inwards.  [default: rtl]")
+@click.option("--family", cls=Once, metavar="F", help="With --backend netlist: whose cells: ecp5, ice40, gowin.  [default: the target's]")
 @click.option("--device", cls=Once, metavar="URL", help="With --backend board: a board that is connected, as in serial:/dev/ttyUSB0.")
 @click.option("--waves", cls=Once, metavar="FILE", help="Write the run's waves (large; for short runs).")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
@@ -147,7 +148,7 @@ def simulate(state: State, **values: Any) -> int:
     """Run the hardware in simulation and compare it with the golden model and the cycle model."""
     rest = state.begin("simulate", values)
     from penstock.commands import simulate as run_all
-    return run_all(state, rest["profile"], rest["waves"], rest["backend"] or "rtl", rest["device"])
+    return run_all(state, rest["profile"], rest["waves"], rest["backend"] or "rtl", rest["device"], rest["family"])
 
 
 @program.command()

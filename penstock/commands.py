@@ -96,13 +96,16 @@ def predict(state: State, profile: bool) -> int:
     return 0
 
 
-def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl", device: str | None = None) -> int:
-    """Run golden, model and RTL (the engine alone, or the whole device of a board); compare them. Returns the exit code."""
+def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl", device: str | None = None,
+             family: str | None = None) -> int:
+    """Run golden, model and hardware (the engine's Verilog, its netlist, or the whole device of a board); compare them. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
     if request.data is None:
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
     if device is not None and backend != "board":
         raise Conflict("--device is for --backend board", "add --backend board, or leave --device out")
+    if family is not None and backend != "netlist":
+        raise Conflict("--family is for --backend netlist", "add --backend netlist, or leave --family out")
     if waves is not None and backend == "board":
         raise Conflict("--waves is for the engine alone", "leave --waves or --backend board out")
     if waves is not None:
@@ -122,12 +125,16 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
             outcome.model = design.predict(opened, epochs=outcome.golden.epochs)
     with steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here
+    if backend == "netlist":
+        with steps.step("synthesis (Yosys)"):
+            design.netlist(family)
     with steps.step("building the simulation (Verilator, g++)"):
-        library = design.library(trace=waves is not None)
+        library = design.library(trace=waves is not None) if backend == "rtl" else design.netlist_library(family, trace=waves is not None)
     if waves is not None and library.trace and not waves.endswith(library.trace) and not request.quiet:
         state.err.print(f"note: the waves in {waves} are {library.trace.upper()}", soft_wrap=True)
     with steps.step("simulating", outcome.model.cycles if outcome.model is not None else None) as advance:
-        outcome.rtl = design.run(opened, "rtl", progress=advance, waves=waves, watchdog=_patience(design))
+        options = {} if backend == "rtl" else {"family": family}
+        outcome.rtl = design.run(opened, backend, progress=advance, waves=waves, watchdog=_patience(design), **options)
     return _verdict(state, kernel, opened, profile)
 
 
