@@ -1,6 +1,6 @@
 """The analytics engine behind the shell: memory ports with their Striders, conductor and core."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import In, Out
@@ -12,7 +12,7 @@ from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
 from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
-from ..shell.engine import engine_members
+from ..shell.engine import engine_members, restarted
 from ..strider.port import error_layout
 from .boot import Boot, ResultWriter
 from .conductor import Conductor
@@ -42,14 +42,7 @@ class Engine(wiring.Component):
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
-        m = Module()
-        # Instances know no ResetInserter: everything lives in a domain of its own, into whose reset the shell's becomes, all in the same cycle.
-        fresh = Signal(init=1)
-        m.d.sync += fresh.eq(0)
-        m.domains.run = ClockDomain("run", local=True)
-        m.d.comb += [ClockSignal("run").eq(ClockSignal("sync")), ResetSignal("run").eq(ResetSignal("sync") | fresh)]
-        m.submodules.run = DomainRenamer("run")(self._body())
-        return m
+        return restarted(self._body())
 
     def _body(self) -> Module:
         m = self.m = Module()

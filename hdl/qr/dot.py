@@ -81,14 +81,17 @@ class Pass(wiring.Component):
     w : In(ArrayLayout(32, n_max))
         Weights, constant from the first row until `MUL` cycles after the last one's.
     o : Out(segment_shape(n_max))
+    lend : In(1), lent_w, lent_x : In, score : Out(32)
+        While no rows come the first row's dot unit is anyone's: with `lend` it takes these operands. `score` is its result.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         rows = {f"row{k}": In(row_shape(n)) for k in range(config.row_units)}
-        super().__init__({"start": In(1), "begin": In(segment_shape(n)), "valid": In(1), **rows, "w": In(data.ArrayLayout(32, n)), "o": Out(segment_shape(n))},
-                          src_loc_at=1 + src_loc_at)
+        super().__init__({"start": In(1), "begin": In(segment_shape(n)), "valid": In(1), **rows, "w": In(data.ArrayLayout(32, n)), "o": Out(segment_shape(n)),
+                          "lend": In(1), "lent_w": In(data.ArrayLayout(32, n)), "lent_x": In(data.ArrayLayout(signed(9), n)), "score": Out(32)},
+                         src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -98,7 +101,12 @@ class Pass(wiring.Component):
         errors: list[tuple[Value, Value, Value]] = []
         for k in range(units):
             row = getattr(self, f"row{k}")
-            score = self.parts.instance(m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, self.parts), w=self.w, x=row.a)["o"]
+            w, x = self.w.as_value(), row.a.as_value()
+            if k == 0:
+                w, x = Mux(self.lend, self.lent_w.as_value(), w), Mux(self.lend, self.lent_x.as_value(), x)
+            score = self.parts.instance(m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, self.parts), w=w, x=x)["o"]
+            if k == 0:
+                m.d.comb += self.score.eq(score)
             guess = self.parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)["label"]
             use, label = pipe.delay(self.valid & row.use, late, name=f"use{k}_"), pipe.delay(row.label, late, name=f"label{k}_")
             s = pipe.rank(use=use, error=(label - guess.as_unsigned()).as_signed()[:32].as_signed(), guess=guess)

@@ -5,11 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
+from ...models.qr.shell import ADDRESS_BITS
 
-__all__ = ["ADDRESS_BITS", "Walker", "pass_shape", "stride_choice", "strides"]
-
-#: bits of a byte address
-ADDRESS_BITS = 48
+__all__ = ["Walker", "pass_shape", "stride_choice", "strides"]
 
 
 def strides(bus_bytes):

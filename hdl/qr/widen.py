@@ -11,7 +11,7 @@ from ...models.qr.schedule import ADD, MUL, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
-from .dot import Dot, segment_shape
+from .dot import segment_shape
 from .numbers import Floor
 
 __all__ = ["Widen"]
@@ -40,6 +40,8 @@ class Widen(wiring.Component):
         1 and 0 where the segment never had a row.
     valid : Out(1)
         They may be used: no score reaches 2**30.
+    dot_w, dot_x : Out, score : In(32)
+        A `Dot` unit, which is theirs from ADD + 1 to ADD + 3 cycles after `start`.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
@@ -48,7 +50,8 @@ class Widen(wiring.Component):
         weights = data.ArrayLayout(32, n)
         super().__init__({
             "start": In(1), "columns": In(range(n + 1)), "segment": In(segment_shape(n)), "offsets": In(data.ArrayLayout(8, n - 1)), "w": In(weights),
-            "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)), "valid": Out(1)}, src_loc_at=1 + src_loc_at)
+            "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)), "valid": Out(1), "dot_w": Out(weights),
+            "dot_x": Out(data.ArrayLayout(signed(9), n)), "score": In(32)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -76,7 +79,8 @@ class Widen(wiring.Component):
             most = Mux(size_low > size_high, size_low, size_high)
             s = pipe.rank(term=term, end=Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
             m.d.comb += [terms[k].eq(s.term), ends[k].eq(s.end)]
-        total = self.parts.instance(m, "dot", f"qr_dot{n}", lambda: Dot(n, self.parts), w=terms.as_value(), x=ends.as_value())["o"]
+        m.d.comb += [self.dot_w.eq(terms), self.dot_x.eq(ends)]
+        total = self.score
         # the sums come in turn; the size, last, is what the others wait for
         late = ADD + 1 + MUL + (n - 1).bit_length() * ADD
         up_sum, down_sum = pipe.delay(total, 2, name="up_sum"), pipe.delay(total, 1, name="down_sum")

@@ -1,11 +1,12 @@
 """What an engine looks like to the shell."""
 
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from ..stream.monitor import monitor_shape
 
-__all__ = ["engine_members", "report_shape"]
+__all__ = ["engine_members", "report_shape", "restarted"]
 
 #: where a run failed: `models.errors.ErrorCode`, page index, line pointer
 report_shape = data.StructLayout({"code": 8, "block": 32, "line": 16})
@@ -50,3 +51,17 @@ def engine_members(register_map, ports):
     if register_map.monitors:
         members["monitors"] = Out(data.StructLayout({w.name: monitor_shape(w.level_bits) for w in register_map.monitors}))
     return members | {f"m{k}": Out(port) for k, port in enumerate(ports)}
+
+
+def restarted(body: Module) -> Module:
+    """An engine's module around what it is made of, which the shell's reset reaches although it may hold `Instance`s.
+
+    Instances know no ResetInserter: everything lives in a domain of its own, into whose reset the shell's becomes, all in the same cycle, one cycle late.
+    """
+    m = Module()
+    fresh = Signal(init=1)
+    m.d.sync += fresh.eq(0)
+    m.domains.run = ClockDomain("run", local=True)
+    m.d.comb += [ClockSignal("run").eq(ClockSignal("sync")), ResetSignal("run").eq(ResetSignal("sync") | fresh)]
+    m.submodules.run = DomainRenamer("run")(body)
+    return m

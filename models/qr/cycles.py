@@ -20,6 +20,8 @@ from .solver import Solver
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
 
+#: descriptors on their way, or waiting for their job to begin
+AHEAD = 4
 #: descriptor decoded to requests issued
 DECODE = 2
 #: cycles of the records' side from one job's last change to the next one's first (method `gram`)

@@ -7,6 +7,7 @@ writes result and memo elsewhere, so a job that fails leaves the old ones as the
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,12 @@ import numpy as np
 from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
-from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Target, Window
-from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Size, row_stride, words
+from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
+from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Size, memo_words, result_words, row_stride, words
 from .moments import old_ranks
 
-__all__ = ["LIVE", "MAGIC", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows", "unpack_changes",
-           "unpack_memo", "unpack_result"]
+__all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows", "place_jobs",
+           "unpack_changes", "unpack_memo", "unpack_result"]
 
 #: "QRM1", the first word of a memo
 MAGIC = 0x314D5251
@@ -235,3 +236,49 @@ def unpack_result(data: bytes, columns: int, config: Config) -> Fit | ErrorCode:
     if isinstance(memo, ErrorCode):
         return memo
     return Fit(group, weights, np.array([mask >> k & 1 for k in range(columns)], dtype=bool), low, high, bool(flags & 1), memo)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Jobs of a run in memory.
+
+    Parameters
+    ----------
+    base, memory
+        Where the memory begins, and its bytes.
+    ring
+        Address of the first descriptor.
+    results, sizes
+        Of each job: address of its result, and the bytes of result and new memo.
+    """
+
+    base: int
+    memory: Rows
+    ring: int
+    results: list[int]
+    sizes: list[int]
+
+
+def place_jobs(jobs: Sequence[Job], config: Config, base: int = 1 << 20) -> Placed:
+    """Lay jobs out in memory, one part behind the other: descriptors; then for each job memo (or head), changes, rows, room for result and new memo."""
+    bus = config.bus_bytes
+    step = -(-DESCRIPTOR_BYTES // bus) * bus
+    parts: list[bytes] = []
+    at = base + step * len(jobs)
+
+    def put(data: bytes) -> int:
+        nonlocal at
+        parts.append(data)
+        at += len(data)
+        return at - len(data)
+    descriptors, results, sizes = [], [], []
+    for job in jobs:
+        size = Size.of(job)
+        memo = put(pack_head(job.window, job.offsets, config) if job.memo is None else pack_memo(job.memo, config))
+        changes = put(b"" if job.memo is None else pack_changes(job, config))
+        rows = put(pack_rows(job, config))
+        sizes.append(bus * (result_words(size, config) + memo_words(size, config)))
+        results.append(put(bytes(sizes[-1])))
+        descriptors.append(pack_descriptor(job, config, Places(memo, changes, rows, results[-1])))
+    content = np.frombuffer(b"".join(descriptors + parts), dtype=np.uint8).copy()
+    return Placed(base, content if len(content) else np.zeros(bus, dtype=np.uint8), base, results, sizes)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from .config import Config
 from .job import Bounds, Job, Method
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "memo_words", "pass_requests", "row_stride", "sums_words"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "head_words", "memo_words", "pass_requests", "row_stride", "sums_words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -72,12 +72,17 @@ def sums_words(size: Size, config: Config) -> tuple[int, int]:
     return words(8 * n, config.bus_bytes), words(n * (n + 1) // 2, config.bus_bytes // ENTRY_BYTES)
 
 
+def head_words(size: Size, config: Config) -> int:
+    """Bus words of a memo's head and offsets."""
+    return words(HEAD_BYTES + size.columns - 1, config.bus_bytes)
+
+
 def memo_words(size: Size, config: Config) -> int:
     """Bus words of a memo."""
     n, bus = size.columns, config.bus_bytes
     triangle = n * (n + 1) // 2
     of_c, of_gram = sums_words(size, config)
-    total = words(HEAD_BYTES + n - 1, bus) + of_c
+    total = head_words(size, config) + of_c
     total += words(16 * n, bus) + words(4 * triangle, bus) if config.method is Method.GIVENS else of_gram
     if config.bounds is Bounds.WIDENED:
         total += words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)

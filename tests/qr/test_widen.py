@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
+from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
 from penstock.models.qr.arith import codes
 from penstock.models.qr.bounds import EMPTY, widened
@@ -54,7 +56,11 @@ def test_segments():
             if expected is not None:
                 assert (ctx.get(dut.err_min), ctx.get(dut.err_max)) == expected
                 found += 1
-    simulator = Simulator(dut)
+    top = Module()
+    dot = Dot(n)
+    top.submodules += [dut, dot]
+    top.d.comb += [dot.w.eq(dut.dot_w), dot.x.eq(dut.dot_x), dut.score.eq(dot.o)]
+    simulator = Simulator(top)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()

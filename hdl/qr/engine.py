@@ -1,0 +1,187 @@
+"""The qr engine behind the shell: jobs from a ring of descriptors to results and memos in memory."""
+
+from amaranth.hdl import Array, Module, Mux, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ...models.errors import ErrorCode
+from ...models.qr.config import Config
+from ...models.qr.job import Bounds as Kind
+from ...models.qr.job import Method, Sums, Target
+from ...models.qr.shell import ADDRESS_BITS, register_map
+from ..index import index
+from ..memory.axi import AXI4
+from ..memory.reader import BurstReader
+from ..memory.writer import BurstWriter
+from ..modules import ModuleLibrary
+from ..shell.engine import engine_members, restarted
+from ..stream.monitor import observe
+from ..stream.queue import Queue
+from .bounds import Bounds
+from .core import Core
+from .fetch import Fetch, Route, slot_shape
+from .follow import Follow, errors_shape
+from .intake import Intake, anchor_shape, head_kept_shape
+
+from .writeback import WriteBack
+
+__all__ = ["Engine"]
+
+#: words on their way, by what they are
+_ROUTE = data.StructLayout({"route": Route, "final": 1})
+
+
+class Engine(wiring.Component):
+    """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.cycles`.
+
+    A run: all jobs of the ring, whose results and memos are written in the jobs' order. A job that is in error has the code in its result and leaves
+    everything else as it was; the run goes on. An error of the bus ends the run, `block` being the first job without a result.
+
+    Parameters
+    ----------
+    config
+        `models.qr.Config` of method `gram`, target `slot`, sums `incremental`, one segment.
+    library
+        Takes the modules that are instantiated by name.
+
+    Raises
+    ------
+    ValueError
+        There is no hardware for the configuration.
+    """
+
+    def __init__(self, config: Config, library: ModuleLibrary, *, design: int = 0):
+        if (config.method, config.target, config.sums, config.segments) != (Method.GRAM, Target.SLOT, Sums.INCREMENTAL, 1):
+            raise ValueError("the hardware is for method gram, target slot, sums incremental, one segment")
+        self.config, self.library = config, library
+        self.register_map = register_map(design)
+        super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))
+
+    def elaborate(self, platform):
+        return restarted(self._body())
+
+    def _body(self) -> Module:
+        m = self.m = Module()
+        config, parts = self.config, self.library
+        bus = {"bus_bytes": config.bus_bytes, "address_width": ADDRESS_BITS}
+        m.submodules.reader = self.reader = BurstReader(**bus)
+        m.submodules.writer = self.writer = BurstWriter(**bus)
+        m.submodules.fetch = self.fetch = Fetch(config)
+        m.submodules.intake = self.intake = Intake(config)
+        m.submodules.core = self.core = Core(config, parts)
+        m.submodules.bounds = self.bounds = Bounds(config, parts)
+        m.submodules.back = self.back = WriteBack(config)
+        self.retired, self.slot, self.solver = Signal(32), index(config.jobs), index(config.solvers)
+        self._bus()
+        self._words()
+        self._jobs()
+        self._ends()
+        return m
+
+    def _bus(self) -> None:
+        for name, member in self.m0.signature.members.items():
+            inner = getattr(self.reader.bus if name[0] == "r" or name[:2] == "ar" else self.writer.bus, name)
+            outer = getattr(self.m0, name)
+            self.m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+
+    def _words(self) -> None:
+        """Requests to the reader, words to their places."""
+        m, reader, fetch, intake, core, bounds = self.m, self.reader, self.fetch, self.intake, self.core, self.bounds
+        m.submodules.routes = routes = Queue(_ROUTE, reader.commands)
+        m.d.comb += [
+            fetch.start.eq(self.start), fetch.ring.eq(self.registers.ring), fetch.jobs.eq(self.registers.jobs), fetch.retired.eq(self.retired),
+            fetch.descriptor_valid.eq(intake.descriptor_valid), fetch.descriptor.eq(intake.descriptor),
+            reader.i.valid.eq(fetch.o.valid), reader.i.p.address.eq(fetch.o.p.address), reader.i.p.beats.eq(fetch.o.p.beats), fetch.o.ready.eq(reader.i.ready),
+            routes.i.valid.eq(fetch.o.valid & reader.i.ready), routes.i.p.route.eq(fetch.o.p.route), routes.i.p.final.eq(fetch.o.p.final),
+            intake.i.valid.eq(reader.o.valid), intake.i.p.data.eq(reader.o.p.data), intake.i.p.last.eq(reader.o.p.last), intake.i.p.route.eq(routes.o.p.route),
+            intake.i.p.final.eq(routes.o.p.final), reader.o.ready.eq(intake.i.ready), routes.o.ready.eq(reader.o.valid & reader.o.ready & reader.o.p.last)]
+        for giver, taker in ((fetch.body, intake.body), (intake.command, core.command), (intake.changes, core.changes), (intake.sums, core.memo),
+                             (intake.bits, core.bits), (intake.rows, core.rows), (intake.pass_bits, bounds.bits), (intake.pass_rows, bounds.rows),
+                             (bounds.passing, fetch.passing), (core.words, self.back.sums), (bounds.o, self.back.i)):
+            m.d.comb += [taker.payload.eq(giver.payload), taker.valid.eq(giver.valid), giver.ready.eq(taker.ready)]
+
+    def _kept(self, name, shape, enable, slot, value):
+        """What is kept of each job under way: written when `enable`, read for the job that ends next, in the cycle after its turn has come."""
+        m = self.m
+        m.submodules[name] = memory = Memory(shape=unsigned(data.Layout.cast(shape).size), depth=self.config.jobs, init=[])
+        put, get = memory.write_port(), memory.read_port()
+        m.d.comb += [put.en.eq(enable), put.addr.eq(slot), put.data.eq(value.as_value()), get.addr.eq(self.slot), get.en.eq(1)]
+        return get.data, memory
+
+    def _jobs(self) -> None:
+        """What is known of the jobs, until their turn has come."""
+        m, config, fetch, intake, core, bounds = self.m, self.config, self.fetch, self.intake, self.core, self.bounds
+        n = config.n_max
+        job = bounds.i
+        m.d.comb += [
+            job.kept.as_value().eq(self._kept("of_descriptors", slot_shape(), fetch.slot_valid, fetch.slot, fetch.kept)[0]),
+            job.head.as_value().eq(self._kept("of_heads", head_kept_shape(n), intake.head_valid, intake.slot, intake.head)[0])]
+        reports = data.StructLayout({"live": 25, "code": 8})
+        report = Signal(reports)
+        m.d.comb += [report.live.eq(core.report.live), report.code.eq(core.report.code),
+                     job.report.as_value().eq(self._kept("of_records", reports, core.report_valid, core.report.job, report)[0])]
+        # a job's turn has come when it has been solved, or will never be
+        over = Signal(config.jobs)
+        wrong = fetch.slot_valid & (fetch.kept.code != 0)
+        solutions = []
+        for k in range(config.solvers):
+            o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
+            solution = Signal(data.StructLayout({"mask": n, "weights": 32 * n}), name=f"solution{k}")
+            m.d.comb += [solution.mask.eq(o.mask), solution.weights.eq(o.weights)]
+            solutions.append(self._kept(f"of_solver{k}", solution.shape(), valid, o.job, solution)[0])
+            with m.If(valid):
+                m.d.sync += over.bit_select(o.job, 1).eq(1)
+        with m.If(wrong):
+            m.d.sync += over.bit_select(fetch.slot, 1).eq(1)
+        with m.If(intake.head_valid & (intake.head.code != 0)):
+            m.d.sync += over.bit_select(intake.slot, 1).eq(1)
+        solved = Array(solutions)[self.solver] if len(solutions) > 1 else solutions[0]
+        m.d.comb += [bounds.ready_next.eq(over.bit_select(self.slot, 1)), job.mask.eq(solved[:n]), job.weights.as_value().eq(solved[n:])]
+        with m.If(bounds.o.valid & bounds.o.ready):
+            m.d.sync += [over.bit_select(self.slot, 1).eq(0), self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
+                         self.solver.eq(Mux(self.solver == config.solvers - 1, 0, self.solver + 1))]
+        if config.bounds is Kind.WIDENED:
+            self._anchors(job)
+
+    def _anchors(self, job) -> None:
+        m, intake, core = self.m, self.intake, self.core
+        m.submodules.follow = follow = Follow(self.config, self.library)
+        anchor, box, errors = intake.anchor, Signal(follow.box_shape), Signal(errors_shape)
+        m.d.comb += [
+            box.low.eq(anchor.segment.low), box.high.eq(anchor.segment.high),
+            *(errors[name].eq(anchor.segment[name]) for name in ("err_min", "err_max", "least"))]
+        weights, _ = self._kept("of_anchors", anchor.weights.shape(), intake.anchor_valid, intake.slot, anchor.weights)
+        _, before = self._kept("of_errors", errors_shape, intake.anchor_valid, intake.slot, errors)
+        read = before.read_port(domain="comb")
+        record = core.record
+        m.d.comb += [
+            follow.begin.eq(intake.command.valid & intake.command.ready), follow.job.eq(intake.command.p.job), follow.w.eq(anchor.weights), follow.box.eq(box),
+            follow.valid.eq(core.record_valid & record.came), follow.row.use.eq(1), follow.row.label.eq(record.label), follow.row.a.eq(record.a),
+            follow.row.row.eq(record.row), follow.end.eq(core.record_valid & record.end), read.addr.eq(follow.read), follow.errors.eq(read.data)]
+        boxes, _ = self._kept("followed_boxes", follow.box_shape, follow.box_valid, follow.box_job, follow.o_box)
+        found, _ = self._kept("followed_errors", errors_shape, follow.errors_valid, follow.errors_job, follow.o_errors)
+        box_now, errors_now = data.View(follow.box_shape, boxes), data.View(errors_shape, found)
+        segment = job.anchor.segment
+        m.d.comb += [job.anchor.weights.as_value().eq(weights), segment.low.eq(box_now.low), segment.high.eq(box_now.high),
+                     *(segment[name].eq(errors_now[name]) for name in ("err_min", "err_max", "least"))]
+
+    def _ends(self) -> None:
+        m, back, reader, writer, bounds = self.m, self.back, self.reader, self.writer, self.bounds
+        running = Signal()
+        with m.If(self.start):
+            m.d.sync += running.eq(1)
+        with m.If(back.ended):
+            m.d.sync += self.retired.eq(self.retired + 1)
+        m.d.comb += [
+            back.sums_job.eq(self.core.words_job), back.slot.eq(self.slot),
+            writer.i.payload.eq(back.command.payload), writer.i.valid.eq(back.command.valid), back.command.ready.eq(writer.i.ready),
+            writer.i_data.payload.eq(back.o.payload), writer.i_data.valid.eq(back.o.valid), back.o.ready.eq(writer.i_data.ready),
+            self.done.eq(running & (self.retired == self.registers.jobs) & writer.idle),
+            self.error.eq(reader.error | writer.error), self.report.block.eq(self.retired),
+            self.report.code.eq(Mux(reader.error, ErrorCode.BUS_READ.value, ErrorCode.BUS_WRITE.value))]
+        steps = {"jobs_ended": back.ended, "jobs_failed": bounds.o.valid & bounds.o.ready & (bounds.o.p.code != 0),
+                 "passes": bounds.passing.valid & bounds.passing.ready, "records": self.core.record_valid & ~self.core.record.end,
+                 "held": reader.o.valid & ~reader.o.ready}
+        m.d.comb += [self.counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters]
+        m.d.comb += [*observe(self.monitors.words, reader.o), *observe(self.monitors.results, back.o)]

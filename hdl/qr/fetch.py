@@ -1,0 +1,192 @@
+"""Which words the engine reads, and when: descriptors ahead, bodies of jobs in their order, passes when they are asked for."""
+
+from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.qr.config import Config
+from ...models.qr.cycles import AHEAD
+from ...models.qr.job import Bounds
+from ...models.qr.layout import DESCRIPTOR_BYTES, SEGMENT_BYTES, Size, head_words, sums_words, words
+from ...models.qr.shell import ADDRESS_BITS
+from ..index import index, index_range
+from ..memory.reader import command_shape
+from ..stream.queue import Queue
+from .core import COUNTS
+from .descriptor import JobCheck, descriptor_shape
+from .walker import Walker, pass_shape
+
+__all__ = ["Fetch", "Route", "body_shape", "request_shape", "slot_shape"]
+
+
+class Route(enum.Enum, shape=4):
+    """What words are."""
+
+    DESCRIPTOR = 0
+    HEAD = 1
+    ANCHOR = 2
+    CHANGES = 3
+    SUMS = 4
+    BITS = 5
+    ROWS = 6
+    PASS_BITS = 7
+    PASS_ROWS = 8
+
+
+def request_shape():
+    """Words to read; `final`: the last request of a job's body."""
+    return data.StructLayout({"address": ADDRESS_BITS, "beats": 24, "route": Route, "final": 1})
+
+
+def body_shape(config):
+    """A job whose body has been asked for."""
+    return data.StructLayout({"slot": index_range(config.jobs), "solver": index_range(config.solvers), "descriptor": descriptor_shape})
+
+
+def slot_shape():
+    """What the end of a job must know of its descriptor; `code`: `models.errors.ErrorCode` of the descriptor."""
+    return data.StructLayout({"group": 32, "prefix": 16, "length": 8, "full": 1, "rows": 32, "span": 32, "epoch": 32, "limit": signed(32),
+                              "rows_at": ADDRESS_BITS, "result": ADDRESS_BITS, "code": 8})
+
+
+class Fetch(wiring.Component):
+    """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
+
+    Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than `jobs` are between
+    here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes, sums; or head and rows). A
+    descriptor that is wrong is kept with its code, and nothing is read for it.
+
+    Parameters
+    ----------
+    config
+        `models.qr.Config`.
+
+    Members
+    -------
+    start : In(1), ring : In(ADDRESS_BITS), jobs : In(32)
+        Where the first descriptor lies, and how many there are; constant during the run.
+    retired : In(32)
+        Jobs that have ended.
+    descriptor_valid : In(1), descriptor : In(descriptor_shape)
+        Descriptors as they come; always taken.
+    passing : In(stream.Signature(pass_shape(n_max)))
+    o : Out(stream.Signature(request_shape()))
+    body : Out(stream.Signature(body_shape(config)))
+        Jobs whose bodies come, offered until they have come.
+    slot_valid : Out(1), slot : Out, kept : Out(slot_shape())
+        A job has begun.
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        super().__init__({
+            "start": In(1), "ring": In(ADDRESS_BITS), "jobs": In(32), "retired": In(32), "descriptor_valid": In(1), "descriptor": In(descriptor_shape),
+            "passing": In(stream.Signature(pass_shape(config.n_max))), "o": Out(stream.Signature(request_shape())),
+            "body": Out(stream.Signature(body_shape(config))), "slot_valid": Out(1), "slot": Out(index_range(config.jobs)), "kept": Out(slot_shape())},
+            src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        bus = config.bus_bytes
+        shift = bus.bit_length() - 1
+        m.submodules.came = came = Queue(descriptor_shape, AHEAD)
+        m.submodules.bodies = bodies = Queue(body_shape(config), AHEAD)
+        m.submodules.check = check = JobCheck(config)
+        m.submodules.walker = walker = Walker(config)
+        m.submodules.passes = passes = Walker(config)
+        for name in ("payload", "valid"):
+            m.d.comb += [getattr(came.i, name).eq(getattr(self, "descriptor" if name == "payload" else "descriptor_valid")),
+                         getattr(self.body, name).eq(getattr(bodies.o, name)), getattr(passes.i, name).eq(getattr(self.passing, name))]
+        m.d.comb += [bodies.o.ready.eq(self.body.ready), self.passing.ready.eq(passes.i.ready), check.descriptor.eq(came.o.payload)]
+
+        # three that ask; the one that is heard is held in a register
+        pass_, ring, own = (stream.Signature(request_shape()).create(path=(name,)) for name in ("pass", "ring", "own"))
+        free = Signal()
+        request = Signal(request_shape())
+        m.d.comb += [
+            free.eq(~self.o.valid | self.o.ready), pass_.ready.eq(free), ring.ready.eq(free & ~pass_.valid), own.ready.eq(free & ~pass_.valid & ~ring.valid),
+            self.o.payload.eq(request)]
+        with m.If(free):
+            m.d.sync += [self.o.valid.eq(pass_.valid | ring.valid | own.valid),
+                         request.eq(Mux(pass_.valid, pass_.payload.as_value(), Mux(ring.valid, ring.payload.as_value(), own.payload.as_value())))]
+        m.d.comb += [
+            pass_.valid.eq(passes.o.valid), passes.o.ready.eq(pass_.ready), pass_.p.address.eq(passes.o.p.address), pass_.p.beats.eq(passes.o.p.beats),
+            pass_.p.route.eq(Mux(passes.o.p.bits, Route.PASS_BITS, Route.PASS_ROWS))]
+
+        # descriptors
+        running, asked, begun, next_at = Signal(), Signal(32), Signal(32), Signal(ADDRESS_BITS)
+        per = words(DESCRIPTOR_BYTES, bus)
+        m.d.comb += [ring.valid.eq(running & (asked != self.jobs) & ((asked - begun)[:32] < AHEAD)), ring.p.address.eq(next_at), ring.p.beats.eq(per),
+                     ring.p.route.eq(Route.DESCRIPTOR)]
+        with m.If(self.start):
+            m.d.sync += [running.eq(1), next_at.eq(self.ring)]
+        with m.If(ring.valid & ring.ready):
+            m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + per * bus)]
+
+        # a job's body
+        d = came.o.p
+        full = d.flags[0]
+        slot, solver = index(config.jobs, name="slot"), index(config.solvers, name="solver")
+        sizes = [Size(max(n, 1), 0) for n in range(config.n_max + 1)]
+        of_head = Array([head_words(size, config) for size in sizes])[d.length + 1]
+        of_sums = Array([sum(sums_words(size, config)) for size in sizes])[d.length + 1]
+        of_anchor = Array([words(4 * s.columns, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (s.columns - 1)), bus) for s in sizes])[d.length + 1]
+        anchored = config.bounds is Bounds.WIDENED
+        records, units = Signal(26), Signal(32)                  # units of 4 bytes
+        m.d.comb += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
+        of_changes = (units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1
+        done = Signal()
+        m.d.comb += [
+            self.slot.eq(slot), self.kept.code.eq(check.descriptor_code), self.kept.full.eq(full),
+            *(self.kept[name].eq(d[name]) for name in ("group", "prefix", "length", "rows", "span", "epoch", "limit", "rows_at", "result")),
+            bodies.i.p.slot.eq(slot), bodies.i.p.solver.eq(solver), bodies.i.p.descriptor.eq(d), came.o.ready.eq(done),
+            walker.i.p.address.eq(d.rows_at), walker.i.p.span.eq(d.span), walker.i.p.length.eq(d.length)]
+        with m.If(done):
+            m.d.sync += [begun.eq(begun + 1), slot.eq(Mux(slot == config.jobs - 1, 0, slot + 1)), solver.eq(Mux(solver == config.solvers - 1, 0, solver + 1))]
+        with m.FSM():
+            with m.State("LOOK"):
+                with m.If(came.o.valid & ((begun - self.retired)[:32] < config.jobs) & bodies.i.ready):
+                    m.next = "KEEP"
+            with m.State("KEEP"):
+                m.d.comb += self.slot_valid.eq(1)
+                with m.If(check.descriptor_code == 0):
+                    m.d.comb += bodies.i.valid.eq(1)
+                    m.next = "HEAD"
+                with m.Else():
+                    m.d.comb += done.eq(1)
+                    m.next = "LOOK"
+            with m.State("HEAD"):
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo), own.p.beats.eq(of_head), own.p.route.eq(Route.HEAD),
+                             own.p.final.eq(full & (d.span == 0))]
+                with m.If(own.ready):
+                    with m.If(own.p.final):
+                        m.d.comb += done.eq(1)
+                        m.next = "LOOK"
+                    with m.Elif(full):
+                        m.next = "PLACES"
+                    with m.Else():
+                        m.next = "ANCHOR" if anchored else "CHANGES"
+            with m.State("PLACES"):
+                m.d.comb += walker.i.valid.eq(1)
+                m.next = "ROWS"
+            with m.State("ROWS"):
+                m.d.comb += [own.valid.eq(walker.o.valid), walker.o.ready.eq(own.ready), own.p.address.eq(walker.o.p.address), own.p.beats.eq(walker.o.p.beats),
+                             own.p.route.eq(Mux(walker.o.p.bits, Route.BITS, Route.ROWS)), own.p.final.eq(walker.o.p.last)]
+                with m.If(own.valid & own.ready & own.p.final):
+                    m.d.comb += done.eq(1)
+                    m.next = "LOOK"
+            with m.State("ANCHOR"):
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_sums) << shift)), own.p.beats.eq(of_anchor), own.p.route.eq(Route.ANCHOR)]
+                with m.If(own.ready):
+                    m.next = "CHANGES"
+            with m.State("CHANGES"):
+                m.d.comb += [own.valid.eq(records != 0), own.p.address.eq(d.changes), own.p.beats.eq(of_changes), own.p.route.eq(Route.CHANGES)]
+                with m.If(own.ready | (records == 0)):
+                    m.next = "SUMS"
+            with m.State("SUMS"):
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_sums), own.p.route.eq(Route.SUMS), own.p.final.eq(1)]
+                with m.If(own.ready):
+                    m.d.comb += done.eq(1)
+                    m.next = "LOOK"
+        return m

@@ -1,0 +1,191 @@
+"""What the words that come are: dealt to their places, heads checked, what is of no use thrown away."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.qr.config import Config
+from ...models.qr.job import Bounds
+from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
+from ..index import index, index_range
+from .core import COUNTS, core_command_shape
+from .descriptor import JobCheck, descriptor_shape, head_shape
+from .dot import segment_shape
+from .fetch import Route, body_shape
+
+__all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
+
+
+def word_shape(bus_bytes):
+    """A word that was read, `last` of its request, and what was asked for."""
+    return data.StructLayout({"data": 8 * bus_bytes, "last": 1, "route": Route, "final": 1})
+
+
+def head_kept_shape(n_max):
+    """What the end of a job must know of its memo's head; `code`: `models.errors.ErrorCode`."""
+    return data.StructLayout({"live": 32, "code": 8, "offsets": data.ArrayLayout(8, n_max - 1)})
+
+
+def anchor_shape(n_max):
+    """An anchor of one segment."""
+    return data.StructLayout({"weights": data.ArrayLayout(32, n_max), "segment": segment_shape(n_max)})
+
+
+class Intake(wiring.Component):
+    """Takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other word of its job is taken. Words of a
+    job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
+
+    Parameters
+    ----------
+    config
+        `models.qr.Config`.
+
+    Members
+    -------
+    i : In(stream.Signature(word_shape(bus_bytes)))
+    body : In(stream.Signature(body_shape(config)))
+        The jobs that the words are of.
+    descriptor_valid : Out(1), descriptor : Out(descriptor_shape)
+    head_valid : Out(1), head : Out(head_kept_shape(n_max))
+        A head has been checked.
+    anchor_valid : Out(1), anchor : Out(anchor_shape(n_max))
+        An anchor has come; +0 and 0 beyond the model's columns. It stays until the job has been given on.
+    slot : Out
+        The job that `head` and `anchor` are of.
+    command : Out(stream.Signature(core_command_shape(n_max, jobs, solvers)))
+    changes, sums, bits, rows, pass_bits, pass_rows : Out(stream.Signature(8 * bus_bytes))
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        n, bus = config.n_max, config.bus_bytes
+        words_out = {name: Out(stream.Signature(8 * bus)) for name in ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows")}
+        super().__init__({
+            "i": In(stream.Signature(word_shape(bus))), "body": In(stream.Signature(body_shape(config))), "descriptor_valid": Out(1),
+            "descriptor": Out(descriptor_shape), "head_valid": Out(1), "head": Out(head_kept_shape(n)), "anchor_valid": Out(1), "anchor": Out(anchor_shape(n)),
+            "slot": Out(index_range(config.jobs)), "command": Out(stream.Signature(core_command_shape(n, config.jobs, config.solvers))), **words_out},
+            src_loc_at=1 + src_loc_at)
+
+    def _collect(self, m, name, size, take):
+        """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
+        bus = self.config.bus_bytes
+        count = words(size, bus)
+        held, number = Signal(8 * bus * count, name=f"{name}_words"), index(count, name=f"{name}_number")
+        now = Signal.like(held, name=f"{name}_now")
+        m.d.comb += now.eq(held)
+        for k in range(count):
+            with m.If(take & (number == k)):
+                m.d.comb += now.word_select(k, 8 * bus).eq(self.i.p.data)
+        with m.If(take):
+            m.d.sync += [held.eq(now), number.eq(Mux(self.i.p.last, 0, number + 1))]
+        return now, held
+
+    def elaborate(self, platform):
+        m = Module()
+        config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
+        d = self.body.p.descriptor
+        m.submodules.check = check = JobCheck(config)
+        anchored = config.bounds is Bounds.WIDENED
+        taken, route = Signal(), Route(self.i.p.route)
+        of_head, of_anchor = route == Route.HEAD, route == Route.ANCHOR
+        pending, bad = Signal(), Signal()
+        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+
+        descriptor, _ = self._collect(m, "descriptor", DESCRIPTOR_BYTES, taken & (route == Route.DESCRIPTOR))
+        m.d.comb += [self.descriptor.as_value().eq(descriptor), self.descriptor_valid.eq(taken & (route == Route.DESCRIPTOR) & self.i.p.last)]
+        _, head_words = self._collect(m, "head", HEAD_BYTES + n - 1, taken & of_head)
+        head = Signal(head_shape)
+        m.d.comb += [
+            head.eq(head_words[:8 * HEAD_BYTES]), check.descriptor.eq(d), check.head.eq(head), self.head.live.eq(Mux(d.flags[0], 0, head.live)),
+            self.head.code.eq(check.head_code), self.slot.eq(self.body.p.slot)]
+        for j in range(n - 1):
+            with m.If(j < d.length):
+                m.d.comb += self.head.offsets[j].eq(head_words[8 * HEAD_BYTES:].word_select(j, 8))
+
+        command = self.command
+        m.d.comb += [
+            command.valid.eq(pending), command.p.length.eq(d.length), command.p.full.eq(d.flags[0]), command.p.span.eq(d.span),
+            command.p.job.eq(self.body.p.slot), command.p.solver.eq(self.body.p.solver), command.p.offsets.eq(self.head.offsets),
+            *(command.p[name].eq(d[name]) for name in COUNTS)]
+        with m.If(pending & command.ready):
+            m.d.sync += pending.eq(0)
+
+        streams = {Route.CHANGES: self.changes, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
+                   Route.PASS_BITS: self.pass_bits, Route.PASS_ROWS: self.pass_rows}
+        for each in streams.values():
+            m.d.comb += each.payload.eq(self.i.p.data)
+        in_head, in_body = Signal(), Signal()
+        with m.Switch(route):
+            with m.Case(Route.DESCRIPTOR):
+                m.d.comb += self.i.ready.eq(1)
+            with m.Case(Route.HEAD):
+                m.d.comb += self.i.ready.eq(in_head)
+            with m.Case(Route.ANCHOR):
+                m.d.comb += self.i.ready.eq(in_body)
+            for name in (Route.PASS_BITS, Route.PASS_ROWS):
+                with m.Case(name):
+                    m.d.comb += [streams[name].valid.eq(self.i.valid), self.i.ready.eq(streams[name].ready)]
+            for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS):
+                with m.Case(name):
+                    m.d.comb += [streams[name].valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (streams[name].ready | bad))]
+
+        final = Signal()                                         # of the head: no body follows it
+        with m.FSM():
+            with m.State("HEAD"):
+                m.d.comb += in_head.eq(1)
+                with m.If(taken & of_head & self.i.p.last):
+                    m.d.sync += final.eq(self.i.p.final)
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.next = "VERDICT"
+            with m.State("VERDICT"):
+                m.d.comb += self.head_valid.eq(1)
+                good = check.head_code == 0
+                m.d.sync += [bad.eq(~good), pending.eq(good & (d.flags[0] | (not anchored)))]
+                m.next = "BODY"
+                with m.If(final):
+                    m.next = "LAST"
+            with m.State("BODY"):
+                m.d.comb += in_body.eq(1)
+                with m.If(taken & self.i.p.final & self.i.p.last):
+                    m.d.comb += self.body.ready.eq(1)
+                    m.next = "HEAD"
+            with m.State("LAST"):
+                with m.If(~pending):
+                    m.d.comb += self.body.ready.eq(1)
+                    m.next = "HEAD"
+        if anchored:
+            self._anchor(m, taken & of_anchor, bad, pending)
+        return m
+
+    def _anchor(self, m, take, bad, pending):
+        n, bus = self.config.n_max, self.config.bus_bytes
+        length = self.body.p.descriptor.length
+        # two parts in whole words, one behind the other: where the second begins depends on the columns
+        counts = [words(4 * k, bus) for k in range(n + 1)]
+        number = index(counts[n] + words(SEGMENT_BYTES + 2 * (n - 1), bus), name="anchor_number")
+        behind = Signal(range(counts[n] + 1))
+        with m.Switch(length):
+            for k in range(1, n + 1):
+                with m.Case(k - 1):
+                    m.d.comb += behind.eq(counts[k])
+        weights, segment = Signal(32 * n), Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)))
+        done = Signal()
+        m.d.sync += done.eq(0)
+        with m.If(take):
+            m.d.sync += [number.eq(Mux(self.i.p.last, 0, number + 1)), done.eq(self.i.p.last & ~bad)]
+            for part, first in ((weights, 0), (segment, behind)):
+                for k in range(words(len(part) // 8, bus)):
+                    with m.If(number == first + k):
+                        m.d.sync += part[8 * bus * k:8 * bus * (k + 1)].eq(self.i.p.data)
+            with m.If(self.i.p.last & ~bad):
+                m.d.sync += pending.eq(1)
+        anchor = self.anchor
+        boxes = segment[8 * SEGMENT_BYTES:]
+        high = Signal(8 * (n - 1))
+        m.d.comb += [self.anchor_valid.eq(done), high.eq(boxes >> (length << 3)), anchor.segment.err_min.eq(segment[32:64]), anchor.segment.err_max.eq(segment[64:96]),
+                     anchor.segment.least.eq(segment[160:192]), anchor.weights[0].eq(weights[:32])]
+        for j in range(n - 1):
+            with m.If(j < length):
+                m.d.comb += [anchor.weights[j + 1].eq(weights.word_select(j + 1, 32)), anchor.segment.low[j].eq(boxes.word_select(j, 8)),
+                             anchor.segment.high[j].eq(high.word_select(j, 8))]

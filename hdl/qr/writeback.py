@@ -1,0 +1,151 @@
+"""A job's result and its new memo, written in one piece behind each other."""
+
+from enum import IntEnum
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ...models.qr.config import Config
+from ...models.qr.image import MAGIC
+from ...models.qr.job import Bounds, Method, Target
+from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, head_words, memo_words, result_words, sums_words, words
+from ...models.qr.shell import ADDRESS_BITS
+from ..index import index, index_range
+from ..memory.reader import command_shape
+from .bounds import outcome_shape
+
+__all__ = ["WriteBack"]
+
+
+class Part(IntEnum):
+    """What is written, in this order."""
+
+    RESULT = 0
+    HEAD = 1
+    SUMS = 2
+    WEIGHTS = 3
+    SEGMENT = 4
+
+
+class WriteBack(wiring.Component):
+    """Keeps the new sums of all jobs under way, and writes what is published: golden `models.qr.image.pack_result` and, behind it, `pack_memo`.
+
+    A job taken in cycle t gives its command in t + 1 and its words from t + 2 on, one a cycle; the next one is taken in the cycle after its last word's
+    transfer at the earliest. After an error just the result's first `HEAD_BYTES` are written: group and code.
+
+    Parameters
+    ----------
+    config
+        `models.qr.Config`.
+
+    Members
+    -------
+    sums : In(stream), sums_job : In
+        As `Core`'s `words`; always taken.
+    i : In(stream.Signature(outcome_shape(n_max))), slot : In
+        Outcomes, and the job's number among those under way.
+    command : Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), o : Out(stream.Signature(8 * bus_bytes))
+        To a `BurstWriter`.
+    ended : Out(1)
+        A job's last word is transferred.
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        n, bus = config.n_max, 8 * config.bus_bytes
+        super().__init__({
+            "sums": In(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "sums_job": In(index_range(config.jobs)),
+            "i": In(stream.Signature(outcome_shape(n))), "slot": In(index_range(config.jobs)),
+            "command": Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), "o": Out(stream.Signature(bus)), "ended": Out(1)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
+        anchored, shift = config.bounds is Bounds.WIDENED, bus.bit_length() - 1
+        sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
+        depth = sum(sums_words(sizes[n], config))
+        m.submodules.store = store = Memory(shape=8 * bus, depth=depth * config.jobs, init=[])
+        put, get = store.write_port(), store.read_port()
+        number = index(depth, name="number")
+        m.d.comb += [self.sums.ready.eq(1), put.en.eq(self.sums.valid), put.addr.eq(self.sums_job * depth + number), put.data.eq(self.sums.p.data)]
+        with m.If(self.sums.valid):
+            m.d.sync += number.eq(Mux(self.sums.p.last, 0, number + 1))
+
+        job, slot, active, asks = Signal(outcome_shape(n)), Signal.like(self.slot), Signal(), Signal()
+        columns = Signal(range(n + 1))
+        m.d.comb += columns.eq(job.kept.length + 1)
+        table = lambda count: Array([count(size) for size in sizes])[columns]
+        m.d.comb += [
+            self.i.ready.eq(~active), self.command.valid.eq(asks), self.command.p.address.eq(Cat(Const(0, shift), job.kept.result[shift:])),
+            self.command.p.beats.eq(Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config) + memo_words(size, config))))]
+
+        # which word comes next, and the one that is offered
+        part, place, final = Signal(range(len(Part))), index(max(depth, words(32 * n, bus) + words(HEAD_BYTES, bus) + words(SEGMENT_BYTES + 2 * n, bus))), Signal()
+        some, valid, last, advance = Signal(), Signal(), Signal(), Signal()
+        part1, place1 = Signal.like(part), Signal.like(place)
+        m.d.comb += [advance.eq(~valid | self.o.ready), self.o.valid.eq(valid), self.ended.eq(valid & self.o.ready & last),
+                     get.en.eq(advance), get.addr.eq(slot * depth + place)]
+        counts = {Part.RESULT: Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config))),
+                  Part.HEAD: table(lambda size: head_words(size, config)), Part.SUMS: table(lambda size: sum(sums_words(size, config)))}
+        if anchored:
+            counts |= {Part.WEIGHTS: table(lambda size: words(4 * size.columns, bus)),
+                       Part.SEGMENT: table(lambda size: words(SEGMENT_BYTES + 2 * (size.columns - 1), bus))}
+        ends = list(counts)[-1]
+        count = Signal(range(max(depth, 1 << len(place)) + 1))
+        with m.Switch(part):
+            for name, value in counts.items():
+                with m.Case(name):
+                    m.d.comb += count.eq(value)
+        part_ends = Signal()
+        m.d.comb += [part_ends.eq(place == count - 1), final.eq(part_ends & ((part == ends) | (job.code != 0)))]
+        with m.If(advance):
+            m.d.sync += [valid.eq(some), last.eq(final), part1.eq(part), place1.eq(place)]
+            with m.If(some):
+                m.d.sync += [place.eq(Mux(part_ends, 0, place + 1)), some.eq(~final)]
+                with m.If(part_ends):
+                    m.d.sync += part.eq(part + 1)
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += asks.eq(0)
+        with m.If(self.ended):
+            m.d.sync += active.eq(0)
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [job.eq(self.i.payload), slot.eq(self.slot), active.eq(1), asks.eq(1), part.eq(Part.RESULT), place.eq(0), some.eq(1)]
+
+        parts = self._parts(m, job, columns)
+        with m.Switch(part1):
+            for name, value in parts.items():
+                with m.Case(name):
+                    m.d.comb += self.o.payload.eq(self._pick(value, place1))
+            with m.Case(Part.SUMS):
+                m.d.comb += self.o.payload.eq(get.data)
+        return m
+
+    def _pick(self, value, place):
+        bus = 8 * self.config.bus_bytes
+        count = -(-len(value) // bus)
+        return Array([value[bus * k:bus * (k + 1)] for k in range(count)])[place]
+
+    def _parts(self, m, job, columns):
+        """The bytes of the parts that are not in a memory."""
+        config, n = self.config, self.config.n_max
+        kept, failed = job.kept, job.code != 0
+        segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+        some = lambda value: value & ~failed.replicate(len(value))
+        mask, weights, offsets = Signal(64), Signal(32 * n), Signal(8 * (n - 1))
+        m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]
+        result = Cat(kept.group, job.code, Const(0, 24), some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)))
+        head = Cat(Const(MAGIC, 32), Const(list(Method).index(config.method), 8), Const(list(Target).index(config.target), 8), kept.length,
+                   Const(segments, 8), kept.prefix, Const(0, 16), Mux(kept.full, 0, kept.epoch + 1)[:32], kept.rows, job.live, Const(0, 64), offsets)
+        anchor = job.anchor
+        low, high = Signal(8 * (n - 1)), Signal(8 * (n - 1))
+        for j in range(n - 1):
+            with m.If(j < job.kept.length):
+                m.d.comb += [low.word_select(j, 8).eq(anchor.segment.low[j]), high.word_select(j, 8).eq(anchor.segment.high[j])]
+        box = Signal(16 * (n - 1))
+        m.d.comb += box.eq(low | (high << (job.kept.length << 3)))
+        segment = Cat(Const(0, 32), anchor.segment.err_min, anchor.segment.err_max, Const(0, 64), anchor.segment.least, box)
+        old = Signal(32 * n)
+        m.d.comb += old.eq(anchor.weights)
+        return {Part.RESULT: result, Part.HEAD: head, **({Part.WEIGHTS: old, Part.SEGMENT: segment} if config.bounds is Bounds.WIDENED else {})}
