@@ -65,8 +65,9 @@ FLOWS: dict[str, Flow] = {
                  (("TRELLIS_COMB",), ("TRELLIS_FF",), ("MULT18X18D",), ("DP16KD",))),
     "ice40": Flow("synth_ice40 -dsp", ("yosys", "nextpnr-ice40", "icepack"), "pcf", "bin",
                   (("ICESTORM_LC",), (), ("ICESTORM_DSP",), ("ICESTORM_RAM",))),
+    # an adder's bit takes a look-up table's place
     "gowin": Flow("synth_gowin -family gw1n", ("yosys", "nextpnr-gowin", "gowin_pack"), "cst", "fs",
-                  (("LUT4",), ("DFF",), ("MULT18X18", "MULT9X9", "MULT36X36"), ("BSRAM",))),
+                  (("LUT4", "ALU"), ("DFF",), ("MULT18X18", "MULT9X9", "MULT36X36"), ("BSRAM",))),
     "nexus": Flow("synth_nexus", ("yosys", "nextpnr-nexus", "prjoxide"), "pdc", "bit",
                   (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",))),
 }
@@ -89,7 +90,25 @@ def synthesise(board: Board, sources: Sources, folder: Path) -> dict[str, int]:
         cells = stat["modules"][f"\\{NAME}"]["num_cells_by_type"]
     except (OSError, ValueError, KeyError) as problem:
         raise ToolError("yosys", log[-4000:], f"no statistics: {problem}") from problem
+    if board.part.family == "nexus":
+        _open_carries(folder / f"{NAME}.json")
     return {name: int(count) for name, count in cells.items()}
+
+
+def _open_carries(netlist: Path) -> None:
+    """Leave the carry inputs open that begin a chain: Yosys ties them to 0, which nextpnr-nexus refuses; their cells do not look at them."""
+    design = json.loads(netlist.read_text())
+    cells = design["modules"][NAME]["cells"].values()
+    low = {bit for cell in cells if cell["type"] == "VLO" for bit in cell["connections"]["Z"]} | {"0"}
+    for cell in cells:
+        if cell["type"] == "CCU2" and low.intersection(cell["connections"].get("CIN", ())):
+            del cell["connections"]["CIN"]
+    netlist.write_text(json.dumps(design))
+
+
+def _die(name: str) -> str:
+    """Return what Gowin's tools call the die of a part with memory in its package."""
+    return name.replace("GW1NR", "GW1N")
 
 
 def place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seeds: Sequence[int], jobs: int,
@@ -127,8 +146,9 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     options = {
         "ecp5": [part.tool, "--package", board.package, "--speed", board.speed, "--lpf", constraints, "--textcfg", f"{own}.config"],
         "ice40": [part.tool, "--package", board.package, "--pcf", constraints, "--asc", f"{own}.asc"],
-        "gowin": ["--device", part.tool, "--vopt", f"family={part.name}", "--vopt", f"cst={constraints}", "--write", f"{own}.pnr.json"],
-        "nexus": ["--device", part.tool, "--pdc", constraints, "--fasm", f"{own}.fasm"],
+        "gowin": ["--device", part.tool, "--vopt", f"family={_die(part.name)}", "--vopt", f"cst={constraints}", "--write", f"{own}.pnr.json"],
+        # the other router does not bring the clock's pin to its buffer
+        "nexus": ["--device", part.tool, "--pdc", constraints, "--fasm", f"{own}.fasm", "--router", "router1"],
     }[part.family]
     try:
         run_tool(flow.tools[1], [*shared, *options], folder)
@@ -139,7 +159,7 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     pack = {
         "ecp5": ["--compress", "--input", f"{own}.config", "--bit", bitstream],
         "ice40": [f"{own}.asc", bitstream],
-        "gowin": ["-d", part.name, "-o", bitstream, "--sspi_as_gpio", "--mspi_as_gpio", f"{own}.pnr.json"],
+        "gowin": ["-d", _die(part.name), "-o", bitstream, "--sspi_as_gpio", "--mspi_as_gpio", f"{own}.pnr.json"],
         "nexus": ["pack", f"{own}.fasm", bitstream],
     }[part.family]
     run_tool(flow.tools[2], pack, folder)
