@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
@@ -18,16 +18,17 @@ from penstock.assumed import Assumed, assume, fitted
 from penstock.boards.board import boards
 from penstock.dsl.bind import Binding, bind, schema_for
 from penstock.dsl.diagnostics import KernelError, Span, error
+from penstock.dsl.fit import FitKernel
 from penstock.dsl.functions import closest
 from penstock.dsl.graph import Graph
-from penstock.dsl.kernel import Kernel, checked_epochs
+from penstock.dsl.kernel import AnyKernel, Kernel, checked_epochs
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import initial_value, with_overrides
 from penstock.dsl.plan import Choices, plan
 from penstock.dsl.ranges import out_of_range
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.analytics.config import Plan
-from penstock.models.analytics.job import Bound, bound, golden, model_cycles, page_costs, strider_cycles
+from penstock.models.analytics.job import bound, golden, model_cycles, page_costs, strider_cycles
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.errors import HardwareError
@@ -39,13 +40,24 @@ from penstock.models.target import TARGETS, Target
 from penstock.output import write_folder
 
 if TYPE_CHECKING:
+    from penstock.fits import FitDesign
     from penstock.host.device import Device
 
-__all__ = ["BACKENDS", "Choices", "Design", "KernelError", "Run", "SourceError", "Table", "assume", "compile", "front", "load", "open_table"]
+__all__ = ["BACKENDS", "Choices", "Design", "KernelError", "Run", "SourceError", "Table", "assume", "compile", "front", "load", "open_table", "timing_of"]
 
 boards()                                    # every board is a target
 
 BACKENDS = ("golden", "model", "rtl", "netlist", "board")
+
+
+class Limits(Protocol):
+    """A run's bound: the least cycles that it can take, and the term that says so."""
+
+    @property
+    def cycles(self) -> int: ...
+
+    @property
+    def by(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Run:
     errors: tuple[HardwareError, ...] = ()
     epochs: int = 0
     converged: bool = False
-    bound: Bound | None = None
+    bound: Limits | None = None
     seconds: float = 0.0
     bytes_read: int | None = None
     bytes_written: int | None = None
@@ -108,6 +120,15 @@ class Design:
     def resources(self) -> Resources:
         return estimate(self.plan, self.target)
 
+    def describe(self) -> dict[str, Any]:
+        """Return what the report says of the design: the kernel, and by name what the plan decided."""
+        plan = self.plan
+        names = ("threads", "lanes", "ports", "walkers", "page_buffers", "tuple_slots", "input_slots", "bus_bytes", "merge_count", "epochs", "visibility",
+                 "page_size")
+        config = {**{name: getattr(plan, name) for name in names}, "on_null": plan.layout.on_null, "interval": plan.schedule.interval,
+                  "batch": plan.schedule.batch, "units": len(plan.units), "memory": str(self.memory), "clock_mhz": self.target.clock_mhz}
+        return {"engine": "analytics", "kernel": plan.kernel, "target": plan.target, "format": plan.format_name, "digest": self.digest, "config": config}
+
     def runs(self) -> list[Codes]:
         """Return the codes of metas and constants in load order."""
         fmt = self.plan.format
@@ -137,7 +158,7 @@ class Design:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
         opened = open_table(table, self.plan.schema, self.labels) if isinstance(table, str) else table
         self._check(opened.schema)
-        timing = self.memory if memory is None else _timing(memory, self.target)
+        timing = self.memory if memory is None else timing_of(memory, self.target)
         limited = self.plan if epochs is None else replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
         if backend in ("rtl", "netlist"):
             return self._simulate(limited, opened, timing, backend, options)
@@ -258,12 +279,15 @@ def _default(missing: Any) -> str:
     return "NULL" if missing is None else str(missing)
 
 
-def load(folder: str | Path) -> Design:
+def load(folder: str | Path) -> Any:
     """Return the design that `Design.save` wrote. Raises ValueError where the folder holds none."""
     folder = Path(folder)
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         verilog = (folder / "penstock.v").read_text()
+        if manifest["engine"] == "qr":
+            from penstock.fits import load_fit
+            return load_fit(manifest, verilog)
         return Design(Plan.from_json(manifest["plan"]), {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
                       {k: tuple(v) for k, v in manifest["shapes"].items()}, manifest["run_values"], parse_memory(manifest["memory"]),
                       tuple(manifest["labels"]), verilog)
@@ -271,33 +295,54 @@ def load(folder: str | Path) -> Design:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
 
 
-def compile(kernel: Kernel | str | Path, target: str | Target = "small", table: Table | Schema | str | None = None, format: str | Format = "float32", *,
-            dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
-            init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Design:
-    """Compile a kernel (or the file that holds it) for a target and a table.
+@overload
+def compile(kernel: FitKernel, target: str | Target = "vu9p", *, memory: str | Fixed | None = None) -> FitDesign: ...
 
-    Parameters: `table`: a `Table`, its `Schema`, a source as the command line takes it, or None: then a table of the kernel's own shapes is
-    assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the
-    plan is fixed by hand.
+
+@overload
+def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None, format: str | Format = "float32", *,
+            dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
+            init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Design: ...
+
+
+def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None, format: str | Format = "float32", *,
+            dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
+            init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
+    """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel for a target alone (a `FitDesign`).
+
+    Parameters: `target`: "small" unless given, for a fit kernel "vu9p"; `table`: a `Table`, its `Schema`, a source as the command line takes it, or None:
+    then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as
+    "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table. Numbers that the format cannot hold are
     among the kernel's warnings.
     """
-    if not isinstance(kernel, Kernel):
+    if not isinstance(kernel, AnyKernel):
         kernel = load_kernel(kernel)
-    part = _target(target)
+    if isinstance(kernel, FitKernel):
+        from penstock.fits import compile_fit
+        return compile_fit(kernel, _target("vu9p" if target is None else target), memory=memory)
+    kernel, part = tuple_by_tuple(kernel), _target("small" if target is None else target)
     graph, schema, binding = front(kernel, table, dims, bindings)
     graph = with_overrides(graph, metas, init, epochs)
     try:
         fmt = parse_format(format) if isinstance(format, str) else format
     except ValueError as problem:
         raise _bad_format(str(format), str(problem)) from None
-    timing = _timing(part.memory if memory is None else memory, part)
+    timing = timing_of(part.memory if memory is None else memory, part)
     kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt)]
     made = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
     models = {v.name: v for v in graph.of_kind("model")}
     return Design(made, {name: initial_value(v) for name, v in models.items()}, {name: v.shape for name, v in models.items()},
                   dict(made.notes["run_values"]), timing, tuple(v.name for v in graph.of_kind("output")))
+
+
+def tuple_by_tuple(kernel: AnyKernel) -> Kernel:
+    """Return the kernel where it is one of the analytics engine. Raises KernelError (E606)."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    raise kernel.error("E606", f"{kernel.name} is a fit kernel, for which this is not there yet", kernel.name_span,
+                       hint="check, compile, model and simulate take fit kernels")
 
 
 def _bad_format(text: str, problem: str) -> KernelError:
@@ -306,7 +351,7 @@ def _bad_format(text: str, problem: str) -> KernelError:
     return error("E603", what, Span.whole("--format"), hint=hint)
 
 
-def _timing(memory: str | Fixed, part: Target) -> Fixed:
+def timing_of(memory: str | Fixed, part: Target) -> Fixed:
     """Return the timing of a part's memory ports. Raises KernelError (E604)."""
     try:
         timing = memory if isinstance(memory, Fixed) else parse_memory(memory)

@@ -78,7 +78,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     if not board.open:
         from penstock.boards.vendor import FILES, project
         check_folder(folder, FILES)
-        design = _design(request, board, load_kernel(request.kernel))
+        design = _design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
         state.record.design, state.record.folder = design, str(folder)
         write_folder(folder, project(board, design.plan, design.identity))
         state.out.print(f"{folder}: a project for the vendor's tools; nothing in it was placed here")
@@ -88,7 +88,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     written = (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin")
     check_folder(folder, written)
     with steps.step("planning"):
-        design = state.record.design = _design(request, board, load_kernel(request.kernel))
+        design = state.record.design = _design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
     wanted = clock or board.clock_mhz
     try:
         setting = clock_setting(board, wanted)
@@ -147,7 +147,7 @@ def _paged(schema: Schema, size: int) -> Schema:
 
 def _largest_hint(request: Request, board: Board) -> str:
     """Say which size of the kernel's dimensions still fits, as the estimate has it."""
-    kernel = load_kernel(request.kernel)
+    kernel = api.tuple_by_tuple(load_kernel(request.kernel))
     dims = {name: size for name, size in names(request.dims).items() if isinstance(size, int)}
     for name in kernel.dim_names:
         given = dims.get(name, _LARGEST)
@@ -165,7 +165,7 @@ def _largest_hint(request: Request, board: Board) -> str:
 
 def _plans(request: Request, board: Board, dims: Mapping[str, int]) -> bool:
     try:
-        kernel = load_kernel(request.kernel)
+        kernel = api.tuple_by_tuple(load_kernel(request.kernel))
         _, schema, _ = api.front(kernel, None, dims)
         api.compile(kernel, board.budget, _paged(schema, board.page_size), request.format or "float32", dims=dims)
         return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.options import Count, Once, Request, common, data, job, kernel_options, plan_options, request
+from penstock.options import Count, Once, Request, common, data, fits, job, kernel_options, plan_options, request
 
 if TYPE_CHECKING:
     from penstock.failures import Failure
@@ -125,6 +125,7 @@ def compile(state: State, **values: Any) -> None:
 
 @program.command()
 @job
+@fits
 @click.option("--rows", cls=Once, type=Count(1, 1 << 40), metavar="N", help="Assume N rows, alike, of the kernel's own columns, or of those of --data SRC.")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
 @click.pass_obj
@@ -137,8 +138,10 @@ def model(state: State, **values: Any) -> int:
 
 @program.command()
 @job
-@click.option("--backend", cls=Once, type=click.Choice(["rtl", "netlist", "board"]), help="What runs: the engine as Verilog, the engine as it is "
-              "synthesised, or the whole device of a board, from its serial pins inwards.  [default: rtl]")
+@fits
+@click.option("--backend", cls=Once, type=click.Choice(["rtl", "netlist", "board", "golden", "model"]), help="What runs: the engine alone, the engine as it is "
+              "synthesised, or the whole device of a board, from its serial pins inwards; for a fit kernel also the golden model alone, or beside the cycle "
+              "model.  [default: rtl]")
 @click.option("--family", cls=Once, metavar="F", help="With --backend netlist: whose cells: ecp5, ice40, gowin.  [default: the target's]")
 @click.option("--device", cls=Once, metavar="URL", help="With --backend board: a board that is connected, as in serial:/dev/ttyUSB0.")
 @click.option("--waves", cls=Once, metavar="FILE", help="Write the run's waves (large; for short runs).")

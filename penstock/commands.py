@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import penstock.api as api
 from penstock.dsl.diagnostics import Diagnostic, Span, error, render
-from penstock.dsl.kernel import Kernel
+from penstock.dsl.fit import FitKernel
+from penstock.dsl.kernel import AnyKernel, Kernel
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import with_overrides
 from penstock.failures import DISAGREE, Failure, hardware_failure
@@ -31,7 +33,11 @@ FILES = ("penstock.v", "boot.bin", "strider.asm", "manifest.json")
 def check_kernel(state: State) -> None:
     """Find mistakes in a kernel and its options; print its variables."""
     request, steps = state.asked, _steps(state)
-    kernel = load_kernel(request.kernel)
+    loaded = load_kernel(request.kernel)
+    if isinstance(loaded, FitKernel):
+        fit_commands().check(state, loaded)
+        return
+    kernel = api.tuple_by_tuple(loaded)
     warnings: list[Diagnostic] = []
     if request.plans:
         table = _table(request, kernel, steps)
@@ -56,9 +62,13 @@ def check_kernel(state: State) -> None:
 def compile_kernel(state: State, folder: Path) -> None:
     """Write a design."""
     from penstock.output import check_folder
-    check_folder(folder, FILES)
     request, steps = state.asked, _steps(state)
-    kernel, table = _begin(state, steps)
+    loaded = load_kernel(request.kernel)
+    if isinstance(loaded, FitKernel):
+        fit_commands().compile_kernel(state, loaded, folder)
+        return
+    check_folder(folder, FILES)
+    kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
         design = state.record.design = _compile(request, kernel, table)
     _warnings(state, kernel)
@@ -73,9 +83,13 @@ def compile_kernel(state: State, folder: Path) -> None:
 def predict(state: State, profile: bool) -> int:
     """Predict cycles. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
+    loaded = load_kernel(request.kernel)
+    if isinstance(loaded, FitKernel):
+        return fit_commands().predict(state, loaded)
+    _of_tables(request)
     if request.data is None and request.rows is None:
         raise error("E904", "model needs a table, or the number of its rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
-    kernel, table = _begin(state, steps)
+    kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
         design = outcome.design = _compile(request, kernel, table)
     _warnings(state, kernel)
@@ -100,6 +114,12 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
              family: str | None = None) -> int:
     """Run golden, model and hardware (the engine's Verilog, its netlist, or the whole device of a board); compare them. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
+    loaded = load_kernel(request.kernel)
+    if isinstance(loaded, FitKernel):
+        return fit_commands().simulate(state, loaded, backend, waves, device)
+    _of_tables(request)
+    if backend in ("golden", "model"):
+        raise Conflict(f"--backend {backend} is for fit kernels", "penstock model predicts cycles without a simulation")
     if request.data is None:
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
     if device is not None and backend != "board":
@@ -111,7 +131,7 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     if waves is not None:
         from penstock.output import check_file
         check_file(waves)
-    kernel, table = _begin(state, steps)
+    kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
         design = outcome.design = _compile(request, kernel, table)
     _warnings(state, kernel)
@@ -190,9 +210,22 @@ def _steps(state: State) -> Steps:
     return Steps(state.err, state.asked.quiet, state.asked.verbose > 0)
 
 
-def _begin(state: State, steps: Steps) -> tuple[Kernel, api.Table | None]:
-    with steps.step("reading kernel and table"):
-        kernel = load_kernel(state.asked.kernel)
+def fit_commands() -> ModuleType:
+    """Return what the commands do with fit kernels, which not every run needs."""
+    from penstock import fit_commands
+    return fit_commands
+
+
+def _of_tables(request: Request) -> None:
+    """Raise Conflict for options that only refits have."""
+    for name in ("groups", "refits", "new", "gone"):
+        if getattr(request, name) is not None:
+            raise Conflict(f"--{name} is for fit kernels", f"leave --{name} out: this kernel learns from a table, row by row")
+
+
+def _begin(state: State, steps: Steps, loaded: AnyKernel) -> tuple[Kernel, api.Table | None]:
+    with steps.step("reading the table"):
+        kernel = api.tuple_by_tuple(loaded)
         return kernel, _table(state.asked, kernel, steps)
 
 

@@ -124,7 +124,8 @@ def _later(problem: BaseException, data: str | None) -> Failure:
         return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
     driver = sys.modules.get("penstock.host.device")
     if driver is not None and isinstance(problem, driver.DeviceError):
-        return _of(Diagnostic("E831", str(problem), Span.whole("device"), hint=_CABLE if isinstance(problem, driver.LinkError) else _BOARD))
+        return _of(Diagnostic("E831", str(problem), Span.whole("device"),
+                              hint=problem.hint or (_CABLE if isinstance(problem, driver.LinkError) else _BOARD)))
     if isinstance(problem, MemoryError):
         hint = "fewer rows will do, or penstock model --rows N, which needs no table"
         return _of(Diagnostic("E802", "there is not enough memory for this table", Span.whole(public(data) if data else "memory"), hint=hint))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Conflict", "Count", "Once", "Request", "common", "data", "job", "kernel_options", "plan_options"]
+__all__ = ["Conflict", "Count", "Once", "Request", "common", "data", "fits", "job", "kernel_options", "plan_options"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -58,6 +58,10 @@ class Request:
     walkers: int | None = None
     on_null: str | None = None
     visibility: str | None = None
+    groups: int | None = None
+    refits: int | None = None
+    new: int | None = None
+    gone: int | None = None
     json: str | None = None
     verbose: int = 0
     quiet: bool = False
@@ -154,6 +158,12 @@ data = _stack(
     click.option("--data", cls=Once, metavar="SRC",
                  help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, FILE.csv, .npz or .parquet, or random:rows=1000,seed=1."),
     click.option("--seed", cls=Once, type=Count(0, 1 << 63), metavar="N", help="Seed of a random table."))
+
+fits = _stack(
+    click.option("--groups", cls=Once, type=Count(1, 1 << 20), metavar="N", help="A fit kernel's groups of keys.  [default: 8]"),
+    click.option("--refits", cls=Once, type=Count(0, 1 << 20), metavar="N", help="How often each group is fitted again.  [default: 4]"),
+    click.option("--new", cls=Once, type=Count(0, 1 << 20), metavar="N", help="Keys that come to a group before each refit.  [default: 50]"),
+    click.option("--gone", cls=Once, type=Count(0, 1 << 20), metavar="N", help="Keys that leave a group before each refit.  [default: 0]"))
 
 common = _stack(
     click.option("--json", cls=Once, metavar="FILE", help="Write the report as JSON to FILE; - is standard output."),

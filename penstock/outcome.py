@@ -11,6 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from penstock.api import Design, Run
+    from penstock.fits import FitDesign
 
 __all__ = ["Outcome", "differences"]
 
@@ -45,6 +46,7 @@ class Outcome:
     command: str
     kernel: str
     design: Design | None = None
+    fits: FitDesign | None = None           #: a fit kernel's design, in place of `design`
     table: str = ""
     rows: int | None = None
     pages: int | None = None
@@ -87,22 +89,12 @@ class Outcome:
                 return run.result
         return None
 
-    def config(self) -> dict[str, Any]:
-        """Return what the plan decided, by name."""
-        assert self.design is not None
-        plan = self.design.plan
-        names = ("threads", "lanes", "ports", "walkers", "page_buffers", "tuple_slots", "input_slots", "bus_bytes", "merge_count", "epochs", "visibility",
-                 "page_size")
-        return {**{name: getattr(plan, name) for name in names}, "on_null": plan.layout.on_null, "interval": plan.schedule.interval,
-                "batch": plan.schedule.batch, "units": len(plan.units), "memory": str(self.design.memory), "clock_mhz": self.design.target.clock_mhz}
-
     def to_json(self, result_file: str | None = None) -> dict[str, Any]:
         """Return the report. `result_file`: where large results are kept; without it they stand in the report."""
         out: dict[str, Any] = {"command": self.command}
-        if self.design is not None:
-            plan = self.design.plan
-            out["design"] = {"engine": "analytics", "kernel": plan.kernel, "target": plan.target, "format": plan.format_name, "digest": self.design.digest,
-                             "config": self.config()}
+        made = self.design or self.fits
+        if made is not None:
+            out["design"] = made.describe()
         if self.rows is not None:
             out["table"] = {"name": self.table, "rows": self.rows, "pages": self.pages, "assumed": self.assumed}
         cycles: dict[str, Any] = {}
@@ -120,10 +112,13 @@ class Outcome:
             out["result"] = {"file": result_file} if result_file else {name: _plain(value.tolist()) for name, value in self.result.items()}
         if self.rtl is not None:
             out["memory"] = {"bytes_read": self.rtl.bytes_read, "bytes_written": self.rtl.bytes_written}
+        elif self.model is not None and self.model.bytes_read is not None:
+            out["memory"] = {"bytes_read": self.model.bytes_read, "bytes_written": self.model.bytes_written}
+        if self.rtl is not None:
             out["simulation"] = {"wall_s": self.rtl.seconds, "cycles_per_s": (self.rtl.cycles or 0) / max(self.rtl.seconds, 1e-9),
                                  "backend": "native" if self.rtl.backend == "rtl" else self.rtl.backend}
-        if self.design is not None:
-            estimate = {**asdict(self.design.resources), "source": "estimate"}
+        if made is not None:
+            estimate = {**asdict(made.resources), "source": "estimate"}
             out["resources"] = estimate if self.placed is None else self.placed["resources"]
             if self.placed is not None:
                 out["estimate"], out["build"] = estimate, {k: v for k, v in self.placed.items() if k != "resources"}

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from penstock.dsl.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import Plan
+from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
 from penstock.outcome import Outcome, differences
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from penstock.dsl.bind import Binding
     from penstock.models.heap.schema import Schema
 
-__all__ = ["binding_table", "profile_table", "show", "summary", "targets_table"]
+__all__ = ["agreement", "amount", "binding_table", "plural", "profile_table", "resource_row", "seconds_text", "show", "summary", "target_row",
+           "targets_table", "verdict"]
 
 _BAR = 16
 
@@ -33,7 +35,7 @@ def summary(outcome: Outcome) -> Table:
     table.add_column(overflow="fold")
     plan, target = outcome.design.plan, outcome.design.target
     table.add_row("kernel", _kernel(plan.kernel, outcome.kernel))
-    table.add_row("target", f"{target.name}: {_number(target.clock_mhz)} MHz, {_plural(target.ports, 'memory port')} of {target.bus_bytes} bytes")
+    table.add_row("target", target_row(target))
     table.add_row("format", plan.format_name)
     table.add_row("plan", _plan(plan))
     table.add_row("memory", f"{_memory(outcome)}")
@@ -41,7 +43,7 @@ def summary(outcome: Outcome) -> Table:
         table.add_section()
         _run_rows(table, outcome)
     table.add_section()
-    table.add_row("resources", _resources(outcome))
+    table.add_row("resources", resource_row(outcome.design.resources, target))
     for name, value in (outcome.result or {}).items():
         table.add_row(f"{name}{_shape(value.shape)}", _values(value))
     if outcome.files:
@@ -58,15 +60,15 @@ def _run_rows(table: Table, outcome: Outcome) -> None:
     plan, target = design.plan, design.target
     pages = outcome.pages or 0
     note = ", assumed" if outcome.assumed else ""
-    table.add_row("table", f"{outcome.table}: {_plural(outcome.rows or 0, 'row')} in {_plural(pages, 'page')} of {plan.page_size // 1024} KB{note}")
+    table.add_row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {plural(pages, 'page')} of {plan.page_size // 1024} KB{note}")
     table.add_row("epochs", _epochs(outcome))
     if outcome.bit_exact is not None:
-        table.add_row("golden = RTL", _golden(outcome))
+        table.add_row("golden = RTL", agreement(outcome))
     if outcome.cycle_exact is not None:
         assert outcome.model is not None and outcome.rtl is not None
         same = outcome.cycle_exact
         both = f"{outcome.rtl.cycles:,} cycles both" if same else f"model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,} cycles"
-        table.add_row("model = RTL", _yes(same, both))
+        table.add_row("model = RTL", verdict(same, both))
     if cycles is not None:
         table.add_row("cycles", f"{cycles:,}")
         limits = outcome.model.bound if outcome.model is not None else None
@@ -75,12 +77,12 @@ def _run_rows(table: Table, outcome: Outcome) -> None:
         seconds = cycles / (target.clock_mhz * 1e6)
         epochs = (outcome.rtl or outcome.model or outcome.golden).epochs                # type: ignore[union-attr]
         rate = pages * plan.page_size * epochs / seconds if seconds else 0.0
-        table.add_row("at the clock", f"{_seconds(seconds)} at {_number(target.clock_mhz)} MHz: {_bytes(rate)}/s of pages")
+        table.add_row("at the clock", f"{seconds_text(seconds)} at {amount(target.clock_mhz)} MHz: {_bytes(rate)}/s of pages")
     if outcome.rtl is not None:
         run = outcome.rtl
-        table.add_row("simulated in", f"{_seconds(run.seconds)}, {_rate((run.cycles or 0) / max(run.seconds, 1e-9))} cycles/s")
+        table.add_row("simulated in", f"{seconds_text(run.seconds)}, {_rate((run.cycles or 0) / max(run.seconds, 1e-9))} cycles/s")
     elif outcome.model is not None:
-        table.add_row("predicted in", _seconds(outcome.model.seconds))
+        table.add_row("predicted in", seconds_text(outcome.model.seconds))
     if cycles:
         _shares(table, outcome, cycles)
 
@@ -104,15 +106,15 @@ def _share(value: int, cycles: int) -> str:
     return f"{value:>15,} {share:>6.1%} {'━' * round(min(share, 1.0) * _BAR)}"
 
 
-def _golden(outcome: Outcome) -> Text:
+def agreement(outcome: Outcome) -> Text:
     assert outcome.golden is not None and outcome.rtl is not None
     found = differences(outcome.golden, outcome.rtl)
     if found:
-        return _yes(False, "; ".join(found))
-    return _yes(True, f"both stop with {outcome.rtl.errors[0].code.name}" if outcome.rtl.errors else "bit for bit")
+        return verdict(False, "; ".join(found))
+    return verdict(True, f"both stop with {outcome.rtl.errors[0].code.name}" if outcome.rtl.errors else "bit for bit")
 
 
-def _yes(same: bool, text: str) -> Text:
+def verdict(same: bool, text: str) -> Text:
     return Text.assemble(("yes", "bold green") if same else ("NO", "bold red"), f", {text}")
 
 
@@ -123,16 +125,16 @@ def _kernel(name: str, where: str) -> str:
 def _plan(plan: Plan) -> str:
     s = plan.schedule
     batch = f"a batch every {s.batch:,} cycles at least" if plan.merge_count != 1 else f"a new model every {s.batch:,} cycles at least"
-    striders = _plural(plan.walkers, "Strider")
-    return (f"{_plural(plan.threads, 'thread')} × {_plural(plan.lanes, 'lane')}, {_plural(plan.ports, 'port')} with {striders}"
+    striders = plural(plan.walkers, "Strider")
+    return (f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}, {plural(plan.ports, 'port')} with {striders}"
             f"{' each' if plan.ports > 1 else ''}; {'a tuple' if plan.threads == 1 else f'{plan.threads} tuples'} every "
-            f"{_plural(s.interval, 'cycle')}, {batch}")
+            f"{plural(s.interval, 'cycle')}, {batch}")
 
 
 def _memory(outcome: Outcome) -> str:
     assert outcome.design is not None
     memory, plan = outcome.design.memory, outcome.design.plan
-    return f"{_plural(memory.latency, 'cycle')} latency, {_number(memory.rate(plan.bus_bytes))} bytes a cycle and port"
+    return f"{plural(memory.latency, 'cycle')} latency, {amount(memory.rate(plan.bus_bytes))} bytes a cycle and port"
 
 
 def _epochs(outcome: Outcome) -> str:
@@ -147,9 +149,13 @@ def _epochs(outcome: Outcome) -> str:
     return f"{count:,}"
 
 
-def _resources(outcome: Outcome) -> str:
-    assert outcome.design is not None
-    need, have = outcome.design.resources, outcome.design.target
+def target_row(target: Target) -> str:
+    """Return a target in one line."""
+    return f"{target.name}: {amount(target.clock_mhz)} MHz, {plural(target.ports, 'memory port')} of {target.bus_bytes} bytes"
+
+
+def resource_row(need: Resources, have: Target) -> str:
+    """Return estimated resources in one line."""
     parts = [f"{name.upper()} {getattr(need, name):,} ({getattr(need, name) / getattr(have, name):.0%})" for name in ("lut", "ff", "dsp", "bram")]
     return " · ".join(parts) + ", estimated"
 
@@ -220,8 +226,8 @@ def targets_table(width: int, known: Mapping[str, Target] = TARGETS) -> Table:
     if beside:
         table.add_column("what it is")
     for t in known.values():
-        rate = _number(round(t.bandwidth / 1e9, 2))
-        numbers = (_number(t.clock_mhz), str(t.ports), rate, *(f"{n:,}" for n in (t.lut, t.ff, t.dsp, t.bram)))
+        rate = amount(round(t.bandwidth / 1e9, 2))
+        numbers = (amount(t.clock_mhz), str(t.ports), rate, *(f"{n:,}" for n in (t.lut, t.ff, t.dsp, t.bram)))
         table.add_row(t.name, *numbers, *([t.title] if beside else []))
     if not beside:
         longest = max(map(len, known))
@@ -234,11 +240,11 @@ def show(console: Console, table: Table) -> None:
     console.print(table, highlight=False)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _number(value: float) -> str:
+def amount(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
 
 
@@ -250,7 +256,7 @@ def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
     return f"{value / size:.3g} {unit}"
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
     if value >= 120:
         return f"{value / 60:,.1f} min"
     return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")))

@@ -1,0 +1,162 @@
+"""Lowering: from a fit kernel to the configuration of a qr engine that fits on a target.
+
+The cost of a candidate is its cycles a refit in the long run, the slowest of memory, sums, solvers and bounds, each by itself (`models.qr.cycles` has the
+exact ones). Of all candidates within a few per cent of the fastest the smallest is taken, as the analytics engine's planner does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from ...models.memory.timing import Fixed
+from ...models.qr.config import Config
+from ...models.qr.cycles import Work
+from ...models.qr.job import Bounds, Method, Sums, Target
+from ...models.qr.layout import Size
+from ...models.qr.resources import estimate
+from ...models.qr.schedule import Task
+from ...models.qr.solver import alone
+from ...models.qr.suffix import Blocks
+from ...models.resources import FILL, Resources
+from ...models.target import Target as Part
+from ..diagnostics import KernelError, error
+from ..fit import FitGraph
+
+__all__ = ["Load", "cost", "lower"]
+
+#: candidates within this factor of the fastest are as good
+TOLERANCE = 1.03
+#: segments of an anchor: slots do not drift, ranks do (docs/qr.md)
+SEGMENTS = {Target.SLOT: 1, Target.RANK: 32}
+#: most groups interleaved in one solver
+MOST_CONTEXTS = 16
+_DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_SOLVERS = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an engine is planned for: a refit of a group of `rows`, `new` of which came and as many as `gone` went, in windows as long as they may be."""
+
+    rows: int = 1000
+    new: int = 50
+    gone: int = 0
+
+    def work(self, config: Config) -> Work:
+        """Such a refit: from its memo where the engine has one's sums, else by passes over all rows."""
+        slots = config.target is Target.SLOT
+        columns, span = config.n_max, 2 * self.rows if slots else self.rows
+        if config.sums is Sums.SCAN and config.bounds is Bounds.RESCAN:
+            return Work.plain(Size(columns, self.rows, full=True, span=span), True)
+        size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=self.new if slots else 0, span=span)
+        read, written = (0, 0) if slots or config.sums is Sums.SCAN else _blocks(self.rows, columns - 1, self.new + self.gone, config.bus_bytes)
+        return Work.plain(size, config.bounds is Bounds.RESCAN, read, written)
+
+
+@lru_cache(maxsize=256)
+def _blocks(rows: int, length: int, changes: int, bus_bytes: int) -> tuple[int, int]:
+    """Bus words of the tree of narrow sums that changes, evenly spread, read and write."""
+    blocks = Blocks(np.zeros((rows, length), dtype=np.uint8), bus_bytes)
+    spent = blocks.traffic([blocks.place(int(rank)) for rank in np.linspace(0, rows, changes).astype(int)])
+    return spent.read, spent.written
+
+
+def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Load | None = None) -> Config:
+    """Return the engine for a fit over keys on `part`.
+
+    Parameters: `memory`: the port's timing where it is not the target's own; `load`: the refits that it is made for.
+
+    Raises KernelError (E601) where nothing fits: it names the resource, and the longest window that would.
+    """
+    timing, load = memory or Fixed(part.latency, part.bytes_per_cycle), load or Load()
+    if part.bus_bytes < 8:
+        raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a refit's sums have 8",
+                    graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=_source(graph))
+    base = _base(graph, part)
+    good = [(cost(c, load, timing), c, estimate(c, part)) for c in _candidates(base, part, load)]
+    good = [entry for entry in good if entry[2].fits(part) is None]
+    if not good:
+        raise _too_large(graph, part)
+    best = min(cycles for cycles, _, _ in good)
+    return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
+
+
+def cost(config: Config, load: Load, memory: Fixed) -> float:
+    """Return about how many cycles such a refit takes when many follow one another."""
+    work = load.work(config)
+    interval = memory.interval(config.bus_bytes)
+    solver = sum(task.slots for task in _tasks(config, work)) / (config.solvers * config.vectors)
+    return max(interval * max(sum(work.read(config)), work.written(config)), work.sums_cycles(config), work.dot_cycles(config), solver)
+
+
+@lru_cache(maxsize=1024)
+def _tasks_of(config: Config, work: Work) -> tuple[Task, ...]:
+    return tuple(work.tasks(config))
+
+
+def _tasks(config: Config, work: Work) -> tuple[Task, ...]:
+    # the tasks do not depend on anything else
+    return _tasks_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
+
+
+def _base(graph: FitGraph, part: Part, columns: int | None = None) -> Config:
+    n = max(4, columns or graph.columns)
+    assert graph.target is not None
+    widened = graph.bounds is Bounds.WIDENED
+    return Config(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
+                  segments=SEGMENTS[graph.target] if widened else 1, bus_bytes=part.bus_bytes, gram_lanes=1, lanes=1, contexts=2, jobs=4)
+
+
+def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
+    n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
+    passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN
+    lanes = sorted({-(-n // d) for d in _DIVISORS})
+    for row_units in (1, 2, 4, 8) if passes else (1, 2):
+        for width in lanes:
+            if base.method is Method.GIVENS:
+                units: Iterable[Config] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
+            else:
+                units = (replace(base, gram_lanes=g, lanes=width, solvers=s) for g in sorted({-(-triangle // d) for d in (*_DIVISORS, triangle)})
+                         for s in _SOLVERS)
+            for unit in units:
+                contexts = _contexts(replace(unit, solvers=1), load)
+                ahead = -(-3 * part.latency // 32) + 2
+                yield replace(unit, row_units=row_units, contexts=contexts, jobs=contexts * unit.solvers + ahead)
+
+
+@lru_cache(maxsize=4096)
+def _contexts_of(config: Config, work: Work) -> int:
+    tasks = _tasks_of(config, work)
+    return min(MOST_CONTEXTS, -(-alone(replace(config, contexts=1), [tasks]) // max(1, sum(task.slots for task in tasks) // config.vectors)) + 1)
+
+
+def _contexts(config: Config, load: Load) -> int:
+    """Groups that keep one solver busy: how much longer one takes alone than its issue slots."""
+    return _contexts_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
+
+
+def _smallest(base: Config, part: Part) -> Resources:
+    return estimate(replace(base, contexts=1, jobs=2), part)
+
+
+def _too_large(graph: FitGraph, part: Part) -> KernelError:
+    need = _smallest(_base(graph, part), part)
+    resource = need.fits(part) or "lut"
+    longest = next((n - 1 for n in range(graph.columns - 1, 1, -1) if _smallest(_base(graph, part, n), part).fits(part) is None), 0)
+    hint = f"the longest window that fits is window(key, {longest}); " if longest else "no window fits, however short; "
+    return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
+                 f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}", graph.span,
+                 hint=hint + "or choose a larger target (--target)", source=_source(graph))
+
+
+def _usable(part: Part, resource: str) -> str:
+    have = getattr(part, resource)
+    return f"{have:,}" if resource in ("dsp", "bram") else f"{have:,}, of which {FILL:.0%} can be routed"
+
+
+def _source(graph: FitGraph) -> str | None:
+    return graph.source or None

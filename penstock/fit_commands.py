@@ -1,0 +1,191 @@
+"""What the commands do with a fit kernel: check, compile, model, simulate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import penstock.api as api
+from penstock.dsl.diagnostics import KernelError, Span, error
+from penstock.dsl.fit import FitKernel
+from penstock.dsl.functions import closest
+from penstock.failures import DISAGREE, hardware_failure
+from penstock.fit_report import fit_table, summary
+from penstock.fits import FIT_FILES, FitDesign
+from penstock.host.sources import RandomOptions
+from penstock.host.workloads import Changes, Refits, TooFew
+from penstock.options import Conflict, Request, names
+from penstock.outcome import differences
+from penstock.progress import Steps
+
+if TYPE_CHECKING:
+    from penstock.cli import State
+
+__all__ = ["DEFAULT_TARGET", "check", "compile_kernel", "predict", "simulate"]
+
+#: what is compiled for where nothing is said: a fit's engine is too large for the small part
+DEFAULT_TARGET = "vu9p"
+#: options of the commands that mean nothing to a fit kernel
+_FOREIGN = {"dims": "--dim", "metas": "--set", "init": "--init", "epochs": "--epochs", "threads": "--threads", "lanes": "--lanes", "ports": "--ports",
+            "walkers": "--walkers", "visibility": "--visibility"}
+
+
+def check(state: State, kernel: FitKernel) -> None:
+    """Find mistakes in a fit kernel and its options; print what it fits."""
+    request = state.asked
+    _allowed(request)
+    graph = kernel.trace()
+    if request.plans:
+        state.record.fits = _compile(request, kernel)
+    if request.source is not None and not request.source.startswith("random:"):
+        _keys(request, kernel, api.open_table(request.source))
+    if not request.quiet:
+        state.show(fit_table(graph))
+        state.out.print(f"{request.kernel}: the fit kernel {kernel.name} is fine")
+
+
+def compile_kernel(state: State, kernel: FitKernel, folder: Path) -> None:
+    """Write a design."""
+    from penstock.output import check_folder
+    check_folder(folder, FIT_FILES)
+    steps = _steps(state)
+    _allowed(state.asked)
+    with steps.step("planning"):
+        design = state.record.fits = _compile(state.asked, kernel)
+    with steps.step("Verilog"):
+        design.verilog  # noqa: B018  made once, here
+    design.save(folder)
+    state.record.folder = str(folder)
+    state.record.files = {name: (folder / name).stat().st_size for name in FIT_FILES}
+    state.show(summary(state.record))
+
+
+def predict(state: State, kernel: FitKernel) -> int:
+    """Predict the cycles of refits. Returns the exit code."""
+    request, outcome, steps = state.asked, state.record, _steps(state)
+    if request.data is None and request.rows is None:
+        raise error("E904", "model needs keys, or the number of rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
+    _allowed(request)
+    with steps.step("planning"):
+        design = outcome.fits = _compile(request, kernel)
+    refits = _refits(state, kernel, design, steps)
+    with steps.step(f"refits of {refits.rows:,} rows"):
+        outcome.model = design.run(refits, "model")
+    state.show(summary(outcome))
+    return 0
+
+
+def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, device: str | None) -> int:
+    """Run golden, model and RTL; compare them. Returns the exit code."""
+    request, outcome, steps = state.asked, state.record, _steps(state)
+    if request.data is None:
+        raise error("E904", "simulate needs keys", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=8000")
+    for value, name in ((waves, "--waves"), (device, "--device")):
+        if value is not None:
+            raise Conflict(f"{name} is not for fit kernels", f"leave {name} out")
+    _allowed(request)
+    with steps.step("planning"):
+        design = outcome.fits = _compile(request, kernel)
+    refits = _refits(state, kernel, design, steps)
+    with steps.step("golden run"):
+        rounds = refits.play(design.config)
+        outcome.golden = design.golden(rounds)
+    if backend == "golden":
+        state.show(summary(outcome))
+        return 0
+    with steps.step("cycle model"):
+        outcome.model = design.predict(rounds)
+    if backend == "rtl":
+        with steps.step("Verilog"):
+            design.verilog  # noqa: B018  made once, here
+        with steps.step("building and simulating (Verilator, g++)"):
+            outcome.rtl = design.simulate(rounds)
+    state.show(summary(outcome))
+    return _verdict(state)
+
+
+def _verdict(state: State) -> int:
+    outcome = state.record
+    if outcome.rtl is None or outcome.golden is None:
+        return 0
+    if outcome.rtl.errors:
+        return state.stop(hardware_failure(outcome.rtl.errors[0], "the workload"))
+    wrong = differences(outcome.golden, outcome.rtl)
+    if outcome.cycle_exact is False and outcome.model is not None:
+        wrong.append(f"cycles: model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,}")
+    if not wrong:
+        return 0
+    outcome.errors += [{"code": "DISAGREE", "message": text, "address": ""} for text in wrong]
+    state.say("error: backends disagree: " + "; ".join(wrong)
+              + "\nhint: this is a defect in Penstock: please report it with the command, its input and `penstock --version`")
+    return DISAGREE
+
+
+# steps that commands share
+
+
+def _steps(state: State) -> Steps:
+    return Steps(state.err, state.asked.quiet, state.asked.verbose > 0)
+
+
+def _allowed(request: Request) -> None:
+    for name, option in _FOREIGN.items():
+        if getattr(request, name) not in (None, ()):
+            raise Conflict(f"{option} is not for fit kernels", f"leave {option} out: a fit has a window, a target and a method, all in the kernel")
+    if request.format not in (None, "float32"):
+        raise Conflict(f"--format {request.format} is not for fits of keys", "leave --format out: weights are float32")
+
+
+def _compile(request: Request, kernel: FitKernel) -> FitDesign:
+    made: FitDesign = api.compile(kernel, DEFAULT_TARGET if request.target is None else request.target, memory=request.memory)
+    return made
+
+
+def _refits(state: State, kernel: FitKernel, design: FitDesign, steps: Steps) -> Refits:
+    """Return the refits that the options ask for."""
+    request, outcome = state.asked, state.record
+    given = Changes()
+    changes = Changes(*(getattr(given, name) if getattr(request, name) is None else getattr(request, name) for name in ("groups", "refits", "new", "gone")))
+    seed, source = request.seed or 1, request.source
+    with steps.step("keys"):
+        try:
+            if source is None or source.startswith("random:"):
+                options = RandomOptions.parse(source.removeprefix("random:")) if source is not None else RandomOptions(request.rows or 1000, seed)
+                refits = design.refits(options.rows, changes=changes, seed=options.seed)
+                outcome.table = "random keys"
+            else:
+                table = api.open_table(source)
+                refits = design.refits(keys=_keys(request, kernel, table), changes=changes, seed=seed)
+                outcome.table = table.name
+        except TooFew as problem:
+            raise error("E701", str(problem), Span.whole(source or "--rows"), hint="more rows, or fewer --groups, --refits or --new") from None
+    outcome.rows, outcome.assumed = refits.rows, source is None
+    return refits
+
+
+def _keys(request: Request, kernel: FitKernel, table: api.Table) -> list[bytes]:
+    """Return the texts of the key's column, in the order of rows. Raises KernelError (E619)."""
+    [key] = kernel.of_kind("key")
+    bound = names(request.bindings)
+    texts = [column.name for column in table.schema.columns if column.type == "text" and not column.dropped]
+    listing = f"its columns of text are {', '.join(texts)}" if texts else "it has no column of text"
+
+    def wrong(message: str, hint: str) -> KernelError:
+        return kernel.error("E619", message, key.span, hint=hint)
+    if other := next((name for name in bound if name != key.name), None):
+        raise wrong(f"the kernel {kernel.name} has no key {other}", f"write --bind {key.name}=COLUMN; {listing}")
+    chosen: Sequence[str] = bound.get(key.name, ())
+    if not chosen:
+        chosen = [key.name] if key.name in texts else texts
+    if len(chosen) != 1:
+        raise wrong(f"the key {key.name} takes one column, not {len(chosen)}", f"name it with --bind {key.name}=COLUMN; {listing}" if texts else listing)
+    if chosen[0] not in texts:
+        have = [column.name for column in table.schema.columns if not column.dropped]
+        what = "is not of text" if chosen[0] in have else f"is not in the table {table.name}"
+        raise wrong(f"the column {chosen[0]} {what}", closest(chosen[0], texts) or listing)
+    values = [None if value is None else str(value) for value in table.columns()[chosen[0]]]
+    empty = next((number for number, value in enumerate(values, 1) if value is None), None)
+    if empty is not None and request.on_null != "skip":
+        raise wrong(f"the column {chosen[0]} is NULL in row {empty:,}", "--on-null skip leaves such rows out")
+    return [value.encode() for value in values if value is not None]

@@ -1,0 +1,83 @@
+"""Reports about fit kernels for people."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+from penstock.dsl.fit import FitGraph
+from penstock.outcome import Outcome
+from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict
+
+__all__ = ["fit_table", "summary"]
+
+
+def fit_table(graph: FitGraph) -> Table:
+    """Return what a kernel fits."""
+    table = Table(box=box.ROUNDED, show_header=False, padding=(0, 1))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in _fit(graph):
+        table.add_row(name, value)
+    return table
+
+
+def _fit(graph: FitGraph) -> list[tuple[str, str]]:
+    features = f"up to {graph.columns - 1} bytes of {graph.features}" if graph.keys else \
+        f"{graph.features}: {plural(graph.columns - 1, 'column') if graph.columns else 'columns of the table'}"
+    target = f"{graph.target.value} of {graph.features}" if graph.target is not None else str(graph.label)
+    again = "refits go on from the last fit" if graph.incremental else "every fit reads all rows"
+    rows = [("features", features), ("predicts", target), ("method", f"{graph.method.value}; {again}")]
+    return [*rows, ("bounds", graph.bounds.value)] if graph.keys else rows
+
+
+def summary(outcome: Outcome) -> Table:
+    """Return the table of a compiled, predicted or simulated fit."""
+    design = outcome.fits
+    assert design is not None
+    config, target = design.config, design.target
+    table = fit_table(design.graph)
+    units = (f"{plural(config.solvers, 'solver')} × {plural(config.lanes, 'lane')}, {plural(config.gram_lanes, 'sum')} a cycle" if config.method.value == "gram"
+             else f"{config.vectors} × {plural(config.lanes, 'rotation lane')}")
+    held = f"{plural(config.contexts, 'group')} interleaved, {plural(config.jobs, 'job')} in flight"
+    table.add_row("engine", f"{plural(config.n_max, 'column')}, {units}, {held}")
+    table.add_row("target", target_row(target))
+    table.add_row("memory", f"{plural(design.memory.latency, 'cycle')} latency, {amount(design.memory.rate(config.bus_bytes))} bytes a cycle")
+    if outcome.rows is not None:
+        table.add_section()
+        _run_rows(table, outcome)
+    table.add_section()
+    table.add_row("resources", resource_row(design.resources, target))
+    if outcome.files:
+        table.add_section()
+        table.add_row("written", outcome.folder)
+        for name, size in outcome.files.items():
+            table.add_row(f"  {name}", f"{size:,} bytes")
+    return table
+
+
+def _run_rows(table: Table, outcome: Outcome) -> None:
+    run = outcome.rtl or outcome.model or outcome.golden
+    design = outcome.fits
+    assert run is not None and design is not None
+    counters = run.counters
+    groups = plural(counters["groups"], "group")
+    table.add_row("keys", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {groups} at first, {counters['rows']:,} at the end")
+    table.add_row("refits", f"{counters['refits']:,} after the first training, {counters['from_memo']:,} from a memo, "
+                  f"{counters['passes']:,} with a pass over all rows, {counters['records']:,} changed rows")
+    if outcome.bit_exact is not None:
+        table.add_row("golden = RTL", agreement(outcome))
+    if outcome.cycle_exact is not None and outcome.model is not None and outcome.rtl is not None:
+        both = f"{outcome.rtl.cycles:,} cycles both" if outcome.cycle_exact else f"model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,} cycles"
+        table.add_row("model = RTL", verdict(outcome.cycle_exact, both))
+    cycles = outcome.cycles
+    if cycles is None:
+        return
+    clock = design.target.clock_mhz
+    table.add_row("cycles", f"{cycles:,}, {seconds_text(cycles / clock / 1e6)} at {amount(clock)} MHz")
+    if outcome.model is not None and counters["refits"]:
+        each = (cycles - outcome.model.counters["training_cycles"]) / counters["refits"]
+        table.add_row("a refit", f"{each:,.0f} cycles, {seconds_text(each / clock / 1e6)}")
+    limits = outcome.model.bound if outcome.model is not None else None
+    if limits is not None and limits.cycles:
+        table.add_row("bound", f"{limits.cycles:,} by {limits.by}; cycles ÷ bound = {cycles / limits.cycles:.3f}")

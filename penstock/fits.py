@@ -1,0 +1,207 @@
+"""Designs of fit kernels: what `compile` gives for them, refits on any backend, a learned index's trainer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from penstock.api import Run, timing_of
+from penstock.dsl.diagnostics import Span, error
+from penstock.dsl.fit import FitGraph, FitKernel
+from penstock.dsl.lower.qr import Load, lower
+from penstock.host.workloads import Changes, Refits, Round
+from penstock.models.errors import HardwareError
+from penstock.models.memory import Fixed, parse_memory
+from penstock.models.numerics.formats import float32
+from penstock.models.qr.config import Config
+from penstock.models.qr.cycles import Bound, bound, run
+from penstock.models.qr.image import pack_memo
+from penstock.models.qr.job import Fit
+from penstock.models.qr.resources import estimate
+from penstock.models.resources import Resources
+from penstock.models.target import TARGETS, Target
+from penstock.output import write_folder
+
+__all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "load_fit"]
+
+FIT_BACKENDS = ("golden", "model", "rtl")
+FIT_FILES = ("penstock.v", "manifest.json")
+
+
+@dataclass(frozen=True)
+class FitDesign:
+    """A compiled fit kernel: what is fitted, the engine, and its Verilog (made when first asked for)."""
+
+    graph: FitGraph
+    config: Config
+    part: str
+    memory: Fixed
+    given_verilog: str | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of engine and target: the same for the same kernel."""
+        said = {"engine": "qr", "kernel": self.graph.name, "target": self.part, "config": self.config.to_json()}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> int:
+        """The 32 bits of the digest that the hardware's `design` register shows."""
+        return int(self.digest[:8], 16)
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.part]
+
+    @cached_property
+    def resources(self) -> Resources:
+        return estimate(self.config, self.target)
+
+    @cached_property
+    def verilog(self) -> str:
+        """The engine's Verilog. Raises KernelError (E606) where there is no hardware for it yet."""
+        if self.given_verilog:
+            return self.given_verilog
+        from penstock.cache import remembered
+        generate = engine(self).generate
+        return remembered(self.digest, lambda: generate(self.config, self.identity))
+
+    def trainer(self, backend: str = "golden", **options: Any) -> Any:
+        """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's."""
+        from penstock.host.learned_index import Trainer
+        if backend not in FIT_BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
+        return Trainer(self.config, **options)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the report says of the design."""
+        graph = self.graph
+        config = self.config.to_json() | {"window": self.config.n_max - 1, "incremental": graph.incremental, "memory": str(self.memory),
+                                          "clock_mhz": self.target.clock_mhz}
+        return {"engine": "qr", "kernel": graph.name, "target": self.part, "format": "float32", "digest": self.digest, "config": config}
+
+    # runs
+
+    def refits(self, rows: int | None = None, keys: Iterable[bytes] | None = None, *, changes: Changes | None = None, seed: int = 1) -> Refits:
+        """Return refits to run: of random keys, `rows` at first, or of given keys in the order of their arrival. Raises ValueError where they are too few."""
+        changes = changes or Changes()
+        if keys is not None:
+            return Refits.of_keys(list(keys), self.config.n_max, changes, seed)
+        return Refits.random(rows or 1000 * changes.groups, self.config.n_max, changes, seed)
+
+    def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: Fixed | str | None = None, **options: Any) -> Run:
+        """Fit groups of keys, then refit them round by round; each round is one start of the engine.
+
+        Parameters: `backend`: "golden" (results), "model" (cycles) or "rtl" (both, simulated); `memory`: the port's timing, the design's own by default.
+
+        Raises KernelError (E606) for "rtl" where there is no hardware for the engine yet, ValueError for an unknown backend.
+        """
+        if backend not in FIT_BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
+        begin = perf_counter()
+        rounds = (refits or self.refits()).play(self.config)
+        seconds = perf_counter() - begin
+        if backend == "golden":
+            return self.golden(rounds, seconds)
+        timing = self.memory if memory is None else timing_of(memory, self.target)
+        return self.predict(rounds, timing) if backend == "model" else self.simulate(rounds, timing, **options)
+
+    def golden(self, rounds: Sequence[Round], seconds: float = 0.0) -> Run:
+        """Return what the golden model made of the rounds."""
+        return self._run("golden", [fit for step in rounds for fit in step.fits], rounds, seconds=seconds)
+
+    def predict(self, rounds: Sequence[Round], memory: Fixed | None = None) -> Run:
+        """Return the cycles of the rounds, and their bound, by the cycle model."""
+        timing, begin = memory or self.memory, perf_counter()
+        total = read = written = 0
+        training, least = 0, np.zeros(5, dtype=np.int64)
+        for step in rounds:
+            took = run(self.config, step.works, timing)
+            limits = bound(self.config, step.works, timing)
+            total, read, written = total + took.total, read + took.words_read, written + took.words_written
+            training = training or took.total
+            least += [limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence]
+        bus = self.config.bus_bytes
+        counters = self._counters(rounds) | {"training_cycles": training}
+        return Run("model", None, None, total, counters, bound=Bound(*least.tolist()), seconds=perf_counter() - begin,
+                   bytes_read=read * bus, bytes_written=written * bus)
+
+    def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, **options: Any) -> Run:
+        """Return what the simulated hardware made of the rounds, and its cycles."""
+        made = engine(self)
+        with made.session(self, memory or self.memory, **options) as session:
+            begin = perf_counter()
+            results: list[Fit | HardwareError] = [result for step in rounds for result in session.run(step.jobs)]
+            seconds = perf_counter() - begin
+            wrong = next((result for result in results if isinstance(result, HardwareError)), None)
+            if wrong is not None:
+                return Run("rtl", None, None, None, {}, (wrong,), seconds=seconds)
+            return self._run("rtl", [fit for fit in results if isinstance(fit, Fit)], rounds, cycles=session.cycles, seconds=seconds,
+                             read=session.bytes_read, written=session.bytes_written)
+
+    def _counters(self, rounds: Sequence[Round]) -> dict[str, int]:
+        works = [work for step in rounds for work in step.works]
+        again = [work for step in rounds[1:] for work in step.works]
+        return {"groups": len(rounds[0].jobs), "jobs": len(works), "refits": len(again), "from_memo": sum(not work.size.full for work in again),
+                "passes": sum(work.rescanned for work in again), "rows": sum(len(job.rows) for job in rounds[-1].jobs),
+                "records": sum(work.size.records for work in again)}
+
+    def _run(self, backend: str, fits: Sequence[Fit], rounds: Sequence[Round], *, cycles: int | None = None, seconds: float = 0.0, read: int | None = None,
+             written: int | None = None) -> Run:
+        n, last = self.config.n_max, fits[-len(rounds[-1].jobs):]
+        codes = {"weights": _padded([fit.weights for fit in fits], n), "mask": _padded([fit.mask.astype(np.int64) for fit in fits], n),
+                 "bounds": np.array([[fit.err_min, fit.err_max, fit.rescanned] for fit in fits], dtype=np.int64),
+                 "memos": np.frombuffer(b"".join(pack_memo(fit.memo, self.config) for fit in fits), dtype=np.uint8).astype(np.int64)}
+        result = {"weights": np.asarray(float32.decode(_padded([fit.weights for fit in last], n)), dtype=np.float64),
+                  "low": np.array([fit.err_min for fit in last], dtype=np.float64), "high": np.array([fit.err_max for fit in last], dtype=np.float64)}
+        return Run(backend, result, codes, cycles, self._counters(rounds), seconds=seconds, bytes_read=read, bytes_written=written)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `penstock.v` and `manifest.json` into `folder`; return it. The folder appears whole or not at all."""
+        said = {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(),
+                "memory": str(self.memory), "register_map": engine(self).register_map(self.config, self.identity).to_json(),
+                "resources": {**asdict(self.resources), "source": "estimate"}, "fit": _graph_json(self.graph)}
+        return write_folder(folder, {"penstock.v": self.verilog.encode(), "manifest.json": (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()})
+
+
+def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
+    out = np.zeros((len(rows), width), dtype=np.int64)
+    for number, row in enumerate(rows):
+        out[number, :len(row)] = row
+    return out
+
+
+def engine(design: FitDesign) -> Any:
+    """Return the module that makes and simulates the design's hardware. Raises KernelError (E606) where there is none for it yet."""
+    raise error("E606", f"there is no hardware for the fit of {design.graph.name!r} yet", design.graph.span,
+                hint="penstock model predicts its cycles, penstock simulate --backend golden runs it", source=design.graph.source or None)
+
+
+def _graph_json(graph: FitGraph) -> dict[str, Any]:
+    return {"name": graph.name, "features": graph.features, "label": graph.label, "columns": graph.columns, "target": graph.target and graph.target.value,
+            "method": graph.method.value, "incremental": graph.incremental, "bounds": graph.bounds.value, "span": graph.span.to_json(), "source": graph.source}
+
+
+def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
+    """Return the design that `FitDesign.save` wrote, from its files' contents."""
+    from penstock.models.qr.job import Bounds, Method
+    from penstock.models.qr.job import Target as Label
+    said = dict(manifest["fit"])
+    graph = FitGraph(**{**said, "target": said["target"] and Label(said["target"]), "method": Method(said["method"]), "bounds": Bounds(said["bounds"]),
+                        "span": Span(**said["span"])})
+    return FitDesign(graph, Config.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
+
+
+def compile_fit(kernel: FitKernel, part: Target, *, memory: str | Fixed | None = None, load: Load | None = None) -> FitDesign:
+    """Compile a fit kernel over keys for a part; `load`: the refits that the engine is made for. Raises KernelError."""
+    graph = kernel.trace()
+    timing = timing_of(part.memory if memory is None else memory, part)
+    return FitDesign(graph, lower(graph, part, memory=timing, load=load), part.name, timing)

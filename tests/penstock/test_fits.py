@@ -1,0 +1,153 @@
+"""Fit kernels on the command line and through the API: checks, models, golden refits, whole messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.load import load_kernel
+from penstock.dsl.lower.qr import Load, cost, lower
+from penstock.fits import FitDesign
+from penstock.host.workloads import Changes
+from penstock.models.memory import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.qr.resources import estimate
+from penstock.models.target import target
+
+KERNEL = '''import penstock as ps
+
+@ps.fit{options}
+def f(key: ps.Key):
+    return ps.least_squares(ps.window(key, {length}), target=ps.{label}(key))
+'''
+
+
+def written(name: str = "f.py", *, options: str = "", length: int = 8, label: str = "slot") -> str:
+    Path(name).write_text(KERNEL.format(options=options, length=length, label=label))
+    return name
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    written()
+    rows = "".join(f"{n},k{n * 7919 % 1009:04d}\n" for n in range(600))
+    Path("keys.csv").write_text("id,url\n" + rows)
+    return tmp_path
+
+
+def test_both_languages_give_the_same_engine() -> None:
+    Path("f.psk").write_text("fit f(key: key)\n  bytes = window(key, 4 * 2)\n  model <- least_squares(bytes, target=slot(key))\n")
+    a, b = (ps.compile(load_kernel(name)) for name in ("f.py", "f.psk"))
+    assert isinstance(a, FitDesign) and a.config == b.config and a.digest == b.digest and a.target.name == "vu9p"
+    assert (a.config.n_max, a.config.target, a.config.sums, a.config.bounds) == (9, Target.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
+
+
+@pytest.mark.parametrize(("options", "sums", "bounds", "method"), [
+    ("", Sums.INCREMENTAL, Bounds.WIDENED, Method.GRAM), ("(incremental=False)", Sums.SCAN, Bounds.RESCAN, Method.GRAM),
+    ("(bounds='rescan')", Sums.INCREMENTAL, Bounds.RESCAN, Method.GRAM), ("(method='givens')", Sums.INCREMENTAL, Bounds.WIDENED, Method.GIVENS)])
+def test_options_choose_the_engine(options: str, sums: Sums, bounds: Bounds, method: Method) -> None:
+    config = ps.compile(written(options=options, label="rank"), "vu9p").config
+    assert (config.sums, config.bounds, config.method, config.target) == (sums, bounds, method, Target.RANK)
+
+
+def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
+    graph = load_kernel(written(length=32)).trace()
+    for name in ("vu9p", "kcu105", "u55c"):
+        part, load = target(name), Load()
+        memory = Fixed(part.latency, part.bytes_per_cycle)
+        config = lower(graph, part)
+        assert estimate(config, part).fits(part) is None and config.bus_bytes == part.bus_bytes
+        least = cost(Config(**{**config.__dict__, "gram_lanes": 561, "solvers": 64, "lanes": 33, "row_units": 4}), load, memory)
+        assert cost(config, load, memory) <= 1.1 * least
+
+
+def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", written(length=32), "--target", "ulx3s-45f"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error[E601]: kernel 'f' does not fit on ulx3s-45f: the smallest engine for windows of 32 bytes needs ")
+    longest = int(said.partition("the longest window that fits is window(key, ")[2].partition(")")[0])
+    assert 1 < longest < 32
+    assert run(["check", written(length=longest), "--target", "ulx3s-45f", "-q"]) == 0
+    assert run(["check", written(length=longest + 1), "--target", "ulx3s-45f", "-q"]) == 1
+    assert run(["check", written(), "--target", "icebreaker"]) == 1
+    assert "its memory port is 4 bytes wide, a refit's sums have 8" in capsys.readouterr().err
+
+
+def test_model_and_golden(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("model f.py --rows 400", "model f.py --data random:rows=400,seed=1", "simulate f.py --data random:rows=400 --backend model"):
+        assert run([*line.split(), "--groups", "4", "--refits", "2", "--new", "10", "--gone", "3", "--json", "r.json"]) == 0
+        report = json.loads(Path("r.json").read_text())
+        assert report["design"]["engine"] == "qr" and report["design"]["config"]["window"] == 8
+        assert report["cycles"]["model"] >= report["cycles"]["bound"] > 0 and report["cycles"]["bound_by"]
+        counters = report["counters"]
+        assert (counters["groups"], counters["refits"], counters["jobs"]) == (4, 8, 12) and counters["rows"] == 400 + 4 * 2 * 7
+        assert report["memory"]["bytes_read"] > 0 and report["resources"]["source"] == "estimate" and report["errors"] == []
+    assert np.array(report["result"]["weights"]).shape == (4, 9)
+    capsys.readouterr()
+
+
+def test_keys_of_a_table() -> None:
+    assert run("simulate f.py --data keys.csv --backend golden --groups 3 --refits 2 --new 20 -q --json r.json".split()) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["table"]["rows"] == 600 - 120 and report["counters"]["rows"] == 600
+    assert run("check f.py --data keys.csv -q".split()) == 0
+
+
+HEAD = " --> f.py:4:7\n  |\n4 | def f(key: ps.Key):\n  |       ^^^^^^^^^^^\n"
+MESSAGES = [
+    ("model f.py", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
+    ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=8000\n"),
+    ("model f.py --rows 5", "error[E701]: 5 rows are too few for 8 groups\n --> --rows\nhint: more rows, or fewer --groups, --refits or --new\n"),
+    ("model f.py --data keys.csv --new 500", "error[E701]: 600 distinct keys are too few for 8 groups and 16,000 keys that come later\n --> keys.csv\n"
+     "hint: more rows, or fewer --groups, --refits or --new\n"),
+    ("check f.py --data keys.csv --bind key=id", f"error[E619]: the column id is not of text\n{HEAD}hint: its columns of text are url\n"),
+    ("check f.py --data keys.csv --bind key=ur", f"error[E619]: the column ur is not in the table keys\n{HEAD}hint: did you mean url?\n"),
+    ("check f.py --data keys.csv --bind x=url", f"error[E619]: the kernel f has no key x\n{HEAD}hint: write --bind key=COLUMN; its columns of text are url\n"),
+    ("check f.py --data keys.csv --bind key=url,id", f"error[E619]: the key key takes one column, not 2\n{HEAD}"
+     "hint: name it with --bind key=COLUMN; its columns of text are url\n"),
+    ("check f.py --epochs 3", "error[E902]: --epochs is not for fit kernels\n --> penstock check\n"
+     "hint: leave --epochs out: a fit has a window, a target and a method, all in the kernel\n"),
+    ("check f.py --format bfloat16", "error[E902]: --format bfloat16 is not for fits of keys\n --> penstock check\n"
+     "hint: leave --format out: weights are float32\n"),
+    ("model f.py --rows 900 --target vup9", "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n"),
+    ("build f.py --board ulx3s-85f --out o", "error[E606]: f is a fit kernel, for which this is not there yet\n --> f.py:4:5\n  |\n"
+     "4 | def f(key: ps.Key):\n  |     ^\nhint: check, compile, model and simulate take fit kernels\n"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), MESSAGES, ids=[line for line, _ in MESSAGES])
+def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == 1
+    assert capsys.readouterr().err == message
+
+
+def test_refit_options_are_for_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("k.psk").write_text("kernel k(x: input, w: model)\n  w <- w - x\n")
+    for option in ("--groups 3", "--new 5"):
+        assert run(f"model k.psk --rows 9 {option}".split()) == 1
+        assert f"error[E902]: {option.split()[0]} is for fit kernels" in capsys.readouterr().err
+    assert run("simulate k.psk --data random:rows=9 --backend golden".split()) == 1
+    assert "error[E902]: --backend golden is for fit kernels" in capsys.readouterr().err
+
+
+def test_api_runs_and_explains() -> None:
+    design = ps.compile("f.py", "vu9p", memory="latency=10,bytes=16")
+    refits = design.refits(300, changes=Changes(groups=3, refits=1, new=5))
+    golden, model = design.run(refits), design.run(refits, "model")
+    assert golden.result is not None and golden.codes is not None and golden.codes["weights"].shape == (6, 9) and model.cycles
+    assert (golden.result["low"] <= golden.result["high"]).all()
+    slow = design.run(refits, "model", memory="latency=400,bytes=16")
+    assert slow.cycles is not None and slow.cycles > model.cycles
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, not 'fpga'$"):
+        design.run(refits, "fpga")
+    with pytest.raises(KernelError, match="E604"):
+        ps.compile("f.py", "vu9p", memory="bytes=1000")
