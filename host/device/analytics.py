@@ -11,6 +11,7 @@ from ...models.analytics.config import Plan
 from ...models.analytics.job import port_pages
 from ...models.analytics.shell import images, unpack_result
 from ...models.numerics.formats import Codes
+from ...models.shell import Status
 from ...sim.analytics import Simulated
 from .device import Device
 from .errors import DeviceError
@@ -51,13 +52,17 @@ def train(device: Device, plan: Plan, pages: np.ndarray, runs: Sequence[Codes], 
           watchdog: int = 1_000_000, limit: float | None = None, progress: Callable[[int], None] | None = None) -> Simulated:
     """Train on heap pages (pages, page_size) on a device that runs the plan's design; `seconds` are those of the run, not of loading.
 
+    A run that is still under way is stopped first.
+
     Raises DeviceError where the memory is too small, LinkError where the device cannot be reached, TimeoutError after `limit` seconds.
     """
     image = images(plan, runs, models)
     registers, needed = _layout(plan, len(image.boot), image.result_bytes, len(pages))
     if needed > device.identity.memory_bytes:
         raise DeviceError(f"the run takes {needed} bytes of memory: program and parameters, result, {len(pages)} pages of {plan.schema.page_size} bytes; "
-                          f"the device has {device.identity.memory_bytes}")
+                          f"the device has {device.identity.memory_bytes}", "fewer rows or smaller pages take less")
+    if not device.read_register("status") & Status.IDLE:      # a run that somebody left
+        device.stop()
     device.write(registers["boot_address"], image.boot)
     for q, part in enumerate(port_pages(plan, pages)):
         device.write(registers[f"page_address{q}"], part)

@@ -8,19 +8,21 @@ sent again at once; a nack or a spoilt answer says so of the only one under way;
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import termios
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import serial
 
-from ...models.link import MAXIMUM, NACK, FrameError, Identity, Parser, Request, Response, Space, decode_response
+from ...models.link import BYTE_BITS, MAXIMUM, NACK, FrameError, Identity, Parser, Request, Response, Space, decode_response
 from .errors import LinkError
 
 __all__ = ["Client", "Statistics"]
 
-#: attempts at one request: a full frame with one byte in a hundred spoilt comes through every fifth time
+#: attempts at one request, where they took the time-out at least: a full frame with one byte in a hundred spoilt comes through every fifth time
 _TRIES = 200
 #: bounds of the retry timer in seconds; the upper one is a part of the time-out
 _SOONEST = 0.02
@@ -47,8 +49,25 @@ class _Waiting:
     answer: asyncio.Future[Response]
     first: float
     order: int = 0
+    sent: float = 0.0
     due: float = 0.0
+    lost: bool = False                                       # known to be, without the timer
     tries: int = field(default=0)
+
+
+def _refusal(path: str, problem: Exception) -> LinkError:
+    """Return what it means that a port cannot be opened."""
+    number = problem.errno if isinstance(problem, OSError) else problem.args[0] if isinstance(problem, termios.error) else None
+    if number in (errno.EAGAIN, errno.EBUSY):
+        return LinkError(f"cannot open {path}: another program has it open", "close that program, or the device that was opened before in this one")
+    if number in (errno.EACCES, errno.EPERM):
+        return LinkError(f"cannot open {path}: {os.strerror(number)}", "may this user open serial ports? On Debian and Ubuntu: sudo adduser $USER dialout, "
+                         "then log in again")
+    if number is not None:
+        return LinkError(f"cannot open {path}: {os.strerror(number)}")
+    if "configure" in str(problem):
+        return LinkError(f"cannot open {path}: it is no serial port")
+    return LinkError(f"cannot open {path}: {problem}")
 
 
 class Client:
@@ -64,6 +83,7 @@ class Client:
 
     def __init__(self, path: str, baud: int, timeout: float) -> None:
         self.path = path
+        self.baud = baud
         self.timeout = timeout
         self.statistics = Statistics()
         self.identity: Identity | None = None
@@ -74,6 +94,7 @@ class Client:
         self._failure: LinkError | None = None
         self._freed = asyncio.Event()
         self._sequence = 0
+        self._written: set[int] = set()                      # sequences by which the device may know its latest register write
         self._orders = 0
         self._heard = time.monotonic()
         self._smoothed, self._variation = 0.05, 0.05           # seconds, of answers
@@ -82,11 +103,15 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
-        except (OSError, ValueError) as problem:             # SerialException is an OSError
-            raise LinkError(f"cannot open {path}: {problem}") from None
+        except (OSError, ValueError, OverflowError, termios.error) as problem:
+            raise _refusal(path, problem) from None          # SerialException is an OSError
         with suppress(AttributeError, OSError, NotImplementedError, ValueError):     # what pyserial raises for other kinds of ports
             self._port.set_low_latency_mode(True)            # a USB bridge else waits 16 ms for more bytes
-        self._port.reset_input_buffer()
+        try:
+            self._port.reset_input_buffer()
+        except (OSError, termios.error) as problem:          # pulled meanwhile
+            self._port.close()
+            raise _refusal(path, problem) from None
         self._handle = self._port.fileno()
         self._loop.add_reader(self._handle, self._readable)
 
@@ -158,8 +183,11 @@ class Client:
             await self._freed.wait()
         if self._failure is not None:
             raise self._failure
-        while self._sequence in self._waiting:
+        once = space is Space.REGISTERS and data is not None
+        while self._sequence in self._waiting or (once and self._sequence in self._written):    # else it would be taken for a repeated one
             self._sequence = self._sequence + 1 & 0xFF
+        if once:
+            self._written.add(self._sequence)
         request = Request(self._sequence, space, address, length, data)
         self._sequence = self._sequence + 1 & 0xFF
         now = time.monotonic()
@@ -167,29 +195,35 @@ class Client:
             self._heard = now
         waiting = _Waiting(request, self._loop.create_future(), now)
         self._waiting[request.sequence] = waiting
+        waiting.answer.add_done_callback(lambda answer: self._forget(waiting) if answer.cancelled() else None)
         self._send(waiting)
         return waiting.answer
+
+    def _forget(self, waiting: _Waiting) -> None:
+        """Nobody waits for an answer any more: the request must not be sent again, behind what comes next."""
+        if self._waiting.get(waiting.request.sequence) is waiting:
+            del self._waiting[waiting.request.sequence]
+            self._freed.set()
 
     # the line
 
     def _send(self, waiting: _Waiting) -> None:
         now = time.monotonic()
         waiting.tries += 1
-        if waiting.tries > _TRIES:
-            self._fail(LinkError(f"{self.path}: the line is too noisy: a request failed {_TRIES} times"))
+        if waiting.tries > _TRIES and now - waiting.first >= self.timeout:
+            self._fail(self._silence() if now >= self._deadline() else LinkError(f"{self.path}: the line is too noisy: a request failed {_TRIES} times"))
             return
         self.statistics.sent += 1
         if waiting.tries > 1:
             self.statistics.again += 1
             self._chunk = max(_SMALLEST, self._chunk // 2)
         self._orders += 1
-        waiting.order = self._orders
+        waiting.order, waiting.sent, waiting.lost = self._orders, now, False
         patience = min(max(self._smoothed + 4 * self._variation, _SOONEST) * self._patience, self.timeout / 4)
         waiting.due = now + patience
         self._outgoing += waiting.request.encode()
         self._writable()
-        if self._timer is None and self._failure is None:
-            self._timer = self._loop.call_later(patience, self._tick)
+        self._set_timer(now)
 
     def _writable(self) -> None:
         """Hand the port what it takes; come back when it takes more."""
@@ -218,26 +252,31 @@ class Client:
         if not data:
             self._fail(LinkError(f"{self.path} is gone"))
             return
+        lost = False                                         # after the last sound answer
         for body in self._parser.feed(data):
             try:
                 answer = decode_response(body)
             except FrameError:
                 self.statistics.spoilt += 1
-                self._lost()
+                lost = True
             else:
-                self._answered(answer)
+                lost = self._answered(answer)
+        if lost:
+            self._lost()
 
-    def _answered(self, answer: Response) -> None:
+    def _answered(self, answer: Response) -> bool:
+        """Take a sound answer; return whether it was a nack."""
         self._heard = time.monotonic()
         self.statistics.received += 1
         if answer.kind == NACK:
             self.statistics.nacks += 1
-            self._lost()
-            return
+            return True
         waiting = self._waiting.get(answer.sequence)
         if waiting is None or waiting.request.kind != answer.kind or len(answer.data) != waiting.request.length:
-            return                                           # a second answer to a request that was sent twice
+            return False                                     # a second answer to a request that was sent twice
         del self._waiting[answer.sequence]
+        if waiting.request.data is not None and waiting.request.space == Space.REGISTERS:
+            self._written = {answer.sequence}
         if waiting.tries == 1:
             took = self._heard - waiting.first
             self._variation += (abs(took - self._smoothed) - self._variation) / 4
@@ -249,11 +288,37 @@ class Client:
         self._freed.set()
         for other in [w for w in self._waiting.values() if w.order < waiting.order]:
             self._send(other)
+        return False
 
     def _lost(self) -> None:
-        """Something was lost on the way. If there is only one request that it can have been, send that again."""
+        """Something was lost on the way. If there is only one request that it can have been, send that again.
+
+        Not before it can have left, however: garbage that a line is full of is no answer to it, and must not fill the line in the other direction.
+        """
         if len(self._waiting) == 1:
-            self._send(next(iter(self._waiting.values())))
+            [waiting] = self._waiting.values()
+            waiting.lost = True
+            waiting.due = min(waiting.due, waiting.sent + BYTE_BITS / self.baud * waiting.request.size)
+            now = time.monotonic()
+            if waiting.due <= now:
+                self._send(waiting)
+            else:
+                self._set_timer(now)
+
+    def _set_timer(self, now: float) -> None:
+        """Come back when the first request is overdue, or the device was silent for too long."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if self._waiting and self._failure is None:
+            at = min(min(w.due for w in self._waiting.values()), self._deadline())
+            self._timer = self._loop.call_later(max(at - now, 0.0005), self._tick)
+
+    def _deadline(self) -> float:
+        return max(self._heard, min(w.first for w in self._waiting.values())) + self.timeout
+
+    def _silence(self) -> LinkError:
+        return LinkError(f"{self.path}: the device did not answer for {self.timeout:g} s")
 
     def _tick(self) -> None:
         """Send again what is overdue; give up a device that is silent."""
@@ -261,18 +326,16 @@ class Client:
         if self._failure is not None or not self._waiting:
             return
         now = time.monotonic()
-        if now - max(self._heard, min(w.first for w in self._waiting.values())) >= self.timeout:
-            self._fail(LinkError(f"{self.path}: the device did not answer for {self.timeout:g} s"))
+        if now >= self._deadline():
+            self._fail(self._silence())
             return
         overdue = [w for w in self._waiting.values() if w.due <= now]
-        if overdue:
+        if not all(w.lost for w in overdue):
             # an answer to what was sent twice says nothing about the time it takes: only waiting longer shows that (Karn's algorithm)
             self._patience = min(2 * self._patience, 8)
         for waiting in overdue:
             self._send(waiting)
-        if self._waiting and self._timer is None and self._failure is None:
-            due = min(w.due for w in self._waiting.values())
-            self._timer = self._loop.call_later(min(max(due - now, 0.001), self.timeout / 4), self._tick)
+        self._set_timer(now)
 
     def _fail(self, failure: LinkError) -> None:
         if self._failure is not None:

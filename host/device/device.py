@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...models.analytics.config import Plan
 from ...models.errors import ErrorCode, HardwareError
 from ...models.link import Identity, Space
 from ...models.link import Status as Answer
@@ -46,7 +48,11 @@ class Device:
     """A connected device. `open_device` makes one.
 
     All calls return when they are done, and raise LinkError where the device cannot be reached: at the latest `timeout` seconds after it fell
-    silent. Afterwards `reopen` connects again. Calls from several threads are done one after the other.
+    silent. Afterwards `reopen` connects again. Calls from several threads are done one after the other; `close` ends those under way with LinkError.
+    A call that is interrupted (Ctrl-C) sends nothing more, and the device may be used on.
+
+    The link lives in an event loop and a thread of its own, so all calls work inside a running event loop as well; they block it, and
+    `asyncio.to_thread` is the way around that.
 
     Attributes
     ----------
@@ -58,11 +64,17 @@ class Device:
 
     def __init__(self, path: str, *, baud: int = BAUD, timeout: float = 2.0, register_map: RegisterMap | None = None,
                  resources: ExitStack | None = None) -> None:
+        if not isinstance(baud, int) or baud < 1:
+            raise DeviceError(f"a baud rate is a whole number of bits in a second, not {baud!r}", f"boards have {BAUD}")
+        if not 0 < timeout < float("inf"):
+            raise DeviceError(f"the time-out is a number of seconds, not {timeout!r}", "2 suits boards")
         self.path, self.baud, self.timeout = path, baud, timeout
         self.register_map = register_map or RegisterMap()
         self._known = register_map is not None
         self._resources = resources or ExitStack()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()                        # held during a call
+        self._gate = threading.Lock()                        # between calls that begin and the end
+        self._closed = False
         self._client: Client | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-device", daemon=True)
@@ -75,19 +87,36 @@ class Device:
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         with self._lock:
-            if self._loop.is_closed():
-                work.close()
-                raise LinkError(f"{self.path} is closed")
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            with self._gate:
+                if self._closed:
+                    work.close()
+                    raise LinkError(f"{self.path} is closed")
+                waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+            try:
+                return waiting.result()
+            except CancelledError:
+                raise LinkError(f"{self.path} is closed") from None
+            except BaseException:                            # an interrupt: nothing more of this is sent
+                waiting.cancel()
+                raise
 
     # connection
 
     def reopen(self) -> None:
         """Connect again, after a failure or just so. Raises LinkError, and DeviceError where the device is another one than the design's."""
         self._do(self._connect())
+        try:
+            self._meet()
+        except DeviceError:
+            self._do(self._hang_up())
+            raise
+
+    def _meet(self) -> None:
+        """Look who answers."""
         shown = {name: self.read_register(name) for name in ("identity", "version", "design")}
         if shown["identity"] != IDENTITY or shown["version"] >> 16 != VERSION >> 16:
-            raise DeviceError(f"{self.path}: there is a link, but no engine of a version this driver knows")
+            raise DeviceError(f"{self.path}: there is a link, but no engine of a version this driver knows",
+                              "the board was built by another version of Penstock: build and program it again")
         if self._known and shown["design"] != self.register_map.design:
             raise DeviceError(f"{self.path}: the device runs design {shown['design']:08x}, not {self.register_map.design:08x}")
         self.design = shown["design"]
@@ -98,6 +127,10 @@ class Device:
         self._client = await Client.open(self.path, self.baud, self.timeout)
         assert self._client.identity is not None
         self.identity: Identity = self._client.identity
+
+    async def _hang_up(self) -> None:
+        if self._client is not None:
+            self._client.close()
 
     @property
     def _line(self) -> Client:
@@ -112,13 +145,25 @@ class Device:
 
     def close(self) -> None:
         """Disconnect for good; closing twice is fine."""
-        if not self._loop.is_closed():
-            if self._client is not None:
-                self._loop.call_soon_threadsafe(self._client.close)
+        with self._gate:
+            first, self._closed = not self._closed, True
+        if first:
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
-        self._resources.close()
+            self._resources.close()
+
+    async def _end(self) -> None:
+        """Close the line, and see calls under way end."""
+        await self._hang_up()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            _, late = await asyncio.wait(others, timeout=0.2)
+            for task in late:                                # one that was just connecting
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
 
     def __enter__(self) -> Device:
         return self
@@ -137,6 +182,8 @@ class Device:
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Write memory. Raises DeviceError outside of it."""
+        if isinstance(data, int):                            # bytes(5) are five zeros
+            raise TypeError(f"memory is written with bytes, not with the number {data}")
         content = bytes(data) if not isinstance(data, np.ndarray) else np.ascontiguousarray(data).tobytes()
         self._inside(address, len(content))
         self._check(self._do(self._line.write(Space.MEMORY, address, content)), f"write to memory at {address:#x}")
@@ -217,7 +264,11 @@ class Device:
         status = Status(self.read_register("status"))
         error = None
         if status & Status.ERROR:
-            error = HardwareError(ErrorCode(self.read_register("error_code")), self.read_register("error_block"), self.read_register("error_line"))
+            code = self.read_register("error_code")
+            if code not in iter(ErrorCode):
+                raise DeviceError(f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
+                                  "the board was built by another version of Penstock: build and program it again")
+            error = HardwareError(ErrorCode(code), self.read_register("error_block"), self.read_register("error_line"))
         return Report(status, error, self.read_register("cycles"), self.counters())
 
     def counters(self) -> dict[str, int]:
@@ -234,11 +285,16 @@ class Device:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
+    hint = "penstock compile and penstock build write such folders"
     try:
-        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
-        return manifest
-    except (OSError, ValueError) as problem:
-        raise DeviceError(f"{folder} holds no design: {problem}") from None
+        manifest = json.loads((folder / "manifest.json").read_text())
+    except OSError as problem:
+        raise DeviceError(f"{folder} holds no design: manifest.json: {problem.strerror}", hint) from None
+    except ValueError as problem:
+        raise DeviceError(f"{folder} holds no design: manifest.json is no JSON: {problem}", hint) from None
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("board") or {}, dict):
+        raise DeviceError(f"{folder} holds no design: manifest.json describes none", hint)
+    return manifest
 
 
 def open_device(url: str, *, design: str | Path | None = None, register_map: RegisterMap | None = None, baud: int | None = None, timeout: float | None = None,
@@ -252,32 +308,42 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
     design
         Folder of the design that the board runs, for its register map; without it the common block is known.
     register_map
-        The same, at hand.
+        The same, at hand. A device that runs another design is refused.
     baud
         Of a board, `BAUD` unless the design's folder says otherwise.
     timeout
         Seconds of silence after which the device is given up: 2, and 30 in simulation, which may be slow.
     memory_bytes
-        Of a device in simulation; what the design's folder says, or 256 KiB.
+        Of a device in simulation, a multiple of 4096; what the design's folder says, or 256 KiB.
 
     Raises DeviceError (LinkError where nothing answers), and BuildError where the simulation cannot be built.
     """
-    kind, _, place = url.partition(":")
+    kind, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
     if kind not in ("serial", "sim") or not place:
-        raise DeviceError(f"{url!r} is not a device; serial:/dev/ttyUSB0 and sim:DIR are")
+        raise DeviceError(f"{url!r} is not a device; serial:/dev/ttyUSB0 and sim:DIR are", "a board has a serial port, a simulated device its design's folder")
     folder = Path(place) if kind == "sim" else None if design is None else Path(design)
     board: dict[str, Any] = {}
     if folder is not None:
         manifest = _manifest(folder)
         board = manifest.get("board") or {}
-        register_map = register_map or RegisterMap.from_json(manifest["register_map"])
+        try:
+            its_map = RegisterMap.from_json(manifest["register_map"])
+            plan = Plan.from_json(manifest["plan"])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
+            what = f"{type(problem).__name__}: {problem}"
+            raise DeviceError(f"{folder} holds no design: manifest.json describes none that this version knows ({what})",
+                              "write it again with penstock compile or penstock build") from None
+        if kind == "sim" and register_map is not None and register_map.design != its_map.design:
+            raise DeviceError(f"the design in {folder} is {its_map.design:08x}, not {register_map.design:08x}")
+        register_map = register_map or its_map
     if kind == "serial":
-        return Device(place, baud=baud or board.get("baud", BAUD), timeout=timeout or 2.0, register_map=register_map)
-    from ...models.analytics.config import Plan
+        return Device(place, baud=board.get("baud", BAUD) if baud is None else baud, timeout=2.0 if timeout is None else timeout, register_map=register_map)
     from ...sim.board import generate
     assert register_map is not None
-    source = generate(Plan.from_json(manifest["plan"]), register_map.design, memory_bytes=memory_bytes or board.get("memory_bytes", 1 << 18))
-    return simulated_device(source, register_map, timeout=timeout)
+    size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
+    if not isinstance(size, int) or size < 4096 or size % 4096:
+        raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
+    return simulated_device(generate(plan, register_map.design, memory_bytes=size), register_map, timeout=timeout)
 
 
 def simulated_device(source: str, register_map: RegisterMap, *, timeout: float | None = None) -> Device:
@@ -285,4 +351,4 @@ def simulated_device(source: str, register_map: RegisterMap, *, timeout: float |
     from ...sim.board import serve
     with ExitStack() as resources:
         path = resources.enter_context(serve(source))
-        return Device(path, timeout=timeout or 30.0, register_map=register_map, resources=resources.pop_all())
+        return Device(path, timeout=30.0 if timeout is None else timeout, register_map=register_map, resources=resources.pop_all())

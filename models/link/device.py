@@ -41,6 +41,10 @@ class Identity:
         magic, version, maximum, ring, bus, memory, clock = struct.unpack(_LAYOUT, data)
         if magic != _MAGIC:
             raise FrameError("the device is not a Penstock link")
+        if version >> 4 != LINK_VERSION >> 4:
+            raise FrameError(f"the device speaks version {version >> 4} of the link, not {LINK_VERSION >> 4}")
+        if not maximum or ring > 31 or bus > 7:
+            raise FrameError("the device's sizes make no sense")
         return cls(1 << bus, memory, clock, version, maximum, 1 << ring)
 
 

@@ -20,8 +20,8 @@ A device drops a body that is not such a request (too short, too long, wrong CRC
 DROPPED. Several drops before the device comes to answer are one nack. Every request that is not dropped is answered, in order.
 
 Retries: a host that waits in vain sends the request again, with the same sequence. Reads and memory writes are simply done again. A write to the
-registers is done once: one with the sequence of the register write before it is answered as that was. Any access to the identity space forgets that
-one, so a host begins with it.
+registers is done once: one with the sequence of the register write before it is answered as that was; so a host must not give the next one that
+sequence, however many requests of other kinds lie between. Any access to the identity space forgets that one, so a host begins with it.
 """
 
 from __future__ import annotations
@@ -188,6 +188,6 @@ def decode_request(body: bytes) -> Request:
 
 def decode_response(body: bytes) -> Response:
     """Return the response in a body. Raises FrameError where it is none."""
-    if len(body) < 4 or len(body) != 4 + body[2] or not body[1] & RESPONSE:
+    if len(body) < 4 or len(body) != 4 + body[2] or not body[1] & RESPONSE or body[-1] > 3:
         raise FrameError("not a response")
     return Response(body[0], NACK if body[1] == NACK else body[1] & ~RESPONSE, body[3:-1], body[-1])

@@ -1,0 +1,60 @@
+"""Devices for tests of the host's end of the link."""
+
+from __future__ import annotations
+
+from ..models.link import Device as GoldenDevice
+from ..models.link import Identity, Words
+from ..models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
+from .serial import Golden
+
+__all__ = ["MAP", "SIZE", "Registers", "Silent", "golden"]
+
+SIZE = 1 << 16
+MAP = RegisterMap([EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234)
+
+
+class Registers(Words):
+    """A register file that notes what is written; a start ends at once."""
+
+    def __init__(self) -> None:
+        super().__init__(4096, 4)
+        self.log: list[tuple[int, int]] = []
+        for name, value in (("identity", IDENTITY), ("version", VERSION), ("design", MAP.design), ("status", int(Status.IDLE))):
+            self.put(name, value)
+
+    def put(self, name: str, value: int) -> None:
+        register = MAP[name]
+        self.content[register.offset:register.offset + register.bits // 8] = value.to_bytes(register.bits // 8, "little")
+
+    def write(self, address: int, word: bytes, strobes: int) -> int:
+        value = int.from_bytes(word, "little")
+        self.log.append((address, value))
+        if address == MAP["identity"].offset:
+            return 2
+        if address == MAP["interrupt"].offset:
+            value &= 1
+        if address == MAP["control"].offset and value & 1:
+            self.put("interrupt", 3)
+            self.put("status", int(Status.IDLE | Status.DONE))
+            self.put("cycles", 1 << 40 | 5)
+            self.put("count_words", 77)
+            return 0
+        return super().write(address, value.to_bytes(4, "little"), strobes)
+
+
+class Silent:
+    """A device that stops answering when it is told to."""
+
+    active = False
+
+    def __init__(self, endpoint: Golden) -> None:
+        self.endpoint, self.silent = endpoint, False
+
+    def exchange(self, data: bytes) -> bytes:
+        return b"" if self.silent else self.endpoint.exchange(data)
+
+
+def golden() -> tuple[Golden, Registers, Words]:
+    """A device with `SIZE` bytes of memory and the registers of `MAP`."""
+    registers, memory = Registers(), Words(SIZE, 8)
+    return Golden(GoldenDevice(Identity(8, SIZE, 25_000_000), registers, memory)), registers, memory

@@ -1,0 +1,252 @@
+"""host/device: lines and peers that misbehave, ports that are none, calls that are interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.host.device import Device, DeviceError, LinkError, open_device
+from penstock.models.link import FrameError, Identity
+from penstock.models.shell import RegisterMap, Status
+from penstock.sim.link_cases import MAP, SIZE, Silent, golden
+from penstock.sim.serial import Faulty, SerialServer
+
+KEY = MAP["key"].offset
+
+
+def test_a_register_write_whose_sequence_came_round() -> None:
+    """A device takes a register write with the sequence of the one before for a repeated one: the host must not use that, 256 requests later."""
+    endpoint, registers, _ = golden()
+    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+        registers.log.clear()
+        for gap in (254, 255, 256, 511):
+            for _ in range(gap):
+                device.read(0, 1)
+            device.write_register("key", gap)
+        assert registers.log == [(KEY, gap) for gap in (254, 255, 256, 511)]
+
+
+class Flooding:
+    """Garbage, with flags in it, comes before the first answer, and a long one before the fourth."""
+
+    active = False
+
+    def __init__(self, text: bytes) -> None:
+        self.endpoint, self.text, self.count = golden()[0], text, 0
+
+    def exchange(self, data: bytes) -> bytes:
+        self.count += bool(data)
+        return self.text * (self.count in (1, 4)) + self.endpoint.exchange(data)
+
+
+@pytest.mark.parametrize("text", [bytes(range(256)) * 40, b"~ab" * 4000, b"~~~}~}}" * 300, b"x" * 30_000], ids=["all", "short", "escapes", "endless"])
+def test_garbage_before_an_answer(text: bytes) -> None:
+    with SerialServer(Flooding(text)) as server, Device(server.path, register_map=MAP) as device:
+        device.write(3, b"abc")
+        assert device.read(2, 5) == b"\0abc\0"
+        assert device.statistics.again < 40                  # the line back is not filled with what garbage is taken for
+
+
+class Echo:
+    active = False
+
+    def exchange(self, data: bytes) -> bytes:
+        return data
+
+
+def test_a_peer_that_is_no_device() -> None:
+    with SerialServer(Echo()) as server:
+        begin = time.monotonic()
+        with pytest.raises(LinkError, match=r"did not answer for 0\.3 s"):
+            Device(server.path, timeout=0.3)
+        assert 0.3 <= time.monotonic() - begin < 0.6
+
+
+class Bursts:
+    """A line that loses everything for a while, again and again."""
+
+    active = False
+
+    def __init__(self) -> None:
+        self.endpoint, self.begin = golden()[0], time.monotonic()
+
+    def exchange(self, data: bytes) -> bytes:
+        dead = (time.monotonic() - self.begin) % 0.15 > 0.1
+        return b"" if dead else self.endpoint.exchange(data)
+
+
+def test_bursts() -> None:
+    with SerialServer(Bursts()) as server, Device(server.path, register_map=MAP) as device:
+        content = bytes(range(256)) * (SIZE // 256)
+        device.write(0, content)
+        assert device.read(0, SIZE) == content
+
+
+def test_many_faults_and_long_transfers() -> None:
+    """Three bytes in a hundred, both ways."""
+    endpoint, registers, memory = golden()
+    line = Faulty(endpoint, 0.03, seed=11)
+    with SerialServer(line) as server, Device(server.path, register_map=MAP) as device:
+        content = os.urandom(6000)
+        device.write(5, content)
+        assert device.read(5, 6000) == content == memory.content[5:6005]
+        registers.log.clear()
+        for k in range(30):
+            device.write_register("source", k << 30 | k)
+        assert [v for _, v in registers.log] == [half for k in range(30) for half in ((k << 30 | k) & 0xFFFF_FFFF, (k << 30 | k) >> 32)]
+
+
+# calls that end early
+
+
+def test_closing_under_a_transfer() -> None:
+    """Whoever is in a call gets LinkError; closing waits for nobody for long."""
+    endpoint = Silent(golden()[0])
+    seen: list[BaseException] = []
+    with SerialServer(endpoint) as server:
+        device = Device(server.path, timeout=20, register_map=MAP)
+        endpoint.silent = True
+
+        def transfer() -> None:
+            try:
+                device.read(0, 5000)
+            except BaseException as problem:
+                seen.append(problem)
+
+        threads = [threading.Thread(target=transfer) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        begin = time.monotonic()
+        device.close()
+        device.close()
+        for thread in threads:
+            thread.join(5)
+        assert time.monotonic() - begin < 2
+    assert [type(s) for s in seen] == [LinkError] * 3 and "is closed" in str(seen[0])
+
+
+def test_an_interrupted_call_sends_nothing_more() -> None:
+    endpoint, registers, memory = golden()
+    line = Silent(endpoint)
+    with SerialServer(line) as server, Device(server.path, timeout=20, register_map=MAP) as device:
+        for call in (lambda: device.write(0, bytes([1]) * 2000), lambda: device.write_register("key", 1), lambda: device.read(0, 3000)):
+            line.silent = True
+            timer = threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            timer.join()
+            line.silent = False
+            registers.log.clear()
+            device.write(0, bytes([2]) * 2000)
+            device.write_register("key", 2)
+            time.sleep(0.05)
+            assert memory.content[:2000] == bytes([2]) * 2000
+            assert [v for _, v in registers.log] == [2]
+        assert device.read(1, 2) == b"\2\2"
+
+
+def test_inside_an_event_loop() -> None:
+    endpoint, _, _ = golden()
+
+    async def main(path: str) -> list[bytes]:
+        with Device(path, register_map=MAP) as device:
+            device.write(0, b"abcd")
+            return list(await asyncio.gather(*(asyncio.to_thread(device.read, k, 2) for k in range(3))))
+
+    with SerialServer(endpoint) as server:
+        assert asyncio.run(main(server.path)) == [b"ab", b"bc", b"cd"]
+
+
+def test_a_time_out_is_kept() -> None:
+    endpoint = Silent(golden()[0])
+    with SerialServer(endpoint) as server, Device(server.path, timeout=0.3, register_map=MAP) as device:
+        for call in (lambda: device.read(0, 1), device.reopen, device.reopen):
+            endpoint.silent = True
+            begin = time.monotonic()
+            with pytest.raises(LinkError, match="did not answer"):
+                call()
+            assert 0.29 <= time.monotonic() - begin < 0.45
+        endpoint.silent = False
+        device.reopen()
+        assert device.read(0, 2) == b"\0\0"
+
+
+# what is no device
+
+
+def test_a_port_is_opened_once() -> None:
+    endpoint, _, _ = golden()
+    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+        with pytest.raises(LinkError, match="another program has it open") as found:
+            open_device(f"serial:{server.path}")
+        assert "close that program" in found.value.hint
+        device.reopen()                                      # its own port is let go first
+        assert device.read(0, 1) == b"\0"
+
+
+def test_ports_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    for path, text in ((tmp_path / "file", "is no serial port"), (tmp_path / "fifo", "is no serial port"), (os.devnull, "is no serial port"),
+                       (tmp_path, "Is a directory"), (tmp_path / "none", "No such file or directory$"), ("a\0b", "null byte")):
+        with pytest.raises(LinkError, match=text):
+            open_device(f"serial:{path}")
+
+
+@pytest.mark.parametrize("options", [{"baud": 0}, {"baud": -9600}, {"baud": 1.5}, {"baud": "x"}, {"baud": 10**12}, {"timeout": 0}, {"timeout": -1},
+                                     {"timeout": float("nan")}, {"timeout": float("inf")}])
+def test_numbers_that_make_no_sense(options: dict[str, int]) -> None:
+    with SerialServer(golden()[0]) as server, pytest.raises(DeviceError):
+        open_device(f"serial:{server.path}", **options)
+
+
+def test_folders_that_hold_no_design(tmp_path: Path) -> None:
+    manifest = tmp_path / "manifest.json"
+    shell = RegisterMap(design=5).to_json()
+    for text, message in ((None, "No such file"), ("{", "is no JSON"), ("[]", "describes none"), ("{}", "KeyError: 'register_map'"),
+                          ('{"board": 3}', "describes none"), (json.dumps({"register_map": shell}), "KeyError: 'plan'"),
+                          (json.dumps({"register_map": 1, "plan": 2}), "describes none"), (json.dumps({"register_map": shell, "plan": {}}), "describes none"),
+                          (b"\xff\xfe", "is no JSON")):
+        if text is not None:
+            manifest.write_bytes(text if isinstance(text, bytes) else text.encode())
+        for url, design in ((f"sim:{tmp_path}", None), ("serial:nowhere", tmp_path)):
+            with pytest.raises(DeviceError, match=message) as found:
+                open_device(url, design=design)
+            assert "penstock compile" in found.value.hint
+
+
+def test_a_number_is_not_memory() -> None:
+    with SerialServer(golden()[0]) as server, Device(server.path, register_map=MAP) as device:
+        with pytest.raises(TypeError, match="not with the number 5"):
+            device.write(0, 5)  # type: ignore[arg-type]
+
+
+def test_errors_and_links_of_other_versions() -> None:
+    endpoint, registers, _ = golden()
+    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+        registers.put("status", int(Status.IDLE | Status.ERROR))
+        registers.put("error_code", 4000)
+        with pytest.raises(DeviceError, match="an error that this driver does not know: 4000"):
+            device.report()
+        registers.put("design", 1)
+        with pytest.raises(DeviceError, match="runs design 00000001"):
+            device.reopen()
+        with pytest.raises(LinkError):                       # another device's memory is not touched
+            device.write(0, b"x")
+        registers.put("design", MAP.design)
+        device.reopen()
+        endpoint.device.identity = Identity(8, SIZE, 1, version=0x20)
+        with pytest.raises(LinkError, match="speaks version 2 of the link, not 1"):
+            device.reopen()
+    for identity in (Identity(8, SIZE, 1, maximum=0), Identity(256, SIZE, 1)):
+        with pytest.raises(FrameError, match="make no sense"):
+            Identity.decode(identity.encode())
