@@ -112,7 +112,7 @@ def _library(verilog: str, harness: str, level: str = "-O2") -> Path:
 
 
 def run_vectors(component: wiring.Component, inputs: Mapping[str, ArrayLike], outputs: Sequence[str],
-                latency: int | Mapping[str, int]) -> dict[str, NDArray]:
+                latency: int | Mapping[str, int], *, modules: str = "") -> dict[str, NDArray]:
     """Present one element of every input array in each cycle, and collect each output `latency` cycles later.
 
     Parameters
@@ -125,6 +125,8 @@ def run_vectors(component: wiring.Component, inputs: Mapping[str, ArrayLike], ou
         Names of the ports to collect.
     latency
         Cycles from operand to result, for all outputs or by output.
+    modules
+        Verilog of the modules that the component instantiates by name.
 
     Returns
     -------
@@ -139,7 +141,7 @@ def run_vectors(component: wiring.Component, inputs: Mapping[str, ArrayLike], ou
     columns = [np.ascontiguousarray(x).astype(np.uint64) for x in np.broadcast_arrays(*inputs.values())]
     count = columns[0].shape[0]
     depth = {name: latency if isinstance(latency, int) else latency[name] for name in outputs}
-    verilog = convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+    verilog = convert(component, name="top", emit_src=False, strip_internal_attrs=True) + modules
     clocked = re.search(r"^\s*input clk;", verilog, re.MULTILINE) is not None
     collect = lambda i, name, shift: f"if (t + {shift} >= {depth[name]} && t + {shift} - {depth[name]} < n) " \
                                      f"out[{i}][t + {shift} - {depth[name]}] = top.{name};"

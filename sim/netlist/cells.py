@@ -41,9 +41,12 @@ def _share() -> Path:
     return Path(found.origin).parent / "share"
 
 
-def _read(path: Path) -> str:
-    """Return a file with what it includes in place."""
-    return _INCLUDE.sub(lambda found: _read(path.parent / found[1]), path.read_text())
+def _read(path: Path, seen: set[Path]) -> str:
+    """Return a file with what it includes in place, each file once."""
+    if path in seen:
+        return ""
+    seen.add(path)
+    return _INCLUDE.sub(lambda found: _read(path.parent / found[1], seen), path.read_text())
 
 
 @cache
@@ -57,7 +60,7 @@ def cell_models(family: str) -> str:
     theirs, names = _FILES[family]
     ours = "\n".join((Path(__file__).parent / "cells" / name).read_text() for name in names)
     replaced = set(_MODULE.findall(ours))
-    kept = _without(_read(_share() / theirs), replaced)
+    kept = _without(_read(_share() / theirs, set()), replaced)
     return f"{kept}\n{ours}"
 
 

@@ -3,8 +3,8 @@
 // Sources: Lattice FPGA-TN-02204, ECP5 and ECP5-5G Memory Usage Guide (DP16KD: port widths, byte enables on the lowest address bits, write modes, data of
 // 36 bits on both ports); FPGA-TN-02205, sysDSP Usage Guide (MULT18X18D). Cell and parameter names as in Yosys's share/lattice/cells_bb_ecp5.v.
 
-// A block RAM of 18 Kb. Covered: widths 1 to 36, write modes, synchronous reset, inverted clocks, initial content.
-// Not covered: output registers, asynchronous reset, chip selects.
+// A block RAM of 18 Kb. Covered: widths 1 to 36, write modes, resets, inverted clocks, initial content.
+// Not covered: output registers, chip selects.
 module DP16KD (
     input DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9, DIA8, DIA7, DIA6, DIA5, DIA4, DIA3, DIA2, DIA1, DIA0,
     input ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7, ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0,
@@ -29,7 +29,6 @@ module DP16KD (
 
     generate
         if (REGMODE_A != "NOREG" || REGMODE_B != "NOREG") $error("DP16KD: output registers are not covered");
-        if (RESETMODE != "SYNC") $error("DP16KD: asynchronous reset is not covered");
         if (CSDECODE_A != "0b000" || CSDECODE_B != "0b000") $error("DP16KD: chip selects are not covered");
     endgenerate
 
@@ -39,7 +38,8 @@ module DP16KD (
     wire [17:0] d_a = {DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9, DIA8, DIA7, DIA6, DIA5, DIA4, DIA3, DIA2, DIA1, DIA0};
     wire [17:0] d_b = {DIB17, DIB16, DIB15, DIB14, DIB13, DIB12, DIB11, DIB10, DIB9, DIB8, DIB7, DIB6, DIB5, DIB4, DIB3, DIB2, DIB1, DIB0};
     // a word of 36 bits is written through both ports' data inputs, and read from both ports' outputs
-    penstock_block_ram #(.BYTE(9), .WIDTH_A(DATA_WIDTH_A), .WIDTH_B(DATA_WIDTH_B), .MODE_A(MODE_A), .MODE_B(MODE_B), .GUARD(1), .STRIDE(20), .INIT({
+    penstock_block_ram #(.BYTE(9), .WIDTH_A(DATA_WIDTH_A), .WIDTH_B(DATA_WIDTH_B), .MODE_A(MODE_A), .MODE_B(MODE_B), .GUARD(1),
+            .ASYNC(RESETMODE == "ASYNC"), .STRIDE(20), .INIT({
         INITVAL_3F, INITVAL_3E, INITVAL_3D, INITVAL_3C, INITVAL_3B, INITVAL_3A, INITVAL_39, INITVAL_38,
         INITVAL_37, INITVAL_36, INITVAL_35, INITVAL_34, INITVAL_33, INITVAL_32, INITVAL_31, INITVAL_30,
         INITVAL_2F, INITVAL_2E, INITVAL_2D, INITVAL_2C, INITVAL_2B, INITVAL_2A, INITVAL_29, INITVAL_28,

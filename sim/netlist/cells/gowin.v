@@ -3,8 +3,8 @@
 // Sources: Gowin UG285, BSRAM & SSRAM User Guide (port widths, byte enables on the lowest address bits, read and write modes); UG287, DSP User Guide. Cell
 // and parameter names as in Yosys's share/gowin/cells_xtra_gw1n.v.
 //
-// Covered of block RAMs: all widths, write modes, synchronous reset, block selection, initial content. Not covered: output registers (READ_MODE), asynchronous
-// reset. Covered of multipliers: signed and unsigned operands. Not covered: registers, cascades.
+// Covered of block RAMs: all widths, write modes, resets, block selection, initial content. Not covered: output registers (READ_MODE).
+// Covered of multipliers: signed and unsigned operands. Not covered: registers, cascades.
 
 // One port, bytes of 8 bits.
 module SP (input CLK, CE, OCE, RESET, WRE, input [13:0] AD, input [2:0] BLKSEL, input [31:0] DI, output [31:0] DO);
@@ -21,10 +21,10 @@ module SP (input CLK, CE, OCE, RESET, WRE, input [13:0] AD, input [2:0] BLKSEL, 
     parameter [255:0] INIT_RAM_38 = 0, INIT_RAM_39 = 0, INIT_RAM_3A = 0, INIT_RAM_3B = 0, INIT_RAM_3C = 0, INIT_RAM_3D = 0, INIT_RAM_3E = 0, INIT_RAM_3F = 0;
 
     generate
-        if (READ_MODE != 0 || RESET_MODE != "SYNC") $error("SP: output registers and asynchronous reset are not covered");
+        if (READ_MODE != 0) $error("SP: output registers are not covered");
     endgenerate
 
-    penstock_block_ram #(.BYTE(8), .WIDTH_A(BIT_WIDTH), .WIDTH_B(8), .MODE_A(WRITE_MODE), .INIT({
+    penstock_block_ram #(.BYTE(8), .WIDTH_A(BIT_WIDTH), .WIDTH_B(8), .MODE_A(WRITE_MODE), .ASYNC(RESET_MODE == "ASYNC"), .INIT({
         INIT_RAM_3F, INIT_RAM_3E, INIT_RAM_3D, INIT_RAM_3C, INIT_RAM_3B, INIT_RAM_3A, INIT_RAM_39, INIT_RAM_38,
         INIT_RAM_37, INIT_RAM_36, INIT_RAM_35, INIT_RAM_34, INIT_RAM_33, INIT_RAM_32, INIT_RAM_31, INIT_RAM_30,
         INIT_RAM_2F, INIT_RAM_2E, INIT_RAM_2D, INIT_RAM_2C, INIT_RAM_2B, INIT_RAM_2A, INIT_RAM_29, INIT_RAM_28,
@@ -54,10 +54,10 @@ module SPX9 (input CLK, CE, OCE, RESET, WRE, input [13:0] AD, input [2:0] BLKSEL
     parameter [287:0] INIT_RAM_38 = 0, INIT_RAM_39 = 0, INIT_RAM_3A = 0, INIT_RAM_3B = 0, INIT_RAM_3C = 0, INIT_RAM_3D = 0, INIT_RAM_3E = 0, INIT_RAM_3F = 0;
 
     generate
-        if (READ_MODE != 0 || RESET_MODE != "SYNC") $error("SPX9: output registers and asynchronous reset are not covered");
+        if (READ_MODE != 0) $error("SPX9: output registers are not covered");
     endgenerate
 
-    penstock_block_ram #(.BYTE(9), .WIDTH_A(BIT_WIDTH), .WIDTH_B(9), .MODE_A(WRITE_MODE), .INIT({
+    penstock_block_ram #(.BYTE(9), .WIDTH_A(BIT_WIDTH), .WIDTH_B(9), .MODE_A(WRITE_MODE), .ASYNC(RESET_MODE == "ASYNC"), .INIT({
         INIT_RAM_3F, INIT_RAM_3E, INIT_RAM_3D, INIT_RAM_3C, INIT_RAM_3B, INIT_RAM_3A, INIT_RAM_39, INIT_RAM_38,
         INIT_RAM_37, INIT_RAM_36, INIT_RAM_35, INIT_RAM_34, INIT_RAM_33, INIT_RAM_32, INIT_RAM_31, INIT_RAM_30,
         INIT_RAM_2F, INIT_RAM_2E, INIT_RAM_2D, INIT_RAM_2C, INIT_RAM_2B, INIT_RAM_2A, INIT_RAM_29, INIT_RAM_28,
@@ -89,10 +89,10 @@ module SDPB (
     parameter [255:0] INIT_RAM_38 = 0, INIT_RAM_39 = 0, INIT_RAM_3A = 0, INIT_RAM_3B = 0, INIT_RAM_3C = 0, INIT_RAM_3D = 0, INIT_RAM_3E = 0, INIT_RAM_3F = 0;
 
     generate
-        if (READ_MODE != 0 || RESET_MODE != "SYNC") $error("SDPB: output registers and asynchronous reset are not covered");
+        if (READ_MODE != 0) $error("SDPB: output registers are not covered");
     endgenerate
 
-    penstock_block_ram #(.BYTE(8), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .INIT({
+    penstock_block_ram #(.BYTE(8), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .ASYNC(RESET_MODE == "ASYNC"), .INIT({
         INIT_RAM_3F, INIT_RAM_3E, INIT_RAM_3D, INIT_RAM_3C, INIT_RAM_3B, INIT_RAM_3A, INIT_RAM_39, INIT_RAM_38,
         INIT_RAM_37, INIT_RAM_36, INIT_RAM_35, INIT_RAM_34, INIT_RAM_33, INIT_RAM_32, INIT_RAM_31, INIT_RAM_30,
         INIT_RAM_2F, INIT_RAM_2E, INIT_RAM_2D, INIT_RAM_2C, INIT_RAM_2B, INIT_RAM_2A, INIT_RAM_29, INIT_RAM_28,
@@ -124,10 +124,10 @@ module SDPX9B (
     parameter [287:0] INIT_RAM_38 = 0, INIT_RAM_39 = 0, INIT_RAM_3A = 0, INIT_RAM_3B = 0, INIT_RAM_3C = 0, INIT_RAM_3D = 0, INIT_RAM_3E = 0, INIT_RAM_3F = 0;
 
     generate
-        if (READ_MODE != 0 || RESET_MODE != "SYNC") $error("SDPX9B: output registers and asynchronous reset are not covered");
+        if (READ_MODE != 0) $error("SDPX9B: output registers are not covered");
     endgenerate
 
-    penstock_block_ram #(.BYTE(9), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .INIT({
+    penstock_block_ram #(.BYTE(9), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .ASYNC(RESET_MODE == "ASYNC"), .INIT({
         INIT_RAM_3F, INIT_RAM_3E, INIT_RAM_3D, INIT_RAM_3C, INIT_RAM_3B, INIT_RAM_3A, INIT_RAM_39, INIT_RAM_38,
         INIT_RAM_37, INIT_RAM_36, INIT_RAM_35, INIT_RAM_34, INIT_RAM_33, INIT_RAM_32, INIT_RAM_31, INIT_RAM_30,
         INIT_RAM_2F, INIT_RAM_2E, INIT_RAM_2D, INIT_RAM_2C, INIT_RAM_2B, INIT_RAM_2A, INIT_RAM_29, INIT_RAM_28,
@@ -160,11 +160,11 @@ module DPB (
     parameter [255:0] INIT_RAM_38 = 0, INIT_RAM_39 = 0, INIT_RAM_3A = 0, INIT_RAM_3B = 0, INIT_RAM_3C = 0, INIT_RAM_3D = 0, INIT_RAM_3E = 0, INIT_RAM_3F = 0;
 
     generate
-        if (READ_MODE0 != 0 || READ_MODE1 != 0 || RESET_MODE != "SYNC") $error("DPB: output registers and asynchronous reset are not covered");
+        if (READ_MODE0 != 0 || READ_MODE1 != 0) $error("DPB: output registers are not covered");
     endgenerate
 
     wire [31:0] q_a, q_b;
-    penstock_block_ram #(.BYTE(8), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .MODE_A(WRITE_MODE0), .MODE_B(WRITE_MODE1), .INIT({
+    penstock_block_ram #(.BYTE(8), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .MODE_A(WRITE_MODE0), .MODE_B(WRITE_MODE1), .ASYNC(RESET_MODE == "ASYNC"), .INIT({
         INIT_RAM_3F, INIT_RAM_3E, INIT_RAM_3D, INIT_RAM_3C, INIT_RAM_3B, INIT_RAM_3A, INIT_RAM_39, INIT_RAM_38,
         INIT_RAM_37, INIT_RAM_36, INIT_RAM_35, INIT_RAM_34, INIT_RAM_33, INIT_RAM_32, INIT_RAM_31, INIT_RAM_30,
         INIT_RAM_2F, INIT_RAM_2E, INIT_RAM_2D, INIT_RAM_2C, INIT_RAM_2B, INIT_RAM_2A, INIT_RAM_29, INIT_RAM_28,
@@ -199,11 +199,11 @@ module DPX9B (
     parameter [287:0] INIT_RAM_38 = 0, INIT_RAM_39 = 0, INIT_RAM_3A = 0, INIT_RAM_3B = 0, INIT_RAM_3C = 0, INIT_RAM_3D = 0, INIT_RAM_3E = 0, INIT_RAM_3F = 0;
 
     generate
-        if (READ_MODE0 != 0 || READ_MODE1 != 0 || RESET_MODE != "SYNC") $error("DPX9B: output registers and asynchronous reset are not covered");
+        if (READ_MODE0 != 0 || READ_MODE1 != 0) $error("DPX9B: output registers are not covered");
     endgenerate
 
     wire [35:0] q_a, q_b;
-    penstock_block_ram #(.BYTE(9), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .MODE_A(WRITE_MODE0), .MODE_B(WRITE_MODE1), .INIT({
+    penstock_block_ram #(.BYTE(9), .WIDTH_A(BIT_WIDTH_0), .WIDTH_B(BIT_WIDTH_1), .MODE_A(WRITE_MODE0), .MODE_B(WRITE_MODE1), .ASYNC(RESET_MODE == "ASYNC"), .INIT({
         INIT_RAM_3F, INIT_RAM_3E, INIT_RAM_3D, INIT_RAM_3C, INIT_RAM_3B, INIT_RAM_3A, INIT_RAM_39, INIT_RAM_38,
         INIT_RAM_37, INIT_RAM_36, INIT_RAM_35, INIT_RAM_34, INIT_RAM_33, INIT_RAM_32, INIT_RAM_31, INIT_RAM_30,
         INIT_RAM_2F, INIT_RAM_2E, INIT_RAM_2D, INIT_RAM_2C, INIT_RAM_2B, INIT_RAM_2A, INIT_RAM_29, INIT_RAM_28,

@@ -2,7 +2,7 @@
 //
 // Each port is 1, 2, 4 bits, or 1, 2 or 4 bytes wide, and has its own clock. Addresses have 14 bits and count in eighths of a byte; of a port of 2 or 4 bytes
 // the lowest address bits enable the bytes of a write. MODE: what a port shows after a write: 0 what it showed before, 1 the new word, 2 the old one.
-// A reset clears the output, whether the port is enabled or not, at the clock; with GUARD it also stops a write.
+// A reset clears the output, whether the port is enabled or not: at the clock, where with GUARD it also stops a write, or with ASYNC at once.
 // A port that reads bits that the other one writes in the same step of time gets their complement: devices promise nothing there, and no netlist may
 // depend on it.
 // INIT: the bytes in order, in pairs that lie STRIDE bits apart.
@@ -13,6 +13,7 @@ module penstock_block_ram #(
     parameter integer MODE_A = 0,
     parameter integer MODE_B = 0,
     parameter integer GUARD = 0,
+    parameter integer ASYNC = 0,
     parameter integer STRIDE = 2 * BYTE,
     parameter [1024 * STRIDE - 1:0] INIT = 0
 ) (
@@ -46,8 +47,8 @@ module penstock_block_ram #(
     wire [10:0] byte_b = addr_b[13:3] & ~(COUNT_B - 1);
     wire [2:0] bit_a = WIDTH_A < BYTE ? addr_a[2:0] & ~(WIDTH_A - 1) : 0;
     wire [2:0] bit_b = WIDTH_B < BYTE ? addr_b[2:0] & ~(WIDTH_B - 1) : 0;
-    wire write_a = en_a && we_a && !(GUARD != 0 && rst_a);
-    wire write_b = en_b && we_b && !(GUARD != 0 && rst_b);
+    wire write_a = en_a && we_a && !(GUARD != 0 && ASYNC == 0 && rst_a);
+    wire write_b = en_b && we_b && !(GUARD != 0 && ASYNC == 0 && rst_b);
     wire [3:0] bytes_a = !write_a ? 0 : COUNT_A == 1 ? 1 : addr_a[3:0] & ((1 << COUNT_A) - 1);
     wire [3:0] bytes_b = !write_b ? 0 : COUNT_B == 1 ? 1 : addr_b[3:0] & ((1 << COUNT_B) - 1);
     wire [BYTE - 1:0] bits_a = PART_A << bit_a;
@@ -59,7 +60,11 @@ module penstock_block_ram #(
             if (bytes_a[k])
                 if (WIDTH_A < BYTE) mem[byte_a][bit_a +: NARROW_A] <= d_a[NARROW_A - 1:0];
                 else mem[byte_a + k] <= d_a[k * BYTE +: BYTE];
-        if (rst_a) q_a <= 0;
+    end
+    wire clear_a = ASYNC != 0 && rst_a;
+    always @(posedge clk_a, posedge clear_a) begin
+        if (clear_a) q_a <= 0;
+        else if (rst_a) q_a <= 0;
         else if (en_a && !(MODE_A == 0 && we_a))
             for (k = 0; k < COUNT_A; k = k + 1)
                 q_a[k * BYTE +: BYTE] <= PART_A & (((mem[byte_a + k] ^ lost(byte_a + k, byte_b, COUNT_B, bytes_b, bits_b))
@@ -72,7 +77,11 @@ module penstock_block_ram #(
             if (bytes_b[m])
                 if (WIDTH_B < BYTE) mem[byte_b][bit_b +: NARROW_B] <= d_b[NARROW_B - 1:0];
                 else mem[byte_b + m] <= d_b[m * BYTE +: BYTE];
-        if (rst_b) q_b <= 0;
+    end
+    wire clear_b = ASYNC != 0 && rst_b;
+    always @(posedge clk_b, posedge clear_b) begin
+        if (clear_b) q_b <= 0;
+        else if (rst_b) q_b <= 0;
         else if (en_b && !(MODE_B == 0 && we_b))
             for (m = 0; m < COUNT_B; m = m + 1)
                 q_b[m * BYTE +: BYTE] <= PART_B & (((mem[byte_b + m] ^ lost(byte_b + m, byte_a, COUNT_A, bytes_a, bits_a))
