@@ -103,16 +103,16 @@ def simulate(config: Config, library: Library, jobs: Sequence[Job], *, memory: F
         if waves is not None:
             session.trace(waves)
         begin = perf_counter()
-        report = session.run({"ring": image.ring, "jobs": len(image.results)}, limit=limit, watchdog=watchdog, progress=progress)
+        report = session.run({"ring": image.base, "jobs": len(image.places)}, limit=limit, watchdog=watchdog, progress=progress)
         seconds = perf_counter() - begin
         if not report.finished:
             raise Hung(report)
         statistics = session.statistics()
     results: list[Fit | HardwareError] = []
-    for number, (job, place) in enumerate(zip(jobs, image.results, strict=True)):
+    for number, (job, place) in enumerate(zip(jobs, image.places, strict=True)):
         if report.error is not None:
             break
-        found = unpack_result(content[place - image.base:][:image.sizes[number]].tobytes(), job.window.columns, config)
+        found = unpack_result(content[place.result - image.base:][:image.sizes[number]].tobytes(), job.window.columns, config)
         results.append(HardwareError(found, number) if isinstance(found, ErrorCode) else found)
     return Simulated(results, report.error, report.cycles, dict(report.counters), sum(s.bytes_read for s in statistics),
                      sum(s.bytes_written for s in statistics), content, seconds)

@@ -5,9 +5,9 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
-from ...models.qr.cycles import AHEAD
 from ...models.qr.job import Bounds
-from ...models.qr.layout import DESCRIPTOR_BYTES, SEGMENT_BYTES, Size, head_words, sums_words, words
+from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, head_words, sums_words, words
+from ...models.qr.machine import AHEAD
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
@@ -131,7 +131,7 @@ class Fetch(wiring.Component):
         sizes = [Size(max(n, 1), 0) for n in range(config.n_max + 1)]
         of_head = Array([head_words(size, config) for size in sizes])[d.length + 1]
         of_sums = Array([sum(sums_words(size, config)) for size in sizes])[d.length + 1]
-        of_anchor = Array([words(4 * s.columns, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (s.columns - 1)), bus) for s in sizes])[d.length + 1]
+        of_anchor = Array([anchor_words(size, config) for size in sizes])[d.length + 1]
         anchored = config.bounds is Bounds.WIDENED
         records, units = Signal(26), Signal(32)                  # units of 4 bytes
         m.d.comb += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]

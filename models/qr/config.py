@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .job import Bounds, Method, Sums, Target
+from .job import Bounds, Method, Sums, Target, row_stride
 
 __all__ = ["Config"]
 
@@ -64,6 +64,12 @@ class Config:
         for name in ("segments", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
+
+    @property
+    def built(self) -> bool:
+        """Whether there is hardware for it (`hdl.qr.engine`), and so exact cycles."""
+        kinds = self.method is Method.GRAM and self.target is Target.SLOT and self.sums is Sums.INCREMENTAL
+        return kinds and self.segments == 1 and self.lanes >= self.n_max and self.bus_bytes >= row_stride(self.n_max - 1)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

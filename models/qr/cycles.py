@@ -1,4 +1,4 @@
-"""Cycles of a run of jobs: the micro-architecture of docs/qr.md, followed event by event.
+"""Cycles of a run of jobs: exact where there is hardware (`machine`), else the micro-architecture of docs/qr.md, followed event by event.
 
 Stages of a job: descriptor and body fetched through the read port (requests in order of time, data in order) -> sums (`row_units` rows, or one record, a
 cycle) -> a solver context -> bounds (segments or rows through the dot unit) -> written back. Up to `jobs` jobs are between the two ports.
@@ -12,95 +12,21 @@ from dataclasses import dataclass, field
 
 from ..memory.timing import Fixed
 from .config import Config
-from .golden import folds
-from .job import Bounds, Fit, Job, Method, Sums
-from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, sums_words, words
-from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, STEP, VECTORING, Task, dot_latency, fold_tasks, gram_tasks, multiplications, solve_tasks
+from .job import Method
+from .layout import Places, place, sums_words
+from .machine import run as run_machine
+from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, STEP, VECTORING, dot_latency, multiplications
 from .solver import Solver
+from .work import Work
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "run"]
 
-#: descriptors on their way, or waiting for their job to begin
-AHEAD = 4
 #: descriptor decoded to requests issued
 DECODE = 2
 #: cycles of the records' side from one job's last change to the next one's first (method `gram`)
 BETWEEN = 4
 #: from the command of a job's words to the first new one
 WORD = 3
-
-
-@dataclass(frozen=True)
-class Work:
-    """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows (and whether after a try to widen).
-
-    `sums_read`, `sums_written`: bus words of the blocks of suffix sums (target rank, incremental), see `suffix`. `met`: columns that each folded row met
-    (method `givens`), as `factor.fold` returns them; `met_again`: those that rows of dropped columns met, None for a column that was kept or had nothing.
-    """
-
-    size: Size
-    keep: tuple[bool, ...]
-    rescanned: bool
-    tried: bool = False
-    sums_read: int = 0
-    sums_written: int = 0
-    met: tuple[int, ...] = ()
-    met_again: tuple[int | None, ...] = ()
-
-    @classmethod
-    def of(cls, job: Job, fit: Fit, config: Config, sums_read: int = 0, sums_written: int = 0) -> Work:
-        tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
-        met, again = folds(job, fit.memo.squares) if config.method is Method.GIVENS else ((), ())
-        return cls(Size.of(job), tuple(bool(k) for k in fit.mask), fit.rescanned, tried, sums_read, sums_written, met, again)
-
-    @classmethod
-    def plain(cls, size: Size, rescanned: bool, sums_read: int = 0, sums_written: int = 0) -> Work:
-        """A job that keeps all columns; its rows, folded into a fresh factor, are independent as long as they can be."""
-        n = size.columns
-        met = tuple(min(i + 1, n) for i in range(size.rows)) if size.full else (n,) * size.inserted
-        return cls(size, (True,) * n, rescanned, not rescanned, sums_read, sums_written, met, (None,) * n)
-
-    def read(self, config: Config) -> tuple[int, int, int]:
-        """Bus words of descriptor, body, and the pass for the bounds."""
-        size = self.size
-        body = 0 if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
-        if size.full or config.sums is Sums.SCAN:
-            body += row_words(size, config)
-        return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
-
-    def written(self, config: Config) -> int:
-        return memo_words(self.size, config) + result_words(self.size, config) + self.sums_written
-
-    def sums_cycles(self, config: Config) -> int:
-        """Cycles of the integer sums: records one by one, rows of passes `row_units` a cycle."""
-        size, total = self.size, 0
-        triangle = size.columns * (size.columns + 1) // 2
-        a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
-        if size.full:
-            return size.places * a_row if config.method is Method.GRAM else -(-size.places // config.row_units)
-        total += (size.inserted + size.removed) * a_row + size.moved + size.buried
-        if config.sums is Sums.SCAN:
-            total += -(-size.places // config.row_units)
-        return total
-
-    def dot_cycles(self, config: Config) -> int:
-        size = self.size
-        total = 3 * config.segments + -(-(size.inserted + size.moved) // config.row_units) if self.tried else 0
-        return total + (-(-size.places // config.row_units) if self.rescanned else 0)
-
-    def tasks(self, config: Config) -> Sequence[Task]:
-        """The solver's tasks, in order."""
-        n, lanes = self.size.columns, config.lanes
-        if config.method is Method.GRAM:
-            return gram_tasks(n, lanes)
-        tasks = list(fold_tasks(n, self.met, lanes))
-        for k, again in enumerate(self.met_again):
-            base = len(tasks)
-            for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
-                after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
-                tasks.append(Task(task.slots, after, task.work, task.vectoring))
-        last = len(tasks)
-        return tasks + solve_tasks(n, self.keep, lanes, last)
 
 
 @dataclass
@@ -205,9 +131,17 @@ class _Run:
         self.next_job(end)
 
 
-def run(config: Config, works: Sequence[Work], memory: Fixed) -> Cycles:
-    """Return the cycles of a run of jobs in this order, all known at its start."""
-    return _Run(config, works, memory).go()
+def run(config: Config, works: Sequence[Work], memory: Fixed, places: Sequence[Places] | None = None, ring: int = 1 << 20) -> Cycles:
+    """Return the cycles of a run of jobs in this order, all known at its start.
+
+    Where `config.built` they are those of the hardware from its start to its end, for jobs that lie at `places` with the ring of descriptors at `ring`; by
+    default as `layout.place` puts them.
+    """
+    if not config.built:
+        return _Run(config, works, memory).go()
+    times = run_machine(config, works, memory, place([work.size for work in works], config, ring) if places is None else places, ring)
+    return Cycles(times.total, times.words_read, times.words_written, times.sums, times.slots, sum(multiplications(work.tasks(config)) for work in works),
+                  sum(work.dot_cycles(config) for work in works), times.ended)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
 from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
-from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Size, memo_words, result_words, row_stride, words
+from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, memo_words, place, result_words, row_stride, words
 from .moments import old_ranks
 
 __all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows", "place_jobs",
@@ -28,16 +28,6 @@ MAGIC = 0x314D5251
 LIVE = 1 << 31
 _SEGMENT = struct.Struct("<Iiiiii")
 _METHODS, _TARGETS = list(Method), list(Target)
-
-
-@dataclass(frozen=True)
-class Places:
-    """Byte addresses (below 2**48, on bus words) of a job's parts; `memo` is that of the memo to read."""
-
-    memo: int
-    changes: int
-    rows: int
-    result: int
 
 
 def _padded(data: bytes, bus_bytes: int) -> bytes:
@@ -245,40 +235,29 @@ class Placed:
     Parameters
     ----------
     base, memory
-        Where the memory begins, and its bytes.
-    ring
-        Address of the first descriptor.
-    results, sizes
-        Of each job: address of its result, and the bytes of result and new memo.
+        Where the memory begins, and its bytes. The ring of descriptors comes first.
+    places
+        Of each job.
+    sizes
+        Bytes of each job's result and new memo.
     """
 
     base: int
     memory: Rows
-    ring: int
-    results: list[int]
+    places: list[Places]
     sizes: list[int]
 
 
 def place_jobs(jobs: Sequence[Job], config: Config, base: int = 1 << 20) -> Placed:
-    """Lay jobs out in memory, one part behind the other: descriptors; then for each job memo (or head), changes, rows, room for result and new memo."""
-    bus = config.bus_bytes
-    step = -(-DESCRIPTOR_BYTES // bus) * bus
-    parts: list[bytes] = []
-    at = base + step * len(jobs)
-
-    def put(data: bytes) -> int:
-        nonlocal at
-        parts.append(data)
-        at += len(data)
-        return at - len(data)
-    descriptors, results, sizes = [], [], []
-    for job in jobs:
-        size = Size.of(job)
-        memo = put(pack_head(job.window, job.offsets, config) if job.memo is None else pack_memo(job.memo, config))
-        changes = put(b"" if job.memo is None else pack_changes(job, config))
-        rows = put(pack_rows(job, config))
-        sizes.append(bus * (result_words(size, config) + memo_words(size, config)))
-        results.append(put(bytes(sizes[-1])))
-        descriptors.append(pack_descriptor(job, config, Places(memo, changes, rows, results[-1])))
-    content = np.frombuffer(b"".join(descriptors + parts), dtype=np.uint8).copy()
-    return Placed(base, content if len(content) else np.zeros(bus, dtype=np.uint8), base, results, sizes)
+    """Lay jobs out in memory as `layout.place` says."""
+    bus, sizes = config.bus_bytes, [Size.of(job) for job in jobs]
+    places, rooms = place(sizes, config, base), [bus * (result_words(size, config) + memo_words(size, config)) for size in sizes]
+    parts = [pack_descriptor(job, config, at) for job, at in zip(jobs, places, strict=True)]
+    for job, room in zip(jobs, rooms, strict=True):
+        if job.memo is None:
+            parts.append(pack_head(job.window, job.offsets, config))
+        else:
+            parts += [pack_memo(job.memo, config), pack_changes(job, config)]
+        parts += [pack_rows(job, config), bytes(room)]
+    content = np.frombuffer(b"".join(parts) or bytes(bus), dtype=np.uint8).copy()
+    return Placed(base, content, places, rooms)

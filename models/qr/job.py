@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = ["Anchor", "Bounds", "Fit", "Job", "Memo", "Method", "Sums", "Target", "Window", "change", "empty_rows"]
+__all__ = ["Anchor", "Bounds", "Fit", "Job", "Memo", "Method", "Sums", "Target", "Window", "change", "empty_rows", "row_stride"]
 
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -64,6 +64,11 @@ class Window:
 
 def empty_rows(length: int) -> Rows:
     return np.zeros((0, length), dtype=np.uint8)
+
+
+def row_stride(length: int) -> int:
+    """Bytes from one row to the next, where rows lie in memory."""
+    return max(4, 1 << (length - 1).bit_length())
 
 
 def _indices() -> Integers:

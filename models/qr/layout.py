@@ -14,12 +14,14 @@ Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .config import Config
-from .job import Bounds, Job, Method
+from .job import Bounds, Job, Method, row_stride
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "Size", "head_words", "memo_words", "pass_requests", "row_stride", "sums_words"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "change_words", "head_words", "memo_words",
+           "pass_requests", "place", "result_words", "row_stride", "row_words", "sums_words", "words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -57,13 +59,18 @@ class Size:
         return self.inserted + self.buried + self.removed + self.moved
 
 
+@dataclass(frozen=True)
+class Places:
+    """Byte addresses (below 2**48, on bus words) of a job's parts; `memo` is that of the memo to read."""
+
+    memo: int
+    changes: int
+    rows: int
+    result: int
+
+
 def words(count: int, bus_bytes: int) -> int:
     return -(-count // bus_bytes)
-
-
-def row_stride(length: int) -> int:
-    """Bytes from one row to the next."""
-    return max(4, 1 << (length - 1).bit_length())
 
 
 def sums_words(size: Size, config: Config) -> tuple[int, int]:
@@ -77,6 +84,12 @@ def head_words(size: Size, config: Config) -> int:
     return words(HEAD_BYTES + size.columns - 1, config.bus_bytes)
 
 
+def anchor_words(size: Size, config: Config) -> int:
+    """Bus words of an anchor's weights and segments (bounds `widened`)."""
+    n, bus = size.columns, config.bus_bytes
+    return words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
+
+
 def memo_words(size: Size, config: Config) -> int:
     """Bus words of a memo."""
     n, bus = size.columns, config.bus_bytes
@@ -85,7 +98,7 @@ def memo_words(size: Size, config: Config) -> int:
     total = head_words(size, config) + of_c
     total += words(16 * n, bus) + words(4 * triangle, bus) if config.method is Method.GIVENS else of_gram
     if config.bounds is Bounds.WIDENED:
-        total += words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
+        total += anchor_words(size, config)
     return total
 
 
@@ -113,3 +126,17 @@ def pass_requests(places: int, length: int, bus_bytes: int) -> list[tuple[int, i
 
 def result_words(size: Size, config: Config) -> int:
     return words(HEAD_BYTES + 4 * size.columns, config.bus_bytes)
+
+
+def place(sizes: Sequence[Size], config: Config, base: int = 1 << 20) -> list[Places]:
+    """Where jobs lie that are put one behind the other: descriptors from `base` on; then of each job memo (or head), changes, rows, result with the new memo."""
+    bus, found = config.bus_bytes, []
+    at = base + words(DESCRIPTOR_BYTES, bus) * bus * len(sizes)
+    for size in sizes:
+        memo = at
+        changes = memo + bus * (head_words(size, config) if size.full else memo_words(size, config))
+        rows = changes + bus * (0 if size.full else change_words(size, config))
+        result = rows + bus * row_words(size, config)
+        at = result + bus * (result_words(size, config) + memo_words(size, config))
+        found.append(Places(memo, changes, rows, result))
+    return found

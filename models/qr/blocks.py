@@ -1,0 +1,336 @@
+"""When the blocks of `hdl.qr` take and give: their control, cycle by cycle, without their data.
+
+Each block is asked what it offers and takes in a cycle (functions of its state alone), then told what was transferred (`step`), which gives its state of the
+next cycle. What a pipeline does later has an absolute cycle, of which the run is told (`wake`), so that cycles in which nothing moves can be passed over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from .config import Config
+from .layout import ENTRY_BYTES
+from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
+
+__all__ = ["END", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Slice", "Solver"]
+
+#: an item that is no record but the end of the job's; a record is whether AᵀA takes it
+END = -1
+Wake = Callable[[int], None]
+
+
+class Slice:
+    """`hdl.stream.Buffer`, holding items."""
+
+    def __init__(self) -> None:
+        self.item: int | None = None
+        self.spare: int | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self.spare is None
+
+    def step(self, given: int | None, taken: bool) -> None:
+        """`given` is offered, whether `ready` or not; the item is taken or not."""
+        if self.item is None or taken:
+            self.item, self.spare = (given, None) if self.spare is None else (self.spare, None)
+        elif given is not None and self.spare is None:
+            self.spare = given
+
+
+class Gearbox:
+    """`hdl.qr.gearbox`: chunks from words. `offers`: the next chunk, or the run's end, is there."""
+
+    def __init__(self, word: int, largest: int) -> None:
+        self.word, self.most = word, 2 * largest
+        self.active = False
+        self.level = self.size = self.grow = self.left = self.wanted = 0
+
+    def begin(self, size: int, grow: int, count: int, units: int) -> None:
+        self.active, self.size, self.grow, self.left, self.wanted = True, size, grow, count, units
+
+    @property
+    def ready(self) -> bool:
+        return self.active and self.wanted > 0 and self.level < self.most
+
+    @property
+    def offers(self) -> bool:
+        return self.active and (self.left == 0 or self.level >= self.size)
+
+    def step(self, put: bool, taken: bool) -> None:
+        if taken:
+            if not self.left:
+                self.active, self.level = False, 0
+                return
+            self.level -= self.size
+            self.left -= 1
+            self.size += self.grow
+        if put:
+            self.level += self.word
+            self.wanted -= self.word
+
+
+class Records:
+    """`hdl.qr.records`."""
+
+    def __init__(self, config: Config) -> None:
+        self.cutter = Gearbox(config.bus_bytes // 4, 2 + -(-(config.n_max - 1) // 4))
+        self.out = Slice()
+        self.kinds: list[int] = []
+
+    def begin(self, length: int, inserted: int, buried: int, removed: int, moved: int) -> None:
+        self.kinds = [END, *[0] * moved, *[1] * removed, *[0] * buried, *[1] * inserted]       # popped from the end
+        size, count = 2 + -(-length // 4), len(self.kinds) - 1
+        self.cutter.begin(size, 0, count, size * count)
+
+    def step(self, put: bool, taken: bool) -> bool:
+        """Return whether anything has moved."""
+        offers, ready = self.cutter.offers, self.out.ready
+        self.out.step(self.kinds[-1] if offers else None, taken)
+        moves = offers and ready
+        if moves:
+            self.kinds.pop()
+        self.cutter.step(put, moves)
+        return put or taken or moves
+
+
+class Rows:
+    """`hdl.qr.rows`: `units` places a cycle. Items: how many places."""
+
+    def __init__(self, config: Config, units: int) -> None:
+        self.bus, self.units = config.bus_bytes, units
+        self.active = self.go = self.word_ends = self.bits_end = False
+        self.left = self.word_left = self.bits_left = self.each = self.holds = 0
+        self.out = Slice()
+
+    def begin(self, stride: int, places: int) -> None:
+        self.active, self.left, self.word_left, self.bits_left = True, places, 0, 0
+        self.holds = self.bus // stride
+        self.each = min(self.units, self.holds)
+
+    def look(self) -> tuple[bool, bool]:
+        """Return whether words of bits, and of rows, are taken in this cycle."""
+        if not self.active:
+            self.go = False
+            return False, False
+        self.go = self.word_left > 0 and self.bits_left > 0 and self.out.ready
+        self.word_ends = self.word_left <= self.each or self.left <= self.each
+        self.bits_end = self.bits_left <= self.each or self.left <= self.each
+        more = self.left > (self.each if self.go else 0)
+        return (more and (self.bits_left == 0 or (self.go and self.bits_end)), more and (self.word_left == 0 or (self.go and self.word_ends)))
+
+    def step(self, bits: bool, put: bool, taken: bool) -> bool:
+        offers = self.active and self.word_left > 0 and self.bits_left > 0
+        count = min(self.left, self.each)
+        self.out.step(count if offers else None, taken)
+        if self.go:
+            self.word_left = 0 if self.word_ends else self.word_left - self.each
+            self.bits_left = 0 if self.bits_end else self.bits_left - self.each
+            self.active = self.left > self.each
+            self.left -= count
+        if put:
+            self.word_left = self.holds
+        if bits:
+            self.bits_left = 8 * self.bus
+        return bits or put or taken or self.go
+
+
+class AllRows:
+    """`hdl.qr.all_rows`: items as those of `Records`."""
+
+    def __init__(self, config: Config) -> None:
+        self.rows = Rows(config, 1)
+        self.active = self.ends = False
+        self.left = 0
+        self.live: Iterator[int] = iter(())
+        self.next = 0
+
+    @property
+    def ready(self) -> bool:
+        return not self.active and not self.rows.active
+
+    def begin(self, stride: int, live: Iterator[int], places: int) -> None:
+        self.active, self.ends, self.left, self.live = True, not places, places, live
+        if places:
+            self.rows.begin(stride, places)
+            self.next = next(live)
+
+    @property
+    def item(self) -> int | None:
+        return END if self.ends else None if self.rows.out.item is None else self.next
+
+    def step(self, bits: bool, put: bool, taken: bool) -> bool:
+        moved = self.rows.step(bits, put, taken and not self.ends)
+        if taken and self.ends:
+            self.ends = self.active = False
+        elif taken:
+            self.left -= 1
+            self.ends = not self.left
+            self.next = next(self.live, 0)
+        return moved or taken
+
+
+class Delta:
+    """`hdl.qr.delta`."""
+
+    def __init__(self, config: Config, wake: Wake) -> None:
+        n = config.n_max
+        lanes = min(config.gram_lanes, n * (n + 1) // 2)
+        self.slots_of = [max(-(-k * (k + 1) // 2 // lanes), 1) for k in range(n + 1)]
+        self.wake = wake
+        self.slots = 1
+        self.slot = self.bank = self.reading = 0
+        self.full = [False, False]
+        self.settles: int | None = None
+
+    def look(self, now: int) -> None:
+        if self.settles == now:
+            self.full[self.bank], self.bank, self.settles = True, 1 - self.bank, None
+
+    @property
+    def open(self) -> bool:
+        return not self.full[self.bank] and self.settles is None
+
+    def takes(self, item: int) -> bool:
+        return self.open and (item <= 0 or self.slot == self.slots - 1)
+
+    @property
+    def done(self) -> bool:
+        return self.full[self.reading]
+
+    def step(self, now: int, item: int | None, freed: bool) -> None:
+        if item is not None and self.open:
+            self.slot = 0 if self.takes(item) else self.slot + 1
+            if item == END:
+                self.settles = now + 3
+                self.wake(now + 3)
+        if freed:
+            self.full[self.reading], self.reading = False, 1 - self.reading
+
+
+class Merge:
+    """`hdl.qr.merge`. Words: 0 of c, 1 of AᵀA, 2 the last."""
+
+    def __init__(self) -> None:
+        self.active = self.fresh = False
+        self.left: deque[int] = deque()
+        self.first: int | None = None
+        self.out: int | None = None
+
+    def begin(self, of_c: int, of_gram: int, fresh: bool) -> None:
+        self.active, self.fresh, self.left = True, fresh, deque([0] * of_c + [1] * (of_gram - 1) + [2])
+
+    def ready(self, taken: bool) -> bool:
+        return self.active and not self.fresh and (self.out is None or taken)
+
+    def step(self, put: bool, taken: bool) -> bool:
+        """`taken`: the next stage would take a word that is offered."""
+        if self.out is not None and not taken:
+            return False
+        moved = self.out is not None or self.first is not None
+        self.out, self.first = self.first, None
+        if self.active and (put or self.fresh):
+            self.first = self.left.popleft()
+            self.active = bool(self.left)
+            return True
+        return moved
+
+
+class Loader:
+    """`hdl.qr.loader`."""
+
+    def __init__(self, config: Config, wake: Wake) -> None:
+        self.each = config.bus_bytes // ENTRY_BYTES
+        self.rows, self.wake = Gearbox(self.each, config.n_max), wake
+        self.active = self.all_in = False
+        self.under_way = self.columns = 0
+        self.converted: deque[int] = deque()                # when they are in the queue
+        self.known: int | None = None
+        self.side: int | None = None
+
+    @property
+    def idle(self) -> bool:
+        return not self.active and not self.rows.active
+
+    def begin(self, columns: int) -> None:
+        self.active, self.all_in, self.columns, self.known, self.side = True, False, columns, None, None
+        self.rows.begin(1, 1, columns, columns * (columns + 1) // 2)
+
+    @property
+    def ready(self) -> bool:
+        return self.active and not self.all_in and self.under_way != 2 * CONVERT
+
+    def offers(self, now: int) -> bool:
+        return self.rows.offers and (self.rows.left > 0 or (self.side is not None and self.side <= now))
+
+    def step(self, now: int, word: int | None, taken: bool) -> bool:
+        """A word comes, a row is taken."""
+        arrives = self.rows.ready and bool(self.converted) and self.converted[0] <= now
+        if arrives:
+            self.converted.popleft()
+            self.under_way -= 1
+        ends = taken and not self.rows.left
+        self.rows.step(arrives, taken)
+        if ends:
+            self.active = False
+        if word is not None:
+            if word:
+                self.under_way += 1
+                self.converted.append(now + CONVERT + 1)
+                self.wake(now + CONVERT + 1)
+                if self.known is None:
+                    self.known = now + 2 + CONVERT + DIV + FLOOR
+            if word == 2:
+                assert self.known is not None
+                self.all_in = True
+                self.side = max(now + 1, self.known) + self.columns + 3 + CONVERT
+                self.wake(self.side)
+        return arrives or taken or word is not None
+
+
+class Solver:
+    """`hdl.qr.solver`, as `models.qr.schedule.gram_tasks` has it; contexts in order of age."""
+
+    def __init__(self, config: Config, wake: Wake) -> None:
+        self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
+        self.contexts: list[_Context] = []
+        self.loading = False
+        self.waiting: _Context | None = None                # may issue now
+
+    def look(self, now: int) -> bool:
+        """Return whether a row is taken in this cycle."""
+        self.waiting = next((c for c in self.contexts if c.ready <= now), None)
+        return self.waiting is None and (self.loading or len(self.contexts) < self.room)
+
+    def load(self, now: int, job: int, columns: int, side: bool) -> None:
+        if not self.loading:
+            self.contexts.append(_Context(job, gram_tasks(columns, self.lanes)))
+        context = self.contexts[-1]
+        context.issued.append(now)
+        self.loading = not side
+        if side:
+            self._next(context, now)
+
+    def _next(self, context: _Context, now: int) -> None:
+        number, issued = len(context.issued), context.issued
+        context.ready = max([now + 1, *(issued[k] + wait for k, wait in context.tasks[number].after)])
+        self.wake(context.ready)
+
+    def step(self, now: int) -> int | None:
+        """Issue a task if one may; return a job whose last it was: its weights are there STEP cycles later."""
+        context = self.waiting
+        if context is None:
+            return None
+        context.issued.append(now)
+        if len(context.issued) < len(context.tasks):
+            self._next(context, now)
+            return None
+        self.contexts.remove(context)
+        self.wake(now + STEP)
+        return context.job
+
+
+class _Context:
+    def __init__(self, job: int, tasks: Sequence[Task]) -> None:
+        self.job, self.tasks, self.issued, self.ready = job, tasks, list[int](), 1 << 62

@@ -1,0 +1,132 @@
+"""A job as the cycle models see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ErrorCode, HardwareError
+from .check import descending
+from .config import Config
+from .golden import folds
+from .job import Bounds, Fit, Job, Method, Sums
+from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
+from .schedule import STEP, VECTORING, Task, fold_tasks, gram_tasks, solve_tasks
+
+__all__ = ["Fails", "Work"]
+
+
+class Fails(StrEnum):
+    """Where a job's error is found: nothing behind that is done for it."""
+
+    NOT = "not"
+    DESCRIPTOR = "descriptor"
+    HEAD = "head"
+    RECORDS = "records"
+    PASS = "pass"
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows (and whether after a try to widen).
+
+    `sums_read`, `sums_written`: bus words of the blocks of suffix sums (target rank, incremental), see `suffix`. `met`: columns that each folded row met
+    (method `givens`), as `factor.fold` returns them; `met_again`: those that rows of dropped columns met, None for a column that was kept or had nothing.
+    `live`: bool (places,), the places of a full job that hold a row; None: spread evenly. `fails`: where the job's error is found.
+    """
+
+    size: Size
+    keep: tuple[bool, ...]
+    rescanned: bool
+    tried: bool = False
+    sums_read: int = 0
+    sums_written: int = 0
+    met: tuple[int, ...] = ()
+    met_again: tuple[int | None, ...] = ()
+    live: NDArray[np.bool_] | None = field(default=None, compare=False)
+    fails: Fails = Fails.NOT
+
+    @classmethod
+    def of(cls, job: Job, fit: Fit | HardwareError, config: Config, sums_read: int = 0, sums_written: int = 0) -> Work:
+        """The job that gave this fit or error."""
+        size, live = Size.of(job), None
+        if job.memo is None and job.labels is not None:
+            live = np.zeros(size.places, dtype=bool)
+            live[job.labels[job.alive]] = True
+        if isinstance(fit, HardwareError):
+            fails = _where(job, fit.code)
+            return cls(size, (True,) * size.columns, fails is Fails.PASS, live=live, fails=fails)
+        tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
+        met, again = folds(job, fit.memo.squares) if config.method is Method.GIVENS else ((), ())
+        return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, sums_read, sums_written, met, again, live)
+
+    @classmethod
+    def plain(cls, size: Size, rescanned: bool, sums_read: int = 0, sums_written: int = 0) -> Work:
+        """A job that keeps all columns; its rows, folded into a fresh factor, are independent as long as they can be."""
+        n = size.columns
+        met = tuple(min(i + 1, n) for i in range(size.rows)) if size.full else (n,) * size.inserted
+        return cls(size, (True,) * n, rescanned, not rescanned, sums_read, sums_written, met, (None,) * n)
+
+    def live_places(self) -> Iterator[int]:
+        """Of each place of a full job: whether there is a row."""
+        if self.live is not None:
+            return iter(self.live.astype(int).tolist())
+        rows, places = self.size.rows, self.size.places
+        return ((i + 1) * rows // places - i * rows // places for i in range(places))
+
+    def read(self, config: Config) -> tuple[int, int, int]:
+        """Bus words of descriptor, body, and the pass for the bounds."""
+        size = self.size
+        body = 0 if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
+        if size.full or config.sums is Sums.SCAN:
+            body += row_words(size, config)
+        return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
+
+    def written(self, config: Config) -> int:
+        return memo_words(self.size, config) + result_words(self.size, config) + self.sums_written
+
+    def sums_cycles(self, config: Config) -> int:
+        """Cycles of the integer sums: records one by one, rows of passes `row_units` a cycle."""
+        size, total = self.size, 0
+        triangle = size.columns * (size.columns + 1) // 2
+        a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
+        if size.full:
+            return size.rows * a_row + size.places - size.rows if config.method is Method.GRAM else -(-size.places // config.row_units)
+        total += (size.inserted + size.removed) * a_row + size.moved + size.buried
+        if config.sums is Sums.SCAN:
+            total += -(-size.places // config.row_units)
+        return total
+
+    def dot_cycles(self, config: Config) -> int:
+        size = self.size
+        total = 3 * config.segments + -(-(size.inserted + size.moved) // config.row_units) if self.tried else 0
+        return total + (-(-size.places // config.row_units) if self.rescanned else 0)
+
+    def tasks(self, config: Config) -> Sequence[Task]:
+        """The solver's tasks, in order."""
+        n, lanes = self.size.columns, config.lanes
+        if config.method is Method.GRAM:
+            return gram_tasks(n, lanes)
+        tasks = list(fold_tasks(n, self.met, lanes))
+        for k, again in enumerate(self.met_again):
+            base = len(tasks)
+            for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
+                after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
+                tasks.append(Task(task.slots, after, task.work, task.vectoring))
+        last = len(tasks)
+        return tasks + solve_tasks(n, self.keep, lanes, last)
+
+
+def _where(job: Job, code: ErrorCode) -> Fails:
+    """Where the hardware finds an error that the golden model's check has found."""
+    if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS):
+        return Fails.DESCRIPTOR
+    if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
+        return Fails.HEAD
+    if job.memo is None:
+        return Fails.RECORDS
+    return Fails.RECORDS if descending(job.rows[job.inserted]) or code is not ErrorCode.QR_ORDER else Fails.PASS
