@@ -64,7 +64,7 @@ def _run_rows(table: Table, outcome: Outcome) -> None:
     groups = plural(counters["groups"], "group")
     table.add_row("keys", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {groups} at first, {counters['rows']:,} at the end")
     table.add_row("refits", f"{counters['refits']:,} after the first training, {counters['from_memo']:,} from a memo, "
-                  f"{counters['passes']:,} with a pass over all rows, {counters['records']:,} changed rows")
+                  f"{counters['passes']:,} with a pass over all rows, {counters['changes']:,} changed rows")
     if outcome.bit_exact is not None:
         table.add_row("golden = RTL", agreement(outcome))
     if outcome.cycle_exact is not None and outcome.model is not None and outcome.rtl is not None:

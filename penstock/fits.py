@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +23,18 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import Fixed, parse_memory
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.config import Config
-from penstock.models.qr.cycles import Bound, bound, run
+from penstock.models.qr.cycles import Bound as Limits
+from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Fit
+from penstock.models.qr.job import Bounds, Fit, Method, Sums
+from penstock.models.qr.job import Target as Label
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
 from penstock.output import write_folder
+
+if TYPE_CHECKING:
+    from penstock.sim.native import Library
 
 __all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "load_fit"]
 
@@ -71,7 +77,8 @@ class FitDesign:
         if self.given_verilog:
             return self.given_verilog
         from penstock.cache import remembered
-        generate = engine(self).generate
+        from penstock.sim.qr import generate
+        _check_hardware(self)
         return remembered(self.digest, lambda: generate(self.config, self.identity))
 
     def trainer(self, backend: str = "golden", **options: Any) -> Any:
@@ -131,43 +138,52 @@ class FitDesign:
             least += [limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence]
         bus = self.config.bus_bytes
         counters = self._counters(rounds) | {"training_cycles": training}
-        return Run("model", None, None, total, counters, bound=Bound(*least.tolist()), seconds=perf_counter() - begin,
+        return Run("model", None, None, total, counters, bound=Limits(*least.tolist()), seconds=perf_counter() - begin,
                    bytes_read=read * bus, bytes_written=written * bus)
 
+    def library(self, **options: Any) -> Library:
+        """Return the design compiled for simulation (from the cache where it was compiled before). Raises KernelError (E606)."""
+        from penstock.sim.qr import build
+        return build(self.config, self.verilog, self.identity, **options)
+
     def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, **options: Any) -> Run:
-        """Return what the simulated hardware made of the rounds, and its cycles."""
-        made = engine(self)
-        with made.session(self, memory or self.memory, **options) as session:
-            begin = perf_counter()
-            results: list[Fit | HardwareError] = [result for step in rounds for result in session.run(step.jobs)]
-            seconds = perf_counter() - begin
-            wrong = next((result for result in results if isinstance(result, HardwareError)), None)
+        """Return what the simulated hardware made of the rounds, and its cycles; `options` as of `sim.qr.simulate`. Raises KernelError (E606)."""
+        from penstock.sim.qr import simulate
+        library, fits = self.library(), []
+        cycles = read = written = 0
+        seconds, counters = 0.0, Counter[str]()
+        for step in rounds:
+            made = simulate(self.config, library, step.jobs, memory=memory or self.memory, **options)
+            cycles, read, written, seconds = cycles + made.cycles, read + made.bytes_read, written + made.bytes_written, seconds + made.seconds
+            counters.update(made.counters)
+            wrong = made.error or next((result for result in made.results if isinstance(result, HardwareError)), None)
             if wrong is not None:
-                return Run("rtl", None, None, None, {}, (wrong,), seconds=seconds)
-            return self._run("rtl", [fit for fit in results if isinstance(fit, Fit)], rounds, cycles=session.cycles, seconds=seconds,
-                             read=session.bytes_read, written=session.bytes_written)
+                return Run("rtl", None, None, cycles, counters, (wrong,), seconds=seconds)
+            fits += [result for result in made.results if isinstance(result, Fit)]
+        return self._run("rtl", fits, rounds, cycles=cycles, seconds=seconds, read=read, written=written, counters=counters)
 
     def _counters(self, rounds: Sequence[Round]) -> dict[str, int]:
         works = [work for step in rounds for work in step.works]
         again = [work for step in rounds[1:] for work in step.works]
         return {"groups": len(rounds[0].jobs), "jobs": len(works), "refits": len(again), "from_memo": sum(not work.size.full for work in again),
                 "passes": sum(work.rescanned for work in again), "rows": sum(len(job.rows) for job in rounds[-1].jobs),
-                "records": sum(work.size.records for work in again)}
+                "changes": sum(work.size.records for work in again)}
 
     def _run(self, backend: str, fits: Sequence[Fit], rounds: Sequence[Round], *, cycles: int | None = None, seconds: float = 0.0, read: int | None = None,
-             written: int | None = None) -> Run:
+             written: int | None = None, counters: Mapping[str, int] | None = None) -> Run:
         n, last = self.config.n_max, fits[-len(rounds[-1].jobs):]
         codes = {"weights": _padded([fit.weights for fit in fits], n), "mask": _padded([fit.mask.astype(np.int64) for fit in fits], n),
                  "bounds": np.array([[fit.err_min, fit.err_max, fit.rescanned] for fit in fits], dtype=np.int64),
                  "memos": np.frombuffer(b"".join(pack_memo(fit.memo, self.config) for fit in fits), dtype=np.uint8).astype(np.int64)}
         result = {"weights": np.asarray(float32.decode(_padded([fit.weights for fit in last], n)), dtype=np.float64),
                   "low": np.array([fit.err_min for fit in last], dtype=np.float64), "high": np.array([fit.err_max for fit in last], dtype=np.float64)}
-        return Run(backend, result, codes, cycles, self._counters(rounds), seconds=seconds, bytes_read=read, bytes_written=written)
+        return Run(backend, result, codes, cycles, {**(counters or {}), **self._counters(rounds)}, seconds=seconds, bytes_read=read, bytes_written=written)
 
     def save(self, folder: str | Path) -> Path:
         """Write `penstock.v` and `manifest.json` into `folder`; return it. The folder appears whole or not at all."""
+        from penstock.models.qr.shell import register_map
         said = {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(),
-                "memory": str(self.memory), "register_map": engine(self).register_map(self.config, self.identity).to_json(),
+                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(),
                 "resources": {**asdict(self.resources), "source": "estimate"}, "fit": _graph_json(self.graph)}
         return write_folder(folder, {"penstock.v": self.verilog.encode(), "manifest.json": (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()})
 
@@ -179,10 +195,14 @@ def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
     return out
 
 
-def engine(design: FitDesign) -> Any:
-    """Return the module that makes and simulates the design's hardware. Raises KernelError (E606) where there is none for it yet."""
-    raise error("E606", f"there is no hardware for the fit of {design.graph.name!r} yet", design.graph.span,
-                hint="penstock model predicts its cycles, penstock simulate --backend golden runs it", source=design.graph.source or None)
+def _check_hardware(design: FitDesign) -> None:
+    """Raise KernelError (E606) where there is no hardware for the fit yet."""
+    config, graph = design.config, design.graph
+    missing = ('method="givens"' if config.method is not Method.GRAM else "target=rank(key)" if config.target is not Label.SLOT
+               else "incremental=False" if config.sums is not Sums.INCREMENTAL else "")
+    if missing:
+        raise error("E606", f"there is no hardware for a fit with {missing} yet", graph.span, source=graph.source or None,
+                    hint='what there is fits target=slot(key) with method="gram"; penstock model and penstock simulate --backend golden take this one')
 
 
 def _graph_json(graph: FitGraph) -> dict[str, Any]:
@@ -192,8 +212,6 @@ def _graph_json(graph: FitGraph) -> dict[str, Any]:
 
 def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
     """Return the design that `FitDesign.save` wrote, from its files' contents."""
-    from penstock.models.qr.job import Bounds, Method
-    from penstock.models.qr.job import Target as Label
     said = dict(manifest["fit"])
     graph = FitGraph(**{**said, "target": said["target"] and Label(said["target"]), "method": Method(said["method"]), "bounds": Bounds(said["bounds"]),
                         "span": Span(**said["span"])})

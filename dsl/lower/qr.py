@@ -16,7 +16,7 @@ from ...models.memory.timing import Fixed
 from ...models.qr.config import Config
 from ...models.qr.cycles import Work
 from ...models.qr.job import Bounds, Method, Sums, Target
-from ...models.qr.layout import Size
+from ...models.qr.layout import ENTRY_BYTES, Size, row_stride
 from ...models.qr.resources import estimate
 from ...models.qr.schedule import Task
 from ...models.qr.solver import alone
@@ -76,11 +76,15 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
     if part.bus_bytes < 8:
         raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a refit's sums have 8",
                     graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=_source(graph))
+    if row_stride(graph.columns - 1) > part.bus_bytes:
+        raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: a window of {graph.columns - 1} bytes is wider than its memory port of "
+                    f"{part.bus_bytes} bytes", graph.span, source=_source(graph),
+                    hint=f"the longest window that fits is {_longest_text(graph, part, load)}; or choose a target with wider ports (--target)")
     base = _base(graph, part)
     good = [(cost(c, load, timing), c, estimate(c, part)) for c in _candidates(base, part, load)]
     good = [entry for entry in good if entry[2].fits(part) is None]
     if not good:
-        raise _too_large(graph, part)
+        raise _too_large(graph, part, load)
     best = min(cycles for cycles, _, _ in good)
     return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
 
@@ -114,14 +118,16 @@ def _base(graph: FitGraph, part: Part, columns: int | None = None) -> Config:
 def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
     n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
     passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN
-    lanes = sorted({-(-n // d) for d in _DIVISORS})
+    entries = part.bus_bytes // ENTRY_BYTES
+    # a lane for every entry, or as many as come in whole bus words
+    sums = sorted({triangle} | {whole for d in (*_DIVISORS, triangle) if (whole := -(-triangle // d // entries) * entries) < triangle})
     for row_units in (1, 2, 4, 8) if passes else (1, 2):
-        for width in lanes:
+        # the solver of `gram` takes a row a cycle
+        for width in sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,):
             if base.method is Method.GIVENS:
                 units: Iterable[Config] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
             else:
-                units = (replace(base, gram_lanes=g, lanes=width, solvers=s) for g in sorted({-(-triangle // d) for d in (*_DIVISORS, triangle)})
-                         for s in _SOLVERS)
+                units = (replace(base, gram_lanes=g, lanes=width, solvers=s) for g in sums for s in _SOLVERS)
             for unit in units:
                 contexts = _contexts(replace(unit, solvers=1), load)
                 ahead = -(-3 * part.latency // 32) + 2
@@ -139,18 +145,29 @@ def _contexts(config: Config, load: Load) -> int:
     return _contexts_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
 
 
-def _smallest(base: Config, part: Part) -> Resources:
-    return estimate(replace(base, contexts=1, jobs=2), part)
+def _smallest(graph: FitGraph, part: Part, columns: int, load: Load) -> Resources:
+    """What the leanest candidate takes."""
+    needs = [estimate(c, part) for c in _candidates(_base(graph, part, columns), part, load)]
+    return min(needs, key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp))
 
 
-def _too_large(graph: FitGraph, part: Part) -> KernelError:
-    need = _smallest(_base(graph, part), part)
+def _longest(graph: FitGraph, part: Part, load: Load) -> int:
+    """The longest window that fits; 0: none does."""
+    return next((n - 1 for n in range(graph.columns - 1, 1, -1)
+                 if row_stride(n - 1) <= part.bus_bytes and _smallest(graph, part, n, load).fits(part) is None), 0)
+
+
+def _longest_text(graph: FitGraph, part: Part, load: Load) -> str:
+    longest = _longest(graph, part, load)
+    return f"window(key, {longest})" if longest else "none: not even one byte fits"
+
+
+def _too_large(graph: FitGraph, part: Part, load: Load) -> KernelError:
+    need = _smallest(graph, part, graph.columns, load)
     resource = need.fits(part) or "lut"
-    longest = next((n - 1 for n in range(graph.columns - 1, 1, -1) if _smallest(_base(graph, part, n), part).fits(part) is None), 0)
-    hint = f"the longest window that fits is window(key, {longest}); " if longest else "no window fits, however short; "
     return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
                  f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}", graph.span,
-                 hint=hint + "or choose a larger target (--target)", source=_source(graph))
+                 hint=f"the longest window that fits is {_longest_text(graph, part, load)}; or choose a larger target (--target)", source=_source(graph))
 
 
 def _usable(part: Part, resource: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
 from penstock.models.qr.job import Bounds, Method, Sums, Target
 from penstock.models.qr.resources import estimate
-from penstock.models.target import target
+from penstock.models.target import register, target
 
 KERNEL = '''import penstock as ps
 
@@ -66,19 +67,23 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
         memory = Fixed(part.latency, part.bytes_per_cycle)
         config = lower(graph, part)
         assert estimate(config, part).fits(part) is None and config.bus_bytes == part.bus_bytes
-        least = cost(Config(**{**config.__dict__, "gram_lanes": 561, "solvers": 64, "lanes": 33, "row_units": 4}), load, memory)
+        least = cost(Config(**{**config.__dict__, "gram_lanes": 561, "solvers": 64, "row_units": 4}), load, memory)
         assert cost(config, load, memory) <= 1.1 * least
 
 
 def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", written(length=32), "--target", "ulx3s-45f"]) == 1
+    tight = register(replace(target("kcu105"), name="test-tight", lut=100_000))
+    assert run(["check", written(length=32), "--target", tight.name]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error[E601]: kernel 'f' does not fit on ulx3s-45f: the smallest engine for windows of 32 bytes needs ")
+    assert said.startswith("error[E601]: kernel 'f' does not fit on test-tight: the smallest engine for windows of 32 bytes needs ")
+    assert "LUT, the part has 100,000, of which 90% can be routed\n" in said
     longest = int(said.partition("the longest window that fits is window(key, ")[2].partition(")")[0])
     assert 1 < longest < 32
-    assert run(["check", written(length=longest), "--target", "ulx3s-45f", "-q"]) == 0
-    assert run(["check", written(length=longest + 1), "--target", "ulx3s-45f", "-q"]) == 1
-    assert run(["check", written(), "--target", "icebreaker"]) == 1
+    assert run(["check", written(length=longest), "--target", tight.name, "-q"]) == 0
+    assert run(["check", written(length=longest + 1), "--target", tight.name, "-q"]) == 1
+    assert run(["check", written(length=9), "--target", "small"]) == 1
+    assert "a window of 9 bytes is wider than its memory port of 8 bytes" in capsys.readouterr().err
+    assert run(["check", written(length=8), "--target", "icebreaker"]) == 1
     assert "its memory port is 4 bytes wide, a refit's sums have 8" in capsys.readouterr().err
 
 
