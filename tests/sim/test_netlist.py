@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,20 +67,44 @@ def content(byte: int) -> int:
     return random.Random(byte).getrandbits(2048 * byte)
 
 
-class Cells(wiring.Component):
-    """Block RAMs of a family side by side, with the same inputs; outputs `q<n>_a` and `q<n>_b`."""
+@dataclass(frozen=True)
+class Family:
+    """What is tried of a family: block RAMs (byte, widths, write modes), look-up tables (inputs, content), multipliers (bits)."""
 
-    def __init__(self, family: str, rams: list[tuple[int, tuple[int, int], tuple[int, int]]]) -> None:
-        self.family, self.rams = family, rams
-        inputs = {"addr": 14, "d": 36, "en": 1, "we": 1, "rst": 1}
+    name: str
+    rams: list[tuple[int, tuple[int, int], tuple[int, int]]]
+    tables: list[tuple[int, int]]
+    sizes: tuple[int, ...]
+
+
+class Cells(wiring.Component):
+    """Cells of a family side by side, with the same inputs."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        inputs = {"addr": 14, "d": 36, "en": 1, "we": 1, "rst": 1, "signed": 1}
         super().__init__({f"{name}_{p}": In(width) for name, width in inputs.items() for p in "ab"}
-                         | {f"q{n}_{p}": Out(36) for n in range(len(rams)) for p in "ab"})
+                         | {f"q{n}_{p}": Out(36) for n in range(len(family.rams)) for p in "ab"} | {f"lut{n}": Out(1) for n in range(len(family.tables))}
+                         | {f"{half}{n}": Out(36) for n in family.sizes for half in ("low", "high")})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for n, (byte, widths, modes) in enumerate(self.rams):
+        family = self.family
+        for n, (byte, widths, modes) in enumerate(family.rams):
             q_a, q_b = getattr(self, f"q{n}_a"), getattr(self, f"q{n}_b")
-            m.submodules[f"ram{n}"] = dp16kd(self, q_a, q_b, widths, modes) if self.family == "ecp5" else gowin_ram(self, q_a, q_b, byte, widths, modes)
+            m.submodules += dp16kd(self, q_a, q_b, widths, modes) if family.name == "ecp5" else gowin_ram(self, q_a, q_b, byte, widths, modes)
+        for n, (size, table) in enumerate(family.tables):
+            name, pins, out, init = {"ecp5": (f"LUT{size}", "ABCD", "Z", "INIT"), "ice40": ("SB_LUT4", ("I0", "I1", "I2", "I3"), "O", "LUT_INIT"),
+                                     "gowin": (f"LUT{size}", ("I0", "I1", "I2", "I3"), "F", "INIT")}[family.name]
+            inputs: dict[str, Any] = {f"i_{pin}": self.addr_a[k] for k, pin in enumerate(pins[:size])}
+            m.submodules += Instance(name, **{f"p_{init}": Const(table, 1 << size), f"o_{out}": getattr(self, f"lut{n}")}, **inputs)
+        for size in family.sizes:
+            a, b, out = self.d_a[:size], self.d_b[:size], Cat(getattr(self, f"low{size}"), getattr(self, f"high{size}"))[:2 * size]
+            if family.name == "gowin":
+                m.submodules += Instance(f"MULT{size}X{size}", i_A=a, i_B=b, i_ASIGN=self.signed_a, i_BSIGN=self.signed_b, o_DOUT=out)
+            else:
+                pins = {f"i_A{k}": a[k] for k in range(size)} | {f"i_B{k}": b[k] for k in range(size)} | {f"o_P{k}": out[k] for k in range(36)}
+                m.submodules += Instance("MULT18X18D", **pins, i_SIGNEDA=self.signed_a, i_SIGNEDB=self.signed_b)
         return m
 
 
@@ -117,31 +142,53 @@ def gowin_ram(ports: Any, q_a: Any, q_b: Any, byte: int, widths: tuple[int, int]
     return Instance("DPX9B" if byte == 9 else "DPB", **pins)
 
 
-@pytest.mark.parametrize("family", ["ecp5", "gowin"])
-def test_block_rams(family: str) -> None:
-    """Every width and write mode, byte enables, resets, content at the start, both ports at the same bits: as the plain model."""
-    rams = [ram for ram in RAMS if family == "gowin" or ram[0] == 9]
+LUTS = {"ecp5": (2, 4), "ice40": (4,), "gowin": (1, 2, 3, 4)}
+EDGES = (0, 1, 255, 256, 1 << 17, (1 << 18) - 1, 1 << 35, (1 << 36) - 1)
+
+
+@pytest.mark.parametrize("name", LUTS)
+def test_cells(name: str) -> None:
+    """Block RAMs of every width and write mode with byte enables, resets, content at the start and both ports at the same bits; tables; products."""
     rng = np.random.default_rng(3)
-    count = 4000
+    count = 2000
+    rams = [ram for ram in RAMS if name == "gowin" or (name == "ecp5" and ram[0] == 9)]
+    tables = [(size, int(rng.integers(1 << (1 << size)))) for size in LUTS[name] for _ in range(8)]
+    family = Family(name, rams, tables, {"ecp5": (18,), "ice40": (), "gowin": (9, 18, 36)}[name])
     near = rng.choice([0, 16, 512, 0x3FE0], size=(2, count)) + rng.integers(0, 16, size=(2, count))     # where the ports meet
     inputs = {"addr_a": near[0], "addr_b": near[1], "d_a": rng.integers(0, 1 << 36, count), "d_b": rng.integers(0, 1 << 36, count)}
-    inputs |= {f"{name}_{p}": (rng.random(count) < share).astype(np.int64) for name, share in (("en", 0.8), ("we", 0.4), ("rst", 0.1)) for p in "ab"}
+    shares = {"en": 0.8, "we": 0.4, "rst": 0.1, "signed": 0.5}
+    inputs |= {f"{what}_{p}": (rng.random(count) < share).astype(np.int64) for what, share in shares.items() for p in "ab"}
     inputs["we_b"] &= ~((near[0] >> 5 == near[1] >> 5) & inputs["we_a"] & 1)           # what two writes to one bit do is nobody's promise
-    outputs = [f"q{n}_{p}" for n in range(len(rams)) for p in "ab"]
-    found = run_vectors(Cells(family, rams), inputs, outputs, 1, modules=LINT + cell_models(family))
-    for n, (byte, widths, modes) in enumerate(rams):
-        wide = 4 * byte in widths                                # the ECP5's port B, and the Gowin's reading port, do not write then
-        single = wide and family == "gowin"
-        plain = PlainRam(byte, widths, modes, family == "ecp5", content(byte))
-        shown = [0 if single else (1 << min(widths[0], 18)) - 1, (1 << widths[1]) - 1]
-        if widths[1] == 4 * byte:
-            shown[0] = 0
-        for t in range(count):
-            stimulus = [tuple(int(inputs[f"{name}_{p}"][t]) for name in ("en", "we", "rst", "addr", "d")) for p in "ab"]
-            if wide and not single:
-                stimulus[1] = (stimulus[1][0], 0, *stimulus[1][2:])
-            if single:
-                stimulus = [(stimulus[0][0], 1, *stimulus[0][2:]), (stimulus[1][0], 0, *stimulus[1][2:])]
-            expected = plain.step(stimulus)                      # type: ignore[arg-type]
-            seen = [int(found[f"q{n}_{p}"][t]) for p in "ab"]
-            assert [x & mask for x, mask in zip(seen, shown, strict=True)] == [x & mask for x, mask in zip(expected, shown, strict=True)], (byte, widths, t)
+    for k, pair in enumerate((x, y) for x in EDGES for y in EDGES):
+        inputs["d_a"][k], inputs["d_b"][k] = pair
+    late = {f"q{n}_{p}": 1 for n in range(len(rams)) for p in "ab"}
+    now = {f"lut{n}": 0 for n in range(len(tables))} | {f"{half}{size}": 0 for size in family.sizes for half in ("low", "high")}
+    found = run_vectors(Cells(family), inputs, [*late, *now], late | now, modules=LINT + cell_models(name))
+    for n, (size, table) in enumerate(tables):
+        assert np.array_equal(found[f"lut{n}"], table >> (near[0] & ((1 << size) - 1)) & 1)
+    for size in family.sizes:
+        check_products(size, inputs, found)
+    for n, ram in enumerate(rams):
+        check_ram(name, ram, inputs, [found[f"q{n}_{p}"] for p in "ab"])
+
+
+def check_products(size: int, inputs: dict[str, Any], found: dict[str, Any]) -> None:
+    mask = (1 << size) - 1
+    value = lambda code, signed: code - (1 << size) if signed and code >> size - 1 else code
+    for t in range(len(inputs["d_a"])):
+        a, b = (value(int(inputs[f"d_{p}"][t]) & mask, inputs[f"signed_{p}"][t]) for p in "ab")
+        assert (int(found[f"high{size}"][t]) << 36 | int(found[f"low{size}"][t])) == a * b & ((1 << 2 * size) - 1), (size, a, b)
+
+
+def check_ram(family: str, ram: tuple[int, tuple[int, int], tuple[int, int]], inputs: dict[str, Any], found: list[Any]) -> None:
+    byte, widths, modes = ram
+    wide = 4 * byte in widths                                    # port B only reads then, and the Gowin's port A only writes
+    plain = PlainRam(byte, widths, modes, family == "ecp5", content(byte))
+    shown = [(1 << widths[0]) - 1 if 4 * byte != widths[1] and not (wide and family == "gowin") else 0, (1 << widths[1]) - 1]
+    for t in range(len(inputs["d_a"])):
+        first, second = (tuple(int(inputs[f"{what}_{p}"][t]) for what in ("en", "we", "rst", "addr", "d")) for p in "ab")
+        if wide:
+            first, second = (first[0], first[1] if family == "ecp5" else 1, *first[2:]), (second[0], 0, *second[2:])
+        expected = plain.step([first, second])                   # type: ignore[list-item]
+        assert [int(q[t]) & m for q, m in zip(found, shown, strict=True)] == [x & m & 0x3FFFF if k == 0 else x & m
+                                                                                for k, (x, m) in enumerate(zip(expected, shown, strict=True))], (ram, t)
