@@ -1,18 +1,21 @@
 """The walker's body: the instructions that take a tuple apart."""
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
-from amaranth.utils import exact_log2
 
 from ...models.errors import ErrorCode
 from ...models.heap import page as p
-from ...models.heap.schema import TYPES
 from ...models.strider.config import FIXED_TYPES
 from ...models.strider.isa import Base, Op
 from ...models.strider.machine import ARRAY_HEADER
-from .decode import Kind, place_bits
+from ...models.strider.program import BITMAP_GROUP
+from .address import Origin
+from .decode import Kind, beat_bits
 from .front import State
 
 __all__ = ["Body"]
+
+#: where the null bitmap's first byte lies in the word of four bytes that is read for it
+_BITMAP_WORD, _BITMAP_BYTE = p.TUPLE_BITMAP // 4 * 4, p.TUPLE_BITMAP % 4
 
 
 class Body:
@@ -20,308 +23,286 @@ class Body:
 
     def _body_registers(self, m):
         d, config, fixed = self.decoder, self.config, self.config.fixed
-        self.places = place_bits(config)
-        self.tuple_line = Signal.like(self.line)
-        self.natts = Signal(11)
+        self.tuple_entry = Signal.like(self.entry)
+        self.natts = Signal.like(d.natts) if fixed is None else Signal(min(11, fixed.setup.attr.bit_length()))
         self.nulls = Signal()
-        self.offset = Signal(15)
-        self.null_bits = Signal(32)
-        self.start = Signal(self.places)         # base D
-        self.place = Signal(self.places)         # base P
-        self.array_header = Signal(self.places)  # base A is that plus the header's length
-        self.array_total = Signal(self.places)
-        self.array_short = Signal()
-        self.array_busy, self.place_busy = Signal(), Signal()
+        self.null_bits = Signal(BITMAP_GROUP if fixed is None else fixed.bitmap_bits)
         self.step = Signal(3)                   # of the current instruction
-        self.index = Signal(16 if fixed is None else fixed.index_bits)  # `att`: attributes done; `run`: elements done
+        self.left = Signal(16 if fixed is None else fixed.index_bits)   # elements or attributes that are still to come, from its second cycle on
+        self.done_attributes = Signal(16 if fixed is None else fixed.attribute_bits)
         self.half = Signal()
-        self.address = Signal(self.places)       # of the next window of the current instruction
-        self.beat = Signal(16 if fixed is None else config.beats.bit_length())
-        self.lane = Signal(8 if fixed is None else (config.lanes - 1).bit_length())
-        short = Mux(d.array, d.short, self.array_short)
-        self.elements = Signal(self.places)
-        m.d.comb += [self.elements.eq(self.array_header + Mux(short, ARRAY_HEADER - 3, ARRAY_HEADER)), d.place.eq(self.place)]
-        with m.If(d.array):
-            m.d.sync += [self.array_short.eq(d.short), self.array_busy.eq(0), self.place_busy.eq(0)]
-            with m.If(self.place_busy):
-                m.d.sync += self.place.eq(self.elements + self.array_total)
-        with m.If(d.value):
-            m.d.sync += self.place.eq(self.place + d.size)
-            with m.If(d.again):
-                m.d.sync += self.place.eq(self.place)
+        self.beat = Signal(beat_bits(config))
+        self.lane = Signal(range(config.lanes))
+        self.crooked = Signal()                 # the value whose header was issued before is not aligned
+        # cycles since an array's header with two possible lengths; cycles until addresses can be decided by
+        self.growing, self.unsettled = Signal(3), Signal(3)
+        self.settle = Signal(3)
+        m.d.sync += [self.growing.eq(self.growing << 1), self.unsettled.eq((self.unsettled >> 1) | self.settle)]
+        m.d.comb += self.shrink.eq(self.growing[2] & d.short)
+        # the bitmap begins in the last byte of one word and goes on in the next
+        low = 8 * (4 - _BITMAP_BYTE)
         with m.If(d.bits):
-            m.d.sync += self.null_bits.eq(d.window)
-        self.array_wait = self.array_busy & ~d.array
+            with m.If(d.tag.part == 0):
+                m.d.sync += self.null_bits[:low].eq(d.window[8 * _BITMAP_BYTE:32])
+            with m.Else():
+                m.d.sync += self.null_bits[low:].eq(d.window)
+
+    def _enter(self, m):
+        """Enter the tuple whose header was read."""
+        d, u = self.decoder, self.instruction
+        self._enter_tuple(m)
+        m.d.comb += [self.tag_in.enter.eq(1), self.pc_next.eq(Mux(d.dense, u.dense, u.sparse))]
+        m.d.sync += [self.tuple_entry.eq(self.entry), self.natts.eq(d.natts), self.nulls.eq(d.nulls), self.null_bits.eq(-1),
+                     self.growing.eq(0), self.unsettled.eq(0), self.step.eq(0), self.half.eq(0)]
 
     def _done(self, m):
         """The instruction's last cycle."""
-        i = self.i
-        m.d.sync += [self.step.eq(0), self.index.eq(0), self.half.eq(0)]
+        u = self.instruction
+        m.d.sync += [self.step.eq(0), self.half.eq(0), self.part.eq(0)]
         m.d.comb += self.pc_next.eq(self.pc + 1)
-        with m.If(i.bexit):
-            m.d.comb += [self.pc_next.eq(1), self.tag_in.commit.eq(1), self.taken.eq(1)]
-            m.d.sync += self.state.eq(State.LOOP)
+        with m.If(u.bexit):
+            m.d.comb += [self.tag_in.commit.eq(1), self.taken.eq(1)]
+            self._back(m)
+
+    def _back(self, m):
+        self._go_to(m, 1)
+        m.d.sync += self.state.eq(State.LOOP)
 
     def _leave(self, m):
         """A NULL leaves the tuple out."""
-        m.d.comb += [self.pc_next.eq(1), self.tag_in.skip.eq(1)]
-        m.d.sync += [self.state.eq(State.LOOP), self.index.eq(0)]
-
-    def _fit(self, m, end):
-        with m.If(end > self.decoder.end):
-            m.d.comb += self.tag_in.code.eq(ErrorCode.TUPLE_LENGTH)
+        m.d.comb += self.tag_in.skip.eq(1)
+        self._back(m)
 
     def _size(self, table, code):
         """`table[code]` for each type code, as a small multiplexer."""
-        if self.config.fixed is not None:
-            value = Const(0, 8)
-            for known in self.config.fixed.types:
-                value = Mux(code == known, table(FIXED_TYPES[known]), value) if len(self.config.fixed.types) > 1 else Const(table(FIXED_TYPES[known]), 8)
+        fixed = self.config.fixed
+        if fixed is not None:
+            first, *others = fixed.types or (0,)
+            value = Const(table(FIXED_TYPES[first]), 8)
+            for known in others:
+                value = Mux(code == known, table(FIXED_TYPES[known]), value)
             return value
         return Array([Const(table(name), 8) for name in FIXED_TYPES] + [Const(0, 8)] * 2)[code]
 
     def _body(self, m):
-        config, i = self.config, self.i
-        m.d.comb += self.tag_in.line.eq(self.tuple_line)
-        self.log = Signal(2)
-        self.windows = Signal()                 # two windows an element
-        self.each = Signal(range(max(config.elements(n) for n in FIXED_TYPES) + 1))
-        known = Signal()
-        m.d.comb += [
-            self.log.eq(self._size(lambda n: exact_log2(TYPES[n].length), i.type)),
-            self.windows.eq(self._size(lambda n: config.windows(n) - 1, i.type)),
-            self.each.eq(self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)),
-            known.eq(self._size(lambda n: n in config.types, i.type)),
-            self.tag_in.type.eq(i.type)]
+        config, u = self.config, self.instruction
+        begin = self.step == 0
+        self.now_left = Mux(begin, u.count, self.left)
+        self.now_beat, self.now_lane = Mux(begin, u.beat, self.beat), Mux(begin, u.lane, self.lane)
         self.attr = Signal(17 if config.fixed is None else config.fixed.attribute_bits)
-        m.d.comb += self.attr.eq(i.attr + self.index)
+        m.d.comb += [self.attr.eq(u.attr + Mux(begin, 0, self.done_attributes)), self.tag_in.type.eq(u.type)]
         self.present = Signal()
         m.d.comb += self.present.eq((self.attr < self.natts) & self.null_bits.bit_select(self.attr[:5], 1))
-        origin = Signal(self.places)
-        with m.Switch(i.base):
-            with m.Case(Base.P):
-                m.d.comb += origin.eq(self.place)
-            with m.Case(Base.D):
-                m.d.comb += origin.eq(self.start)
-            with m.Default():
-                m.d.comb += origin.eq(self.elements)
-        self.at, self.aligned = Signal(self.places), Signal(self.places)
-        m.d.comb += [self.at.eq(origin + Mux(self.op == Op.ATT, 0, i.offset)), self.aligned.eq(self._align(m, self.at))]
-        self.wait = ((i.base == Base.P) & self.place_busy) | ((i.base == Base.A) & self.array_wait)
-        bad_type = i.type >= len(FIXED_TYPES)
-        legal = {
-            Op.BEXIT: (self._done, None), Op.RUN: (self._run, known & (i.base != 3)), Op.CLN: (self._cln, ~bad_type & (i.base != 3)),
-            Op.ARR: (self._arr, ((i.type == 4) | (i.type == 5)) & (i.base != 3)), Op.ATT: (self._att, Mux(i.use, known, ~bad_type)),
-            Op.VAR: (self._var, ~bad_type), Op.EXTRBI: (self._extrbi, None), Op.INS: (self._ins, None)}
+        based = {Base.P: Origin.PLACE, Base.D: Origin.START, Base.A: Origin.ARRAY}
+        m.d.comb += [self.order.total.eq(u.total), self.order.offset.eq(u.first), self.order.mask.eq(u.mask)]
+        with m.Switch(u.base):
+            for base, origin in based.items():
+                with m.Case(base):
+                    m.d.comb += self.order.origin.eq(origin)
+        self.wait = self.growing[:2].any() & ((u.base == Base.P) | (u.base == Base.A))
+        handlers = {Op.BEXIT: self._done, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
+                    Op.EXTRBI: self._extrbi, Op.INS: self._ins}
         if config.fixed is not None:            # nothing but what the program has; none of it is illegal
-            legal = {op: (handler, None) for op, (handler, _) in legal.items() if op in config.fixed.ops}
-        with m.Switch(self.op):
-            for op, (handler, condition) in legal.items():
-                with m.Case(op):
-                    if condition is None:
+            with m.Switch(u.op):
+                for number, op in enumerate(sorted(config.fixed.ops)):
+                    with m.Case(number):
+                        handlers[op](m)
+            return
+        with m.If(u.legal):
+            with m.Switch(self.op):
+                for op, handler in handlers.items():
+                    with m.Case(op):
                         handler(m)
-                    else:
-                        self._legal(m, condition, handler)
-            if config.fixed is None:
-                with m.Default():
-                    m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
-
-    def _legal(self, m, condition, handler):
-        with m.If(condition):
-            handler(m)
         with m.Else():
             m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
 
-    def _align(self, m, at):
-        mask = Signal(3)
-        m.d.comb += mask.eq((1 << self.log) - 1)
-        rounded = Signal(self.places)
-        m.d.comb += rounded.eq(at + mask)
-        return Cat(rounded[:3] & ~mask, rounded[3:])
+    def _window(self, m, kind, *, begin):
+        """Issue a window of `kind` at the instruction's own address, or (`begin` not set) as far behind the last one as windows of its type lie apart."""
+        m.d.comb += [self.tag_in.kind.eq(kind), self.tag_in.part.eq(0), self.tag_in.final.eq(1)]
+        with m.If(~begin):
+            m.d.comb += [self.order.origin.eq(Origin.LAST), self.order.offset.eq(self.instruction.stride), self.order.mask.eq(0)]
 
-    def _data(self, m, address, count, beat, lane, half):
-        self._read(m, Kind.DATA, address)
-        m.d.comb += [self.tag_in.count.eq(count), self.tag_in.beat.eq(beat), self.tag_in.lane.eq(lane), self.tag_in.half.eq(half)]
+    def _data(self, m, count, half, *, begin):
+        self._window(m, Kind.DATA, begin=begin)
+        m.d.comb += [self.tag_in.count.eq(count), self.tag_in.beat.eq(self.now_beat), self.tag_in.lane.eq(self.now_lane), self.tag_in.half.eq(half)]
 
-    def _advance(self, m, beat, lane, count):
+    def _advance(self, m, count):
         """The flat position `count` further on."""
         lanes = self.config.lanes
-        moved = Signal(range(512) if self.config.fixed is None else range(2 * (lanes + self.config.bus_bytes)))
-        m.d.comb += moved.eq(lane + count)
+        if lanes & (lanes - 1) == 0:
+            m.d.sync += Cat(self.lane, self.beat).eq(Cat(self.now_lane[:len(self.lane)], self.now_beat) + count)
+            return
+        moved = Signal(range(2 * lanes))
+        m.d.comb += moved.eq(self.now_lane + count)
         with m.If(moved >= lanes):
-            m.d.sync += [self.beat.eq(beat + 1), self.lane.eq(moved - lanes)]
+            m.d.sync += [self.beat.eq(self.now_beat + 1), self.lane.eq(moved - lanes)]
         with m.Else():
-            m.d.sync += [self.beat.eq(beat), self.lane.eq(moved)]
+            m.d.sync += [self.beat.eq(self.now_beat), self.lane.eq(moved)]
+
+    def _moves(self, m):
+        """The instruction sets base P to its own end."""
+        m.d.comb += [self.order.move.eq(1), self.settle.eq(0b001)]
 
     def _run(self, m):
-        i = self.i
+        u = self.instruction
         begin = self.step == 0
-        start, end = Signal(self.places), Signal(self.places)
-        m.d.comb += [start.eq(Mux(i.base == Base.A, self.at, self.aligned)), end.eq(start + (i.count << self.log))]
-        with m.If(begin & i.test & ~self.present):
+        with m.If(begin & u.test & ~self.present):
             self._done(m)
         with m.Elif(~(begin & self.wait)):
-            address, beat, lane = Signal(self.places), Signal.like(self.beat), Signal.like(self.lane)
-            m.d.comb += [address.eq(Mux(begin, start, self.address)), beat.eq(Mux(begin, i.beat, self.beat)), lane.eq(Mux(begin, i.lane, self.lane))]
-            left, count = Signal.like(self.index), Signal.like(self.each)
-            m.d.comb += [left.eq(i.count - self.index), count.eq(Mux(left > self.each, self.each, left))]
-            self._data(m, address, count, beat, lane, self.half)
+            count, final = Signal.like(u.each), Signal()
+            m.d.comb += [final.eq(self.now_left <= u.each), count.eq(Mux(final, self.now_left, u.each))]
+            self._data(m, count, self.half, begin=begin)
             with m.If(begin):
-                self._fit(m, end)
-                with m.If((i.base == Base.P) & ~i.keep):
-                    m.d.sync += self.place.eq(end)
-            m.d.sync += [self.step.eq(1), self.address.eq(address + (Mux(self.windows, 1, count) << Mux(self.windows, 2, self.log)))]
-            with m.If(self.windows & ~self.half & (left != 0)):
-                m.d.sync += [self.half.eq(1), self.beat.eq(beat), self.lane.eq(lane)]
+                m.d.comb += self.tag_in.begin.eq(1)
+                with m.If((u.base == Base.P) & ~u.keep):
+                    self._moves(m)
+            m.d.sync += self.step.eq(1)
+            with m.If(u.windows & ~self.half & (self.now_left != 0)):
+                m.d.sync += [self.half.eq(1), self.beat.eq(self.now_beat), self.lane.eq(self.now_lane), self.left.eq(self.now_left)]
             with m.Else():
-                self._advance(m, beat, lane, count)
-                m.d.sync += [self.index.eq(self.index + count), self.half.eq(0)]
-                with m.If(left <= self.each):
+                self._advance(m, count)
+                m.d.sync += [self.left.eq(self.now_left - u.each), self.half.eq(0)]
+                with m.If(final):
                     self._done(m)
 
     def _cln(self, m):
-        i = self.i
-        end = Signal(self.places)
-        m.d.comb += end.eq(Mux(i.base == Base.A, self.at, self.aligned) + (i.count << self.log))
-        with m.If(~(self.wait | self.place_busy)):
-            self._fit(m, end)
-            m.d.sync += self.place.eq(end)
+        with m.If(~self.growing[:2].any()):
+            m.d.comb += self.tag_in.begin.eq(1)
+            self._moves(m)
             self._done(m)
 
     def _absent(self, m, done):
         """A used attribute is not there; `done` where that is no NULL."""
-        i = self.i
-        with m.If(i.missing & (self.attr >= self.natts)):
+        u = self.instruction
+        with m.If(u.missing & (self.attr >= self.natts)):
             done(m)
-        with m.Elif(i.flag):
+        with m.Elif(u.flag):
             self._leave(m)
         with m.Else():
             m.d.comb += self.tag_in.code.eq(ErrorCode.TUPLE_NULL)
 
     def _next_attribute(self, m):
-        i = self.i
-        self._advance(m, Mux(self.step == 0, i.beat, self.beat), Mux(self.step == 0, i.lane, self.lane), 1)
-        m.d.sync += [self.step.eq(1), self.index.eq(self.index + 1), self.half.eq(0)]
-        with m.If(self.index + 1 >= i.count):
+        self._advance(m, 1)
+        m.d.sync += [self.step.eq(1), self.left.eq(self.now_left - 1), self.done_attributes.eq(Mux(self.step == 0, 0, self.done_attributes) + 1),
+                     self.half.eq(0)]
+        with m.If(self.now_left <= 1):
             self._done(m)
 
     def _att(self, m):
-        i = self.i
-        end = Signal(self.places)
-        m.d.comb += end.eq(self.aligned + (1 << self.log))
-        with m.If(self.place_busy):
+        """One attribute a cycle; base P is in `order` already."""
+        u = self.instruction
+        with m.If(self.growing[:2].any()):
             pass
-        with m.Elif(i.count == 0):
+        with m.Elif(u.count == 0):
             self._done(m)
         with m.Elif(self.half):
-            self._data(m, self.address, 1, self.beat_now(), self.lane_now(), 1)
+            self._data(m, 1, 1, begin=Const(0))
             self._next_attribute(m)
         with m.Elif(self.present):
-            self._fit(m, end)
-            with m.If(~i.keep):
-                m.d.sync += self.place.eq(end)
-            with m.If(i.use):
-                self._data(m, self.aligned, 1, self.beat_now(), self.lane_now(), 0)
-            with m.If(i.use & self.windows):
-                m.d.sync += [self.half.eq(1), self.address.eq(self.aligned + 4)]
+            m.d.comb += self.tag_in.begin.eq(1)
+            with m.If(~u.keep):
+                self._moves(m)
+            with m.If(u.use):
+                self._data(m, 1, 0, begin=Const(1))
+            with m.If(u.use & u.windows):
+                m.d.sync += [self.half.eq(1), self.step.eq(1), self.left.eq(self.now_left), self.beat.eq(self.now_beat), self.lane.eq(self.now_lane),
+                             self.done_attributes.eq(Mux(self.step == 0, 0, self.done_attributes))]
             with m.Else():
                 self._next_attribute(m)
-        with m.Elif(i.use):
+        with m.Elif(u.use):
             self._absent(m, self._next_attribute)
         with m.Else():
             self._next_attribute(m)
 
-    def beat_now(self):
-        return Mux(self.step == 0, self.i.beat, self.beat)
-
-    def lane_now(self):
-        return Mux(self.step == 0, self.i.lane, self.lane)
-
     def _arr(self, m):
-        i, d = self.i, self.decoder
-        total, big = Signal(self.places), Signal()
-        m.d.comb += [total.eq(i.count << self.log), big.eq(total > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3))]
-        unaligned = self.at != self.aligned
-        header = Signal(self.places)             # where the header lies
+        u, d, fixed = self.instruction, self.decoder, self.config.fixed
+        probes = fixed is None or fixed.probes
+        low = Signal(3)                         # how the place is aligned
+        m.d.comb += low.eq(Mux(u.base == Base.P, self.place[:3], Mux(u.base == Base.A, self.array[:3], 0)) + u.first[:3])
+        unaligned = (low & u.alignment) != 0 if probes else Const(0)
+        m.d.comb += [self.tag_in.big.eq(u.big), self.tag_in.value.eq(u.elements), self.order.mask.eq(0)]
         with m.Switch(self.step):
             with m.Case(0):
-                with m.If(i.test & ~self.present):
+                with m.If(u.test & ~self.present):
                     self._absent(m, self._done)
-                with m.Elif(~(self.wait | self.array_wait)):
-                    m.d.sync += [self.address.eq(self.aligned), self.array_header.eq(self.at)]
+                with m.Elif(~(self.growing[:2].any() | ((u.base != Base.D) & self.unsettled[0]))):
                     with m.If(unaligned):
-                        self._read(m, Kind.PROBE, self.at)
-                        self._fit(m, self.at + 1)
-                        m.d.comb += [self.tag_in.big.eq(big), self.tag_in.fits.eq(self.at + (ARRAY_HEADER - 3) <= d.end)]
-                        m.d.sync += self.step.eq(Mux(big, 3, 1))
-                        m.d.sync += self.index.eq(0)
+                        self._window(m, Kind.PROBE, begin=Const(1))
+                        m.d.comb += self.order.mark.eq(1)
+                        m.d.sync += self.step.eq(Mux(u.big, 4, 1))
                     with m.Else():
-                        self._array_part(m, self.at, Const(0, 3), total, big)
-            with m.Case(1):
-                m.d.sync += self.step.eq(2)
-            with m.Case(2):
-                m.d.sync += self.step.eq(3)
-            with m.Case(3):
-                m.d.comb += header.eq(Mux(d.odd & ~big, self.array_header, self.address))
-                self._array_part(m, header, Const(0, 3), total, big)
+                        self._header_begins(m)
+            if probes:
+                for wait in (1, 2, 3):
+                    with m.Case(wait):
+                        m.d.sync += self.step.eq(wait + 1)
+                with m.Case(4):
+                    self._header_begins(m)
+                    m.d.comb += [self.order.origin.eq(Origin.ARRAY), self.order.offset.eq(0)]
+                    with m.If(~(d.odd & ~u.big)):
+                        m.d.comb += [self.order.offset.eq(u.alignment), self.order.mask.eq(u.alignment)]
             with m.Default():
-                self._array_part(m, self.address, self.part, total, big)
+                m.d.comb += [self.order.origin.eq(Origin.LAST), self.order.offset.eq(self.config.bus_bytes)]
+                self._header_part(m)
 
-    def _array_part(self, m, address, part, total, big):
-        d, bus = self.decoder, self.config.bus_bytes
-        parts = -(-ARRAY_HEADER // bus)
-        final = part == parts - 1
-        base = Signal(self.places)
-        m.d.comb += base.eq(Mux(part == 0, address, self.array_header))
-        self._read(m, Kind.ARRAY, address, part, final)
-        fits = [base + size <= d.end for size in (ARRAY_HEADER - 3, ARRAY_HEADER)]
-        m.d.comb += [self.tag_in.value.eq(total), self.tag_in.big.eq(big),
-                     self.tag_in.fits.eq(Cat(*fits, *[base + size + total <= d.end for size in (ARRAY_HEADER - 3, ARRAY_HEADER)]))]
-        with m.If(part == 0):
-            self._fit(m, address + 1)
-            m.d.sync += [self.array_header.eq(address), self.array_total.eq(total), self.array_short.eq(0), self.array_busy.eq(~big),
-                         self.place_busy.eq(~big), self.place.eq(address + ARRAY_HEADER + total)]
-        m.d.sync += [self.step.eq(4), self.part.eq(part + 1), self.address.eq(address + bus)]
+    def _header_begins(self, m):
+        u = self.instruction
+        m.d.comb += [self.order.mark.eq(1), self.order.move.eq(1), self.settle.eq(Mux(u.big, 0b001, 0b111))]
+        m.d.sync += [self.growing.eq(~u.big), self.step.eq(5)]
+        self._header_part(m)
+
+    def _header_part(self, m):
+        final = self.part == -(-ARRAY_HEADER // self.config.bus_bytes) - 1
+        m.d.comb += [self.tag_in.kind.eq(Kind.ARRAY), self.tag_in.part.eq(self.part), self.tag_in.final.eq(final)]
+        m.d.sync += self.part.eq(self.part + 1)
         with m.If(final):
             self._done(m)
 
     def _var(self, m):
-        i, d = self.i, self.decoder
-        first, second = self.step == 0, self.step == 3
-        at = Signal(self.places)
-        unaligned = (self.place != self.aligned) & first
-        m.d.comb += at.eq(Mux(second, self.aligned, self.place))
-        with m.If(first & i.test & ~self.present):
-            self._done(m)
-        with m.Elif(first & self.place_busy):
-            pass
-        with m.Elif(second & ~d.padded):
-            self._done(m)
-        with m.Elif(first | second):
-            self._read(m, Kind.VALUE, at)
-            self._fit(m, at + 1)
-            m.d.comb += [self.tag_in.unaligned.eq(unaligned), self.tag_in.fits.eq(Cat(Const(0, 1), at + 2 <= d.end, at + 4 <= d.end))]
-            m.d.sync += [self.place.eq(at), self.step.eq(Mux(unaligned, 1, 4))]
-        with m.Elif(self.step == 5):
-            self._done(m)
-        with m.Else():
-            m.d.sync += self.step.eq(self.step + 1)
+        u, d = self.instruction, self.decoder
+        with m.Switch(self.step):
+            with m.Case(0):
+                with m.If(u.test & ~self.present):
+                    self._done(m)
+                with m.Elif(~self.growing[:2].any()):
+                    self._value(m, 1)
+            with m.Case(2):
+                with m.If(self.crooked):
+                    m.d.sync += self.step.eq(3)
+                with m.Else():
+                    self._done(m)
+            with m.Case(4):
+                with m.If(d.padded):
+                    self._value(m, 5)
+                    m.d.comb += [self.order.offset.eq(u.alignment), self.order.mask.eq(u.alignment), self.order.put.eq(1)]
+                with m.Else():
+                    self._done(m)
+            with m.Case(6):
+                self._done(m)
+            with m.Default():
+                m.d.sync += self.step.eq(self.step + 1)
+
+    def _value(self, m, step):
+        self._window(m, Kind.VALUE, begin=Const(1))
+        m.d.comb += self.settle.eq(0b111)
+        m.d.sync += self.step.eq(step)
 
     def _extrbi(self, m):
+        m.d.sync += self.step.eq(self.step + 1)
+        m.d.comb += self.order.mask.eq(0)
         with m.If(~self.nulls):
             m.d.sync += self.null_bits.eq(-1)
             self._done(m)
         with m.Elif(self.step == 0):
-            self._read(m, Kind.BITS, self.offset + p.TUPLE_BITMAP + (self.i.attr[5:] << 2))
-            m.d.sync += self.step.eq(1)
+            self._read(m, Kind.BITS, Origin.TUPLE, self.instruction.bitmap)
         with m.Elif(self.step == 1):
-            m.d.sync += self.step.eq(2)
-        with m.Else():
+            self._read(m, Kind.BITS, Origin.LAST, 4, 1)
+        with m.Elif(self.step == 4):
             self._done(m)
 
     def _ins(self, m):
-        i = self.i
-        with m.If(i.attr >= self.natts):
-            m.d.comb += [self.tag_in.kind.eq(Kind.INSERT), self.tag_in.count.eq(1), self.tag_in.beat.eq(i.beat), self.tag_in.lane.eq(i.lane),
-                         self.tag_in.value.eq(Cat(i.count, i.offset))]
+        u = self.instruction
+        with m.If(u.attr >= self.natts):
+            m.d.comb += [self.tag_in.kind.eq(Kind.INSERT), self.tag_in.count.eq(1), self.tag_in.beat.eq(u.beat), self.tag_in.lane.eq(u.lane),
+                         self.tag_in.value.eq(u.value)]
         self._done(m)

@@ -1,15 +1,17 @@
 """The decode stage of a walker: what the bytes of a window mean, and what is wrong with them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
 from ...models.heap import page as p
 from ...models.heap.schema import TYPES
+from ...models.strider.config import FIXED_TYPES
+from ...models.strider.isa import Op
 from ...models.strider.machine import ARRAY_HEADER, PAGE_FIELDS, TUPLE_FIELDS
 
-__all__ = ["PLACE_BITS", "Decoder", "Kind", "place_bits", "tag_layout"]
+__all__ = ["PLACE_BITS", "Decoder", "Kind", "beat_bits", "page_bits", "place_bits", "tag_layout"]
 
 #: bits of an address within a page, sums of addresses and lengths included
 PLACE_BITS = 20
@@ -18,6 +20,16 @@ PLACE_BITS = 20
 def place_bits(config):
     """Bits of an address within the page and all that is added to it."""
     return PLACE_BITS if config.fixed is None else config.fixed.place_bits
+
+
+def page_bits(config):
+    """Bits of a place within the page, its end included."""
+    return config.page_size.bit_length()
+
+
+def beat_bits(config):
+    """Bits of a beat's number in its tuple, and of the one after the last."""
+    return 16 if config.fixed is None else config.beats.bit_length()
 
 
 class Kind(enum.Enum, shape=4):
@@ -38,91 +50,122 @@ class Kind(enum.Enum, shape=4):
 def tag_layout(config):
     """What accompanies a window from its issue to the tuple buffer.
 
-    `code` is an error found at the issue. `commit` completes a tuple in slot `slot` (whose beats start at `base`), `end` a page. `skip`
-    counts a tuple left out. `fits` says whether the tuple is long enough for (short header, long header, whole short array, whole long
-    array) of an array, or for (any, 2, 4) bytes of a value's header.
+    `begin`: the tuple must be long enough for what is issued. `code` is an error found at the issue. `enter`: the issue enters a tuple; `token`: it is
+    an error that the front has found. `commit` completes a tuple, `end` a page. `skip` counts a tuple left out. `value` is a constant, or the bytes of
+    an array's elements.
     """
     widest = max(config.elements(name) for name in config.types)
     return data.StructLayout({
-        "valid": 1, "kind": Kind, "part": 3, "final": 1, "code": 8, "line": 13, "slot": range(config.slots),
-        "base": range(config.slots * config.beats), "commit": 1, "end": 1, "skip": 1,
-        "type": 3, "count": range(widest + 1), "half": 1, "beat": 16, "lane": 8, "value": 32, "big": 1, "unaligned": 1, "fits": 4})
+        "kind": Kind, "part": 3, "final": 1, "begin": 1, "enter": 1, "token": 1, "code": 8, "commit": 1, "end": 1, "skip": 1,
+        "type": 3, "count": range(widest + 1), "half": 1, "beat": beat_bits(config), "lane": range(config.lanes), "value": 32, "big": 1, "unaligned": 1})
 
 
 class Decoder(wiring.Component):
-    """Checks windows and keeps what they say. Everything it keeps is visible in the cycle after `tag`; `code` belongs to `tag`.
+    """Checks windows and keeps what they say. Everything it keeps is visible in the cycle after `tag`.
 
     Members
     -------
     tag : In(tag_layout(config)), window : In(8 * bus_bytes)
         A window and what it was read for.
-    all, columns, need : In
-        Configuration: every tuple is visible; columns of the schema; attributes that the dense part needs.
-    offset, length : In
-        The tuple whose header is read.
-    place, end : In(place_bits(config))
-        Address of the value whose header is read; end of the tuple.
-    valid : Out(1), code : Out(8)
-        `tag` counts (nothing before it was in error); its error or 0. `halted` follows an error.
-    pointers, header, bits, array, value : Out(1)
-        A valid window of this kind; `header` with the header's last part, `array` with its first.
+    all, columns, need, version : In
+        Configuration: every tuple is visible; columns of the schema; attributes that the dense part needs; the page header's version field.
+    offset, finish : In(page_bits(config))
+        Where the tuple whose header is read begins and ends.
+    line : In(13)
+        The line pointer of the tag's tuple, or of its error.
+    left, spare : In(signed)
+        Bytes from the window's place to the end of its tuple, and how many of them are left over by what `begin`s with it (by an array with a
+        4-byte header).
+    code : Out(8), at : Out(13)
+        The first error, from the cycle after its tag on, and its line pointer.
+    pointers, header, bits, value : Out(1)
+        A window of this kind; `header` with the header's last part.
     short : Out(1)
-        With `array`: the varlena header is one byte long.
+        Of an array's first part: the varlena header is one byte long.
     size : Out(16), again : Out(1)
         With `value`: its length; whether what was read is padding instead.
     """
 
     def __init__(self, config, *, src_loc_at=0):
         self.config = config
-        self.places = places = place_bits(config)
+        places, inside = place_bits(config), page_bits(config)
+        self.places = places
         super().__init__({
-            "tag": In(tag_layout(config)), "window": In(8 * config.bus_bytes), "all": In(1), "columns": In(11), "need": In(16),
-            "offset": In(15), "length": In(15), "place": In(places), "end": In(places),
-            "valid": Out(1), "code": Out(8), "halted": Out(1),
-            "pointers": Out(1), "header": Out(1), "bits": Out(1), "array": Out(1), "value": Out(1), "short": Out(1), "size": Out(16), "again": Out(1),
+            "tag": In(tag_layout(config)), "window": In(8 * config.bus_bytes), "all": In(1), "columns": In(11), "need": In(16), "version": In(16),
+            "offset": In(inside), "finish": In(inside), "line": In(13), "left": In(signed(places + 1)), "spare": In(signed(places + 1)),
+            "code": Out(8), "at": Out(13),
+            "pointers": Out(1), "header": Out(1), "bits": Out(1), "value": Out(1), "short": Out(1), "size": Out(16), "again": Out(1),
             # kept
-            "flags": Out(16), "lower": Out(16), "upper": Out(16), "special": Out(16), "version": Out(16),
-            "natts": Out(11), "nulls": Out(1), "data": Out(places), "invisible": Out(1), "fault": Out(8), "dense": Out(1),
+            "visible": Out(1), "lower": Out(inside), "upper": Out(inside), "special": Out(inside), "beyond": Out(1), "fresh": Out(1), "stale": Out(1),
+            "natts": Out(11), "nulls": Out(1), "data": Out(inside), "invisible": Out(1), "fault": Out(8), "dense": Out(1),
             "odd": Out(1), "padded": Out(1)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
-        tag = self.tag
-        m.d.comb += [self.valid.eq(tag.valid & ~self.halted), self.code.eq(tag.code)]
-        with m.If(self.valid & (self.code != 0)):
-            m.d.sync += self.halted.eq(1)
-        good = self.valid & (tag.code == 0)
+        tag, fixed = self.tag, self.config.fixed
+        ops = set(Op) if fixed is None else fixed.ops
         for name, kind in (("pointers", Kind.POINTERS), ("bits", Kind.BITS), ("value", Kind.VALUE)):
-            m.d.comb += getattr(self, name).eq(good & (tag.kind == kind))
-        m.d.comb += [self.header.eq(good & (tag.kind == Kind.HEADER) & tag.final), self.array.eq(good & (tag.kind == Kind.ARRAY) & (tag.part == 0))]
-        self._page(m, good)
-        self._header(m, good)
-        self._array(m, good)
-        self._value(m, good)
+            m.d.comb += getattr(self, name).eq(tag.kind == kind)
+        m.d.comb += self.header.eq((tag.kind == Kind.HEADER) & tag.final)
+        # what is wrong with this tag; the first error stays
+        self.found = found = Signal(8)
+        m.d.comb += found.eq(tag.code)
+        with m.If(tag.begin & (self.spare < 0)):
+            m.d.comb += found.eq(ErrorCode.TUPLE_LENGTH)
+        self._page(m)
+        self._header(m)
+        if Op.ARR in ops:
+            self._array(m)
+        if Op.VAR in ops:
+            self._value(m)
+        with m.If(self.code == 0):
+            m.d.sync += self.code.eq(found)
+            with m.If(tag.enter | tag.token):
+                m.d.sync += self.at.eq(self.line)
         return m
 
-    def _fields(self, m, good, kind, count, wanted):
-        """Assemble `wanted` (name -> (byte, bits)) from the parts of `count` bytes; return values that hold with the last part."""
-        bus = self.config.bus_bytes
-        parts = -(-count // bus)
-        held = Signal(8 * bus * (parts - 1))
-        if parts > 1:
-            with m.If(good & (self.tag.kind == kind) & ~self.tag.final):
-                m.d.sync += held.eq(Cat(held[8 * bus:], self.window))
-        whole = Cat(held, self.window)
-        return {name: whole[8 * at:8 * at + bits] for name, (at, bits) in wanted.items()}
-
-    def _page(self, m, good):
+    def _page(self, m):
+        """Each part's fields go where they stay."""
+        tag, bus, inside = self.tag, self.config.bus_bytes, page_bits(self.config)
         first, count = PAGE_FIELDS
-        places = {"flags": 10, "lower": 12, "upper": 14, "special": 16, "version": 18}
-        values = self._fields(m, good, Kind.PAGE, count, {name: (at - first, 16) for name, at in places.items()})
-        with m.If(good & (self.tag.kind == Kind.PAGE) & self.tag.final):
-            m.d.sync += [getattr(self, name).eq(value) for name, value in values.items()]
 
-    def _header(self, m, good):
-        _, count = TUPLE_FIELDS
-        fields = self._fields(m, good, Kind.HEADER, count, {"natts": (0, 11), "mask": (2, 16), "hoff": (4, 8)})
-        natts, mask, hoff = fields["natts"], fields["mask"], fields["hoff"]
+        def field(at):
+            part, byte = divmod(at - first, bus)
+            return (tag.kind == Kind.PAGE) & (tag.part == part), self.window[8 * byte:8 * byte + 16]
+
+        here, flags = field(10)
+        with m.If(here):
+            m.d.sync += self.visible.eq(flags[2])
+        here, lower = field(12)
+        _, upper = field(14)
+        with m.If(here):
+            m.d.sync += [self.lower.eq(lower), self.upper.eq(upper), self.fresh.eq(upper == 0)]
+        apart, special = field(16)
+        _, version = field(18)
+        over = Signal()
+        m.d.comb += over.eq(lower[inside:].any() | upper[inside:].any())
+        with m.If(here):
+            m.d.sync += self.beyond.eq(over)
+        with m.If(apart):
+            m.d.sync += [self.special.eq(special), self.stale.eq(version != self.version),
+                         self.beyond.eq((over if bus >= count else self.beyond) | special[inside:].any())]
+
+    def _header(self, m):
+        tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
+        raw = self.window[16:27]
+        natts, over = Signal(11), Signal()
+        few = 11 if fixed is None else min(11, fixed.setup.attr.bit_length())      # bits of as many attributes as there can be
+        if bus < sum(TUPLE_FIELDS) - TUPLE_FIELDS[0]:
+            kept = Signal()
+            with m.If((tag.kind == Kind.HEADER) & ~tag.final):
+                m.d.sync += [self.natts.eq(raw[:few]), kept.eq(raw > self.columns)]
+            m.d.comb += [natts.eq(self.natts), over.eq(kept)]
+            mask, hoff = self.window[0:16], self.window[16:24]
+        else:
+            with m.If(self.header):
+                m.d.sync += self.natts.eq(raw[:few])
+            m.d.comb += [natts.eq(raw[:few]), over.eq(raw > self.columns)]
+            mask, hoff = self.window[32:48], self.window[48:56]
 
         def has(bits):
             return (mask & bits) != 0
@@ -142,47 +185,56 @@ class Decoder(wiring.Component):
         with m.Else():
             m.d.comb += invisible.eq(1)
         nulls = mask[0]
-        least = p.TUPLE_BITMAP + Mux(nulls, (natts + 7) >> 3, 0)
+        # in units of 8 bytes: 23 and the bitmap, rounded up
+        least = Const(p.PAGE_HEADER_SIZE // 8) if fixed is not None and fixed.setup.attr <= 8 else Mux(nulls, (natts + 64 + 8 * p.TUPLE_BITMAP - 1) >> 6, 3)
+        start = Signal(len(self.data) + 1)
+        m.d.comb += start.eq(Cat(Const(0, 3), self.offset[3:] + hoff[3:]))
         fault = Signal(8)
         with m.If(undecided):
             m.d.comb += fault.eq(ErrorCode.TUPLE_VISIBILITY)
-        with m.Elif(natts > self.columns):
+        with m.Elif(over):
             m.d.comb += fault.eq(ErrorCode.TUPLE_NATTS)
-        with m.Elif((hoff[:3] != 0) | (hoff < least) | (hoff > self.length)):
+        with m.Elif((hoff[:3] != 0) | (hoff[3:] < least) | (start > self.finish)):
             m.d.comb += fault.eq(ErrorCode.TUPLE_HEADER)
         with m.If(self.header):
-            m.d.sync += [self.natts.eq(natts), self.nulls.eq(nulls), self.data.eq(self.offset + hoff), self.invisible.eq(invisible),
-                         self.fault.eq(Mux(invisible, 0, fault)), self.dense.eq(~nulls & (natts >= self.need))]
+            m.d.sync += [self.nulls.eq(nulls), self.data.eq(start), self.invisible.eq(invisible), self.fault.eq(Mux(invisible, 0, fault)),
+                         self.dense.eq(~nulls & (natts >= self.need))]
 
-    def _array(self, m, good):
-        tag, bus = self.tag, self.config.bus_bytes
+    def _array(self, m):
+        tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
         first = self.window[:8]
-        kept = Signal()
-        m.d.comb += self.short.eq(Mux(tag.part == 0, first[0], kept))
-        with m.If(good & (tag.kind == Kind.PROBE)):
+        m.d.comb += self.short.eq(first[0])
+        narrow = self.left < ARRAY_HEADER - 3
+        with m.If(tag.kind == Kind.PROBE):
             m.d.sync += self.odd.eq(first[0])
-            with m.If((first != 0) & (tag.big | ~first[0])):
-                m.d.comb += self.code.eq(ErrorCode.ARRAY_SHAPE)
+            with m.If(self.left <= 0):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+            with m.Elif((first != 0) & (tag.big | ~first[0])):
+                m.d.comb += self.found.eq(ErrorCode.ARRAY_SHAPE)
                 with m.If(first == p.VARATT_EXTERNAL):
-                    m.d.comb += self.code.eq(ErrorCode.TUPLE_EXTERNAL)
-                with m.Elif(first[0] & ~tag.fits[0]):
-                    m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
-        with m.If(good & (tag.kind == Kind.ARRAY)):
-            m.d.sync += kept.eq(self.short)
+                    m.d.comb += self.found.eq(ErrorCode.TUPLE_EXTERNAL)
+                with m.Elif(first[0] & narrow):
+                    m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+        with m.If(tag.kind == Kind.ARRAY):
+            kept = Signal()
+            short = Signal()
+            m.d.comb += short.eq(Mux(tag.part == 0, first[0], kept))
+            m.d.sync += kept.eq(short)
             # the header that the array should have, both kinds
-            wide = tag.type == 5
-            fixed = [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid)]
-            length = Signal(16)
-            m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))
+            if fixed is not None and len(fixed.arrays) == 1:
+                (code, count), = fixed.arrays
+                wide, total, length = Const(code == 5), Const(count * TYPES[FIXED_TYPES[code]].length, 32), Const(count, 16)
+            else:
+                wide, total, length = tag.type == 5, tag.value, Signal(16)
+                m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))
             words = [Signal(32, name=f"word{k}") for k in range(5)]
-            m.d.comb += [word.eq(value) for word, value in zip(words, [*fixed, length, 1], strict=True)]
-            total = Signal(32)
-            brief = Signal(8)
-            m.d.comb += [total.eq((tag.value[:self.places] + (p.ARRAY_DATA + 4)) << 2),
-                         brief.eq(((tag.value[:self.places] + (p.ARRAY_DATA + 1)) << 1) | 1)]
+            m.d.comb += [word.eq(value) for word, value in
+                         zip(words, [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid), length, 1], strict=True)]
+            long, brief = Signal(32), Signal(8)
+            m.d.comb += [long.eq((total[:PLACE_BITS] + (p.ARRAY_DATA + 4)) << 2), brief.eq(((total[:PLACE_BITS] + (p.ARRAY_DATA + 1)) << 1) | 1)]
             padding = 8 * (-(-ARRAY_HEADER // bus) * bus)
             expected = [Signal(padding, name=name) for name in ("expected_long", "expected_short")]
-            m.d.comb += [expected[0].eq(Cat(total, *words)), expected[1].eq(Cat(brief, *words))]
+            m.d.comb += [expected[0].eq(Cat(long, *words)), expected[1].eq(Cat(brief, *words))]
             wrong = Signal(2)
             for kind, header in enumerate((ARRAY_HEADER, ARRAY_HEADER - 3)):
                 parts = []
@@ -190,35 +242,34 @@ class Decoder(wiring.Component):
                     count = 8 * max(0, min(bus, header - k * bus))
                     parts.append((tag.part == k) & (self.window[:count] != expected[kind][8 * k * bus:8 * k * bus + count]))
                 m.d.comb += wrong[kind].eq(Cat(parts).any())
-            with m.If((tag.part == 0) & ((first == p.VARATT_EXTERNAL) | (first[:2] == 2))):
-                m.d.comb += self.code.eq(ErrorCode.TUPLE_EXTERNAL)
-            with m.Elif((tag.part == 0) & ~Mux(self.short, tag.fits[0], tag.fits[1])):
-                m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
-            with m.Elif(Mux(self.short, wrong[1] | tag.big, wrong[0])):
-                m.d.comb += self.code.eq(ErrorCode.ARRAY_SHAPE)
-            with m.Elif(tag.final & ~Mux(self.short, tag.fits[2], tag.fits[3])):
-                m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
+            with m.If((tag.part == 0) & (self.left <= 0)):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+            with m.Elif((tag.part == 0) & ((first == p.VARATT_EXTERNAL) | (first[:2] == 2))):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_EXTERNAL)
+            with m.Elif((tag.part == 0) & Mux(short, narrow, self.left < ARRAY_HEADER)):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+            with m.Elif(Mux(short, wrong[1] | tag.big, wrong[0])):
+                m.d.comb += self.found.eq(ErrorCode.ARRAY_SHAPE)
+            with m.Elif(tag.final & Mux(short, self.spare < -3, self.spare < 0)):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
 
-    def _value(self, m, good):
+    def _value(self, m):
         tag = self.tag
         first, word = self.window[:8], self.window[:32]
+        external = first == p.VARATT_EXTERNAL
         m.d.comb += [self.again.eq(tag.unaligned & ~first[0]), self.size.eq(word[2:18])]
-        huge = word[18:].any()
+        with m.If(external):
+            m.d.comb += self.size.eq(p.VARATT_EXTERNAL_SIZE)
+        with m.Elif(first[0]):
+            m.d.comb += self.size.eq(first >> 1)
         with m.If(self.value):
             m.d.sync += self.padded.eq(self.again)
-            with m.If(self.again):
+            with m.If(self.left <= 0):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+            with m.Elif(self.again):
                 with m.If(first != 0):
-                    m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
-            with m.Else():
-                with m.If(first == p.VARATT_EXTERNAL):
-                    m.d.comb += self.size.eq(p.VARATT_EXTERNAL_SIZE)
-                    with m.If(~tag.fits[1]):
-                        m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
-                    with m.Elif(word[8:16] != 18):
-                        m.d.comb += self.code.eq(ErrorCode.TUPLE_EXTERNAL)
-                with m.Elif(first[0]):
-                    m.d.comb += self.size.eq(first >> 1)
-                with m.Elif(~tag.fits[2] | huge | (word[2:18] < 4)):
-                    m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
-                with m.If(((first != p.VARATT_EXTERNAL) | (tag.fits[1] & (word[8:16] == 18))) & (self.place + self.size > self.end)):
-                    m.d.comb += self.code.eq(ErrorCode.TUPLE_LENGTH)
+                    m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+            with m.Elif(external & (self.left >= 2) & (word[8:16] != 18)):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_EXTERNAL)
+            with m.Elif((~first[0] & ((self.left < 4) | word[18:].any() | (word[2:18] < 4))) | (self.left < self.size)):
+                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)

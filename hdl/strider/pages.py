@@ -5,11 +5,14 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-__all__ = ["PageBuffers"]
+__all__ = ["UNSEEN", "PageBuffers"]
+
+#: of a memory in which no word is ever used that was read while it was being written: synthesis need not care what is read then
+UNSEEN = {"no_rw_check": 1}
 
 
 class PageBuffers(wiring.Component):
-    """`buffers` pages in two banks of even and odd bus words, so that two neighbouring words can be read in a cycle.
+    """`buffers` pages in two banks of even and odd bus words, so that two neighbouring words can be read in a cycle; in one, where windows are bus words.
 
     A window asked for in cycle t (`address`) is in the register `window` in cycle t + 2: `bus_bytes` bytes from `address` on, of page
     buffer `page`. A window that reaches past the page's end continues at its start; nothing outside the page is read.
@@ -18,6 +21,8 @@ class PageBuffers(wiring.Component):
     ----------
     page_size, bus_bytes, buffers
         As in `PortConfig`.
+    granule
+        What addresses are multiples of, a power of two.
     parts
         Gives the banks.
 
@@ -30,7 +35,8 @@ class PageBuffers(wiring.Component):
     page : In(range(buffers)), address : In(range(page_size)), window : Out(8 * bus_bytes)
     """
 
-    def __init__(self, *, page_size, bus_bytes, buffers, parts, src_loc_at=0):
+    def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, src_loc_at=0):
+        self.granule = granule
         self.parts = parts
         self.page_size = page_size
         self.bus_bytes = bus_bytes
@@ -54,20 +60,28 @@ class PageBuffers(wiring.Component):
             m.d.sync += target.eq(Mux(target == self.buffers - 1, 0, target + 1))
 
         word = Signal(bits)
-        after = Signal(bits)
-        m.d.comb += [word.eq(self.address >> shift), after.eq(word + 1)]
+        m.d.comb += word.eq(self.address >> shift)
+        if self.granule >= self.bus_bytes:
+            bank = self.parts.instance(
+                m, "bank", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words), to=Cat(fill, target), word=self.word, write=self.write,
+                place=Cat(word, self.page))
+            m.d.sync += self.window.eq(bank["read"])
+            return m
+        even = Signal(bits)
+        m.d.comb += even.eq(word + 1)
         outs = []
         for parity in range(2):
             bank = self.parts.instance(
                 m, f"bank{parity}", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words // 2), to=Cat(fill[1:], target),
-                word=self.word, write=self.write & (fill[0] == parity), place=Cat(Mux(word[0] == parity, word, after)[1:], self.page))
+                word=self.word, write=self.write & (fill[0] == parity), place=Cat((word if parity else even)[1:], self.page))
             outs.append(bank["read"])
 
         turn = Signal(shift)
         odd = Signal()
         m.d.sync += [turn.eq(self.address[:shift]), odd.eq(word[0])]
         pair = Mux(odd, Cat(outs[1], outs[0]), Cat(outs[0], outs[1]))
-        for bit in reversed(range(shift)):           # by whole bytes, in steps; each keeps the bytes that the steps to come may still need
+        for bit in reversed(range(exact_log2(self.granule), shift)):
+            # by granules, in steps; each keeps the bytes that the steps to come may still need
             moved = Signal(8 * (self.bus_bytes + (1 << bit) - 1), name=f"moved{bit}")
             m.d.comb += moved.eq(Mux(turn[bit], pair[8 << bit:], pair))
             pair = moved
@@ -85,7 +99,7 @@ class Bank(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = memory.Memory(shape=self.width, depth=self.depth, init=[])
+        m.submodules.store = store = memory.Memory(shape=self.width, depth=self.depth, init=[], attrs=UNSEEN)
         write, read = store.write_port(), store.read_port()
         m.d.comb += [write.addr.eq(self.to), write.data.eq(self.word), write.en.eq(self.write), read.addr.eq(self.place), read.en.eq(1),
                      self.read.eq(read.data)]

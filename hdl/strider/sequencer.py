@@ -23,7 +23,7 @@ class PageSequencer(wiring.Component):
         Page buffers of the port, all free at `start`.
     address_width, beats_width
         Bits of the commands' fields.
-    count_width
+    count_width, epochs_width
         Bits of the numbers of pages and epochs.
 
     Members
@@ -32,7 +32,7 @@ class PageSequencer(wiring.Component):
         Begins a run; the other inputs hold from then on. At a time when no run is going on.
     stop : In(1)
         Ends the run: a command that is offered stays until it is taken, no other follows.
-    base : In(address_width), stride : In(32), pages, epochs : In(count_width)
+    base : In(address_width), stride : In(32), pages : In(count_width), epochs : In(epochs_width)
         Page k lies at base + k * stride (bytes, multiples of `bus_bytes`). Nothing is read if `pages` or `epochs` is 0.
     free : In(1)
         A page buffer is free again.
@@ -41,11 +41,11 @@ class PageSequencer(wiring.Component):
     o : Out(stream.Signature(command_shape(address_width, beats_width)))
     """
 
-    def __init__(self, *, bus_bytes, page_size, credits, address_width=40, beats_width=24, count_width=32, src_loc_at=0):
+    def __init__(self, *, bus_bytes, page_size, credits, address_width=40, beats_width=24, count_width=32, epochs_width=32, src_loc_at=0):
         self.beats = page_size // bus_bytes
         self.credits = credits
         super().__init__({
-            "start": In(1), "stop": In(1), "base": In(address_width), "stride": In(32), "pages": In(count_width), "epochs": In(count_width), "free": In(1),
+            "start": In(1), "stop": In(1), "base": In(address_width), "stride": In(32), "pages": In(count_width), "epochs": In(epochs_width), "free": In(1),
             "busy": Out(1), "o": Out(stream.Signature(command_shape(address_width, beats_width)))}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):

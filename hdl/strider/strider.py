@@ -24,8 +24,10 @@ class Strider(wiring.Component):
     -------
     word, write, program, program_length : In, freed : Out
         As of `Walker`.
-    ready, end, error, code, line, lanes, skipped : Out, beat, read, take : In
+    ready, end, error, lanes, skipped : Out, beat, read, take : In
         As of `TupleBuffer`.
+    code : Out(8), line : Out(13)
+        With `error`: what, and at which line pointer.
     """
 
     def __init__(self, config, parts, *, src_loc_at=0):
@@ -44,13 +46,12 @@ class Strider(wiring.Component):
         m.submodules.buffer = buffer = TupleBuffer(self.config, self.parts)
         for name in ("word", "write", "program", "program_length"):
             m.d.comb += getattr(walker, name).eq(getattr(self, name))
-        for name in ("room", "slot", "base"):
-            m.d.comb += getattr(walker, name).eq(getattr(buffer, name))
+        m.d.comb += walker.room.eq(buffer.room)
         for name in ("taken", "tag", "window"):
             m.d.comb += getattr(buffer, name).eq(getattr(walker, name))
         for name in ("beat", "read", "take"):
             m.d.comb += getattr(buffer, name).eq(getattr(self, name))
-        for name in ("ready", "end", "error", "code", "line", "skipped", "lanes"):
+        for name in ("ready", "end", "error", "skipped", "lanes"):
             m.d.comb += getattr(self, name).eq(getattr(buffer, name))
-        m.d.comb += self.freed.eq(walker.freed)
+        m.d.comb += [buffer.failed.eq(walker.code != 0), self.code.eq(walker.code), self.line.eq(walker.line), self.freed.eq(walker.freed)]
         return m

@@ -1,6 +1,6 @@
 """Tuple buffers: from windows to whole tuples of codes."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -9,9 +9,11 @@ from ...models.heap.schema import TYPES
 from ...models.numerics.convert import in_order
 from ...models.numerics.latency import convert_latency
 from ...models.strider.config import FIXED_TYPES
+from ...models.strider.isa import Op
 from ..arith.convert import pg_converter
 from ..modules import module_name
-from .decode import Kind, tag_layout
+from .decode import Kind, beat_bits, tag_layout
+from .pages import UNSEEN
 
 __all__ = ["TupleBuffer"]
 
@@ -20,7 +22,7 @@ class TupleBuffer(wiring.Component):
     """Converts the values in windows and gathers them into slots of whole tuples, one memory a lane.
 
     A tag that completes a tuple, ends a page or is in error, presented in cycle t, can be taken in cycle t + 2 + `config.depth`. A slot
-    taken (`take`) in cycle t is `room` again from cycle t + 1 on.
+    taken (`take`) in cycle t is `room` again from cycle t + 1 on. Slots are used in turn.
 
     Parameters
     ----------
@@ -33,10 +35,12 @@ class TupleBuffer(wiring.Component):
     -------
     tag : In(tag_layout(config)), window : In(8 * bus_bytes)
         From the walker's decode stage.
-    room, slot, base : Out
-        A slot is free, its index and the place of its first beat; `taken` : In, the walker used it.
+    failed : In(1)
+        The tag before this one was in error, or one before it was: nothing counts any more from the first of them on.
+    room : Out(1), taken : In(1)
+        A slot is free; the walker has used it up.
     ready : Out(1), end : Out(1), error : Out(1)
-        The oldest slot is complete; it is the end of a page, an error (`code` and `line` then hold) or else a tuple.
+        The oldest slot is complete; it is the end of a page, an error or else a tuple.
     beat : In, read : In(1), lanes : Out
         Read this beat of the oldest slot; its codes follow in the next cycle and stay until the next read.
     take : In(1)
@@ -48,54 +52,60 @@ class TupleBuffer(wiring.Component):
     def __init__(self, config, parts, *, src_loc_at=0):
         self.config = config
         self.parts = parts
-        layout = tag_layout(config)
         super().__init__({
-            "tag": In(layout), "window": In(8 * config.bus_bytes), "room": Out(1, init=1), "slot": Out(layout["slot"].shape),
-            "base": Out(layout["base"].shape), "taken": In(1), "ready": Out(1), "end": Out(1), "error": Out(1), "code": Out(8), "line": Out(13),
+            "tag": In(tag_layout(config)), "window": In(8 * config.bus_bytes), "failed": In(1), "room": Out(1, init=1), "taken": In(1),
+            "ready": Out(1), "end": Out(1), "error": Out(1),
             "beat": In(range(config.beats)), "read": In(1), "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
             "take": In(1), "skipped": Out(1)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        self._slots(m)
-        codes = self._convert(m)
-        tag = self.tag
-        for _ in range(config.depth):
-            later = Signal(tag_layout(config))
-            m.d.sync += later.eq(tag)
-            tag = later
-        self._store(m, tag, codes)
-        m.d.comb += self.skipped.eq(tag.valid & tag.skip)
-        return m
-
-    def _slots(self, m):
-        config = self.config
         used = Signal(range(config.slots + 1))
         m.d.sync += used.eq(used + self.taken - self.take)
         m.d.comb += self.room.eq(used != config.slots)
-        with m.If(self.taken):
-            m.d.sync += [self.slot.eq(self.slot + 1), self.base.eq(self.base + config.beats)]
-            with m.If(self.slot == config.slots - 1):
-                m.d.sync += [self.slot.eq(0), self.base.eq(0)]
+        codes = self._convert(m)
+        tag, before = self.tag, Signal()
+        error: object = None
+        m.d.sync += before.eq(self.failed)
+        for k in range(config.depth):
+            later = Signal(tag_layout(config), name=f"tag{k}")
+            m.d.sync += later.eq(tag)
+            if k == 1:                          # the tag just before was looked at while the one before it was on its way
+                with m.If(self.failed):
+                    m.d.sync += [later.kind.eq(Kind.NONE), later.commit.eq(0), later.end.eq(0), later.skip.eq(0)]
+                first = Signal(name="error1")
+                m.d.sync += first.eq(self.failed & ~before)
+                error = first
+            elif k > 1:
+                again = Signal(name=f"error{k}")
+                m.d.sync += again.eq(error)
+                error = again
+            tag = later
+        if error is None:                       # one stage: judged as it is stored
+            error = self.failed & ~before
+            good = Signal(tag_layout(config))
+            m.d.comb += good.eq(tag)
+            with m.If(self.failed):
+                m.d.comb += [good.kind.eq(Kind.NONE), good.commit.eq(0), good.end.eq(0), good.skip.eq(0)]
+            tag = good
+        self._store(m, tag, codes, error)
+        m.d.comb += self.skipped.eq(tag.skip)
+        return m
 
     def _convert(self, m):
         """One converter for each element of a window; a lane's converter knows the types of which a window has that many."""
         config, tag = self.config, self.tag
         order = in_order(config.types)
         held = Signal(8 * config.bus_bytes)                 # the first half of a value wider than a bus word
-        with m.If(tag.valid & (tag.kind == Kind.DATA) & ~tag.half):
+        with m.If((tag.kind == Kind.DATA) & ~tag.half):
             m.d.sync += held.eq(self.window)
-        constant = tag.value
-        for _ in range(config.depth):
-            later = Signal(32)
-            m.d.sync += later.eq(constant)
-            constant = later
-        inserts = tag.kind == Kind.INSERT
-        for _ in range(config.depth):
-            later = Signal()
-            m.d.sync += later.eq(inserts)
-            inserts = later
+        insertable = config.fixed is None or Op.INS in config.fixed.ops
+        constant, inserts = tag.value, tag.kind == Kind.INSERT
+        for _ in range(config.depth if insertable else 0):
+            later, that = Signal(32), Signal()
+            m.d.sync += [later.eq(constant), that.eq(inserts)]
+            constant, inserts = later, that
         codes = []
         for k in range(max(config.elements(name) for name in order)):
             types = tuple(name for name in order if k < config.elements(name))
@@ -112,15 +122,16 @@ class TupleBuffer(wiring.Component):
                 later = Signal(config.format.width)
                 m.d.sync += later.eq(code)
                 code = later
-            codes.append(Mux(inserts, constant, code)[:config.format.width] if k == 0 else code)
+            codes.append(Mux(inserts, constant, code)[:config.format.width] if k == 0 and insertable else code)
         return codes
 
-    def _store(self, m, tag, codes):
+    def _store(self, m, tag, codes, error):
         """Turn the codes to their lanes, write them in the next cycle, and make the slot known in the cycle after."""
         config = self.config
         width, lanes = config.format.width, config.lanes
         # element k belongs to lane (tag.lane + k) mod lanes; rotations modulo `lanes` by 1, 2, 4, … compose
-        turned = [Cat(code, k < tag.count)[:width + 1] for k, code in enumerate(codes[:lanes])] + [0] * (lanes - len(codes))
+        some = [Const(1)] if config.fixed is not None and len(codes) == 1 else [k < tag.count for k in range(len(codes))]
+        turned = [Cat(code, there)[:width + 1] for code, there in zip(codes[:lanes], some, strict=False)] + [0] * (lanes - len(codes))
         for bit in range(bits_for(lanes - 1) if lanes > 1 else 0):
             step = []
             for lane in range(lanes):
@@ -128,32 +139,30 @@ class TupleBuffer(wiring.Component):
                 m.d.comb += node.eq(Mux(tag.lane[bit], turned[(lane - (1 << bit)) % lanes], turned[lane]))
                 step.append(node)
             turned = step
-        writes = tag.valid & (tag.code == 0) & (((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT))
-        oldest, place = Signal.like(self.base), Signal.like(self.base)
+        writes = ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT)
+        base = Signal(range(config.slots * config.beats))   # where the tuple that is gathered begins
+        oldest, place = Signal.like(base), Signal.like(base)
         m.d.comb += place.eq(oldest + self.beat)
         for lane in range(lanes):
             here = self.parts.instance(
                 m, f"lane{lane}", "penstock_lane", lambda: Lane(config), element=turned[lane], write=writes, wrapped=tag.lane > lane,
-                beat=tag.beat, base=tag.base, place=place, read=self.read)
+                beat=tag.beat, base=base, place=place, read=self.read)
             m.d.comb += self.lanes[lane].eq(here["code"])
 
-        error = tag.valid & (tag.code != 0)
-        done = Signal()
-        finish, slot, kinds = Signal(), Signal.like(self.slot), Signal(2)
-        m.d.comb += done.eq(tag.valid & (tag.commit | tag.end) | error)
-        m.d.sync += [finish.eq(done), slot.eq(tag.slot), kinds.eq(Cat(tag.end & ~error, error))]
-        with m.If(error):
-            m.d.sync += [self.code.eq(tag.code), self.line.eq(tag.line)]
+        done, finish, kinds = Signal(), Signal(), Signal(2)
+        slot, tail = Signal(range(config.slots)), Signal(range(config.slots))
+        m.d.comb += done.eq(tag.commit | tag.end | error)
+        m.d.sync += [finish.eq(done), kinds.eq(Cat(tag.end, error))]
+        with m.If(done):
+            m.d.sync += base.eq(Mux(base == (config.slots - 1) * config.beats, 0, base + config.beats))
         complete = Signal(range(config.slots + 1))
         m.d.sync += complete.eq(complete + finish - self.take)
         ends, errors = Signal(config.slots), Signal(config.slots)
         with m.If(finish):
-            m.d.sync += [ends.bit_select(slot, 1).eq(kinds[0]), errors.bit_select(slot, 1).eq(kinds[1])]
-        tail = Signal.like(self.slot)
+            m.d.sync += [ends.bit_select(slot, 1).eq(kinds[0]), errors.bit_select(slot, 1).eq(kinds[1]), slot.eq(Mux(slot == config.slots - 1, 0, slot + 1))]
         with m.If(self.take):
-            m.d.sync += [tail.eq(tail + 1), oldest.eq(oldest + config.beats)]
-            with m.If(tail == config.slots - 1):
-                m.d.sync += [tail.eq(0), oldest.eq(0)]
+            m.d.sync += [tail.eq(Mux(tail == config.slots - 1, 0, tail + 1)),
+                         oldest.eq(Mux(oldest == (config.slots - 1) * config.beats, 0, oldest + config.beats))]
         m.d.comb += [self.ready.eq(complete != 0), self.end.eq(ends.bit_select(tail, 1)), self.error.eq(errors.bit_select(tail, 1))]
 
     def _whole(self, tag):
@@ -178,16 +187,16 @@ class Lane(wiring.Component):
     def __init__(self, config):
         self.config = config
         place, width = range(config.slots * config.beats), config.format.width
-        super().__init__({"element": In(width + 1), "write": In(1), "beat": In(16), "wrapped": In(1), "base": In(place),
+        super().__init__({"element": In(width + 1), "write": In(1), "beat": In(beat_bits(config)), "wrapped": In(1), "base": In(place),
                           "place": In(place), "read": In(1), "code": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
         config, width = self.config, self.config.format.width
-        m.submodules.store = store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[])
+        m.submodules.store = store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[], attrs=UNSEEN)
         write, read = store.write_port(), store.read_port()
-        beat = Signal(17)
+        beat = Signal(len(self.beat) + 1)
         m.d.comb += [beat.eq(self.beat + self.wrapped), read.addr.eq(self.place), read.en.eq(self.read), self.code.eq(read.data)]
         m.d.sync += [write.data.eq(self.element[:width]), write.addr.eq(self.base + beat),
-                     write.en.eq(self.write & self.element[width] & (beat < config.beats))]
+                     write.en.eq(self.write & self.element[width] & (Const(1) if config.fixed is not None else beat < config.beats))]
         return m

@@ -8,26 +8,43 @@ import numpy as np
 
 from ..heap.schema import TYPES
 from .config import FIXED_TYPES, PortConfig
-from .isa import Instruction, Op, decode
+from .isa import Base, Instruction, Op, decode
+from .program import BITMAP_GROUP, short_possible
 
-__all__ = ["FIXED_COUNT_BITS", "FixedProgram"]
+__all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form"]
 
+#: bytes of an array's header, the long kind
+ARRAY_HEADER = 24
 #: bits of a number of pages beside a built-in program
 FIXED_COUNT_BITS = 20
 
 
 @dataclass(frozen=True)
+class Form:
+    """How an instruction's first address is formed: its base plus `first`, the bits of `mask` cleared; what it takes reaches `total` bytes further.
+
+    `big`: an array's header cannot be short. `probe`: an array's place may not be aligned.
+    """
+
+    first: int
+    mask: int
+    total: int
+    big: bool = True
+    probe: bool = False
+
+
+@dataclass(frozen=True)
 class FixedProgram:
     """`place_bits`: of an address within the page and whatever is added to it; `index_bits`: of a count of elements; `attribute_bits`: of an
-    attribute's number; `always`, `ever`: bits that all, or some, instructions have set."""
+    attribute's number; `bitmap_bits`: of a group of null bits; `granule`: what all windows' addresses are multiples of; `forms`: of the body."""
 
     instructions: tuple[Instruction, ...]
-    words: tuple[int, ...]
     place_bits: int
     index_bits: int
     attribute_bits: int
-    always: int
-    ever: int
+    bitmap_bits: int
+    granule: int
+    forms: tuple[Form, ...]
 
     @classmethod
     def of(cls, config: PortConfig) -> FixedProgram:
@@ -37,18 +54,33 @@ class FixedProgram:
         body = instructions[2:]
         if len(body) == 0 or instructions[0].op != Op.READB or instructions[1].op != Op.BENTR or any(i.op not in set(Op) for i in body):
             raise ValueError("a built-in program must be readB, bentr and instructions of tuples")
-        words = tuple(sum(int(config.program[3 * n + k]) << 32 * k for k in range(3)) for n in range(len(instructions)))
-        always, ever = words[0], 0
-        for word in words:
-            always, ever = always & word, ever | word
         # a base is at most the page's end, plus an array whose header is still being read, plus the reach of this instruction
         arrays = max((32 + i.count * TYPES[FIXED_TYPES[i.type]].length for i in body if i.op == Op.ARR), default=0)
         reach = max((i.offset + i.count * 8 + 64 for i in body if i.op != Op.INS), default=0)
-        places = 20 if any(i.op == Op.VAR for i in body) else (config.page_size + arrays + reach).bit_length()
+        places = (config.page_size + arrays + reach).bit_length()
         most = max((max(i.count, 1) for i in body if i.op != Op.INS), default=1)
         attributes = max(instructions[0].count, max((i.attr + max(i.count, 1) for i in body if i.op not in (Op.INS, Op.RUN)), default=0),
                          max((i.attr for i in body), default=0) + 1, instructions[0].attr)
-        return cls(instructions, words, min(places, 20), (most + config.bus_bytes).bit_length(), min(attributes.bit_length() + 1, 17), always, ever)
+        tested = max((i.attr % BITMAP_GROUP + max(i.count, 1) if i.op == Op.ATT else i.attr % BITMAP_GROUP + 1
+                      for i in body if i.op == Op.ATT or i.test), default=1)
+        forms = _forms(body)
+        return cls(instructions, min(places, 20), (most + config.bus_bytes).bit_length(), min(attributes.bit_length() + 1, 17),
+                   min(tested, BITMAP_GROUP), _granule(body, forms, config.bus_bytes), forms)
+
+    @property
+    def body(self) -> tuple[Instruction, ...]:
+        """All instructions of tuples."""
+        return self.instructions[2:]
+
+    @property
+    def arrays(self) -> frozenset[tuple[int, int]]:
+        """Type code and elements of the arrays."""
+        return frozenset((i.type, i.count) for i in self.body if i.op == Op.ARR)
+
+    @property
+    def probes(self) -> bool:
+        """Whether an array's place may not be aligned."""
+        return any(form.probe for form in self.forms)
 
     @property
     def setup(self) -> Instruction:
@@ -68,3 +100,57 @@ class FixedProgram:
     @property
     def ops(self) -> frozenset[int]:
         return frozenset(i.op for i in self.instructions[2:])
+
+
+def _size(i: Instruction) -> int:
+    return TYPES[FIXED_TYPES[i.type]].length
+
+
+def _moved(i: Instruction) -> int:
+    """What the running position is a multiple of after an instruction, at least; 8 where it leaves it alone."""
+    if i.op == Op.VAR:
+        return 1
+    if i.op == Op.ARR:
+        return 1 if short_possible(FIXED_TYPES[i.type], i.count) else _size(i)
+    if i.op == Op.CLN and not i.count:
+        return 8 if i.base == Base.P else _divisor(i.offset)
+    moves = i.op in (Op.CLN, Op.ATT) or (i.op == Op.RUN and i.base == Base.P)
+    return _size(i) if moves and not i.keep else 8
+
+
+def _divisor(number: int) -> int:
+    return min(8, number & -number) if number else 8
+
+
+def _forms(body: tuple[Instruction, ...]) -> tuple[Form, ...]:
+    place = min((_moved(i) for i in body), default=8)          # what the running position is always a multiple of
+    forms = []
+    for i in body:
+        if i.op in (Op.RUN, Op.CLN, Op.ATT):
+            mask = 0 if i.base == Base.A else _size(i) - 1
+            first, total = i.offset if i.op != Op.ATT else 0, (i.count if i.op != Op.ATT else 1) * _size(i)
+            if i.base == Base.A:
+                first += ARRAY_HEADER
+            elif i.base == Base.D or place > mask:              # rounded up here
+                first, mask = first + mask & ~mask, 0
+            else:
+                first += mask
+            forms.append(Form(first, mask, total))
+        elif i.op == Op.ARR:
+            aligned = _divisor(i.offset) if i.base == Base.D else min(place, _divisor(i.offset)) if i.base == Base.P else 1
+            first = i.offset + (ARRAY_HEADER if i.base == Base.A else 0)
+            forms.append(Form(first, 0, ARRAY_HEADER + i.count * _size(i), not short_possible(FIXED_TYPES[i.type], i.count), aligned < _size(i)))
+        else:
+            forms.append(Form(0, 0, 0))
+    return tuple(forms)
+
+
+def _granule(body: tuple[Instruction, ...], forms: tuple[Form, ...], bus_bytes: int) -> int:
+    """What the addresses of all windows are multiples of. Headers and line pointers lie at multiples of 8 bytes or bus words, null bits at those of 4."""
+    granule = min(4, bus_bytes)
+    for i, form in zip(body, forms, strict=True):
+        if i.op == Op.VAR or (i.op == Op.ARR and (form.probe or not form.big)):
+            return 1
+        if i.op == Op.RUN or (i.op == Op.ATT and i.use):
+            granule = min(granule, _size(i))
+    return granule

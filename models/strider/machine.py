@@ -1,8 +1,9 @@
 """A Strider as a machine: runs a program on a page, instruction by instruction, with the cycle of everything it does.
 
 The hardware (`hdl.strider.walker`) is this machine. It issues in order, at most one window (a bus word's bytes at any byte address) a
-cycle; the window of an issue in cycle t is decoded in cycle t + 2, and what it sets is seen by an issue in cycle t + 3 (the kind of an
-array's header already in t + 2).
+cycle. An issue in cycle t forms its address in t + 1, the window is decoded in t + 3, and what it says is seen by an issue in cycle t + 4.
+Addresses (the running position P, an array's place A) live where they are formed: what a window says about them serves an issue in t + 3
+already; an issue that decides by their alignment sees what one in cycle t makes of them in t + 2.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from .golden import PageBytes, Stop, array_header, judge
 from .isa import Base, Instruction, Op
 from .program import BITMAP_GROUP, short_possible
 
-__all__ = ["HEADER_AT", "LATENCY", "Event", "Machine", "Walk"]
+__all__ = ["FORMED", "LATENCY", "SETTLED", "Event", "Machine", "Walk"]
 
 #: cycles from an issue to the first issue that sees its result
-LATENCY = 3
-#: bytes that are read of the page header (from pd_flags to pd_pagesize_version) and of a tuple header (from t_infomask2 to t_hoff)
-PAGE_FIELDS, TUPLE_FIELDS = (10, 10), (18, 5)
-HEADER_AT = TUPLE_FIELDS[0]
+LATENCY = 4
+#: cycles from an issue to the first issue whose address its result can be part of, and to the first one that sees how its own address is aligned
+FORMED, SETTLED = LATENCY - 1, 2
+#: (first, count) of the bytes that are read of the page header (pd_flags to pd_pagesize_version are wanted) and of a tuple header (t_infomask2 to
+#: t_hoff); from multiples of 8 on, so that windows of whole bus words hold them
+PAGE_FIELDS, TUPLE_FIELDS = (8, 12), (16, 7)
 ARRAY_HEADER = 24
 
 
@@ -210,7 +213,8 @@ class Machine:
         self.natts, self.nulls, hoff = self.header
         self.end = offset + length
         self.places = {Base.P: offset + hoff, Base.D: offset + hoff, Base.A: offset + hoff}
-        self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}
+        self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}          # first cycle whose issue may use this base
+        self.settled = 0                                        # ... whose issue may decide by how P or A is aligned
         self.group = 0
         values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
         pc = 2 if not self.nulls and self.natts >= self.need else self.program[1].offset
@@ -247,6 +251,11 @@ class Machine:
         self.now = max(self.now, self.ready[Base(i.base)])
         return p.align(self.places[Base(i.base)] + i.offset, 1 if i.base == Base.A else alignment)
 
+    def _move(self, place: int) -> None:
+        """P is set by what is issued now."""
+        self.places[Base.P], self.ready[Base.P] = place, 0
+        self.settled = max(self.settled, self.now + SETTLED)
+
     def _emit(self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]) -> None:
         if not self.deliver:
             return
@@ -267,7 +276,7 @@ class Machine:
         self._fit(at + i.count * size, self.now)
         self._emit(name, at, i.count, i.beat * self.config.lanes + i.lane, values)
         if i.base == Base.P and not i.keep:
-            self.places[Base.P] = at + i.count * size
+            self._move(at + i.count * size)
         self.now += max(1, -(-i.count // self.config.elements(name)) * self.config.windows(name))
 
     def _cln(self, i: Instruction, values: NDArray[np.int64]) -> None:
@@ -275,7 +284,7 @@ class Machine:
         self.now = max(self.now, self.ready[Base.P])
         end = self._base(i, size) + i.count * size
         self._fit(end, self.now)
-        self.places[Base.P], self.ready[Base.P] = end, 0
+        self._move(end)
         self.now += 1
 
     def _absent(self, i: Instruction, index: int) -> bool:
@@ -297,6 +306,8 @@ class Machine:
         size = TYPES[name].length
         self.now = max(self.now, self.ready[Base.A])
         at = self._base(i)
+        if i.base != Base.D:
+            self.now = max(self.now, self.settled)
         small = short_possible(name, i.count)
         self._fit(at + 1, self.now)
         first = self.page.word(at, 1)
@@ -324,7 +335,8 @@ class Machine:
         self.now += self.array_parts
         self._fit(start + i.count * size, self.now - 1)
         self.places |= {Base.A: start, Base.P: start + i.count * size}
-        self.ready |= {Base.A: issued + 2, Base.P: issued + LATENCY} if small else {Base.A: 0, Base.P: 0}
+        self.ready |= dict.fromkeys((Base.A, Base.P), issued + FORMED if small else 0)
+        self.settled = max(self.settled, issued + (LATENCY if small else SETTLED))
 
     def _att(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.now = max(self.now, self.ready[Base.P])
@@ -342,7 +354,7 @@ class Machine:
             at = p.align(self.places[Base.P], size)
             self._fit(at + size, self.now)
             if not i.keep:
-                self.places[Base.P] = at + size
+                self._move(at + size)
             if i.use:
                 self._emit(name, at, 1, i.beat * self.config.lanes + i.lane + k, values)
             self.now += self.config.windows(name) if i.use else 1
@@ -374,12 +386,12 @@ class Machine:
             if length < 4:
                 raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
-        self.places[Base.P], self.ready[Base.P] = at + length, 0
-        self.now += LATENCY + (at % alignment != 0)
+        self.places[Base.P], self.ready[Base.P], self.settled = at + length, 0, self.now + LATENCY
+        self.now += LATENCY + 1 if at % alignment else FORMED
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.group = i.attr // BITMAP_GROUP
-        self.now += LATENCY if self.nulls else 1
+        self.now += LATENCY + 1 if self.nulls else 1
 
     def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
         if i.attr >= self.natts:

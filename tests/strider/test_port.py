@@ -143,9 +143,9 @@ def pace(features, array, short=False, walkers=1, slots=4):
 
 @pytest.mark.parametrize("features, array, short", [(54, True, False), (54, False, False), (26, True, True), (26, False, False), (2, True, True)])
 def test_pace(features, array, short):
-    """At most four cycles a tuple on top of its bus words, the page's own costs included."""
+    """At most four cycles a tuple on top of its bus words, the page's own costs included; five where an array's header may be short."""
     cycles, words = pace(features, array, short)
-    assert cycles <= words + 4
+    assert cycles <= words + 4 + short
 
 
 @pytest.mark.long
