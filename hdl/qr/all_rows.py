@@ -13,8 +13,8 @@ __all__ = ["AllRows"]
 
 
 class AllRows(wiring.Component):
-    """A pass over the rows of a full job, a row a cycle: each live row is a record that comes, a place without one changes nothing; then an item with `end`, whose
-    `code` is QR_ORDER where rows were out of order.
+    """A pass over the rows of a full job, a row a cycle: each live row is a record that comes, a place without one changes nothing; then an item with
+    `end`, whose `code` is QR_ORDER where rows were out of order.
 
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
     command. Golden: `models.qr.moments.scanned` (target `slot`).

@@ -105,7 +105,8 @@ class Core(wiring.Component):
         with m.Else():
             m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid), records.o.ready.eq(delta.i.ready)]
         with m.If(command.valid & command.ready):
-            m.d.sync += [busy.eq(1), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1), full.eq(command.p.full), self.record_job.eq(command.p.job)]
+            m.d.sync += [busy.eq(1), full.eq(command.p.full), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1),
+                         self.record_job.eq(command.p.job)]
         with m.Elif(delta.i.valid & delta.i.ready & delta.i.p.end):
             m.d.sync += busy.eq(0)
         m.d.comb += [self.record.eq(delta.i.payload), self.record_valid.eq(delta.i.valid & delta.i.ready)]

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
@@ -22,8 +22,7 @@ from .bounds import Bounds
 from .core import Core
 from .fetch import Fetch, Route, slot_shape
 from .follow import Follow, errors_shape
-from .intake import Intake, anchor_shape, head_kept_shape
-
+from .intake import Intake, head_kept_shape
 from .writeback import WriteBack
 
 __all__ = ["Engine"]

@@ -10,7 +10,6 @@ from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, head_words
 from ...models.qr.machine import AHEAD
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
-from ..memory.reader import command_shape
 from ..stream.queue import Queue
 from .core import COUNTS
 from .descriptor import JobCheck, descriptor_shape
@@ -52,9 +51,9 @@ def slot_shape():
 class Fetch(wiring.Component):
     """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
 
-    Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than `jobs` are between
-    here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes, sums; or head and rows). A
-    descriptor that is wrong is kept with its code, and nothing is read for it.
+    Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than `jobs` are
+    between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes, sums; or
+    head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
 
     Parameters
     ----------
@@ -177,7 +176,8 @@ class Fetch(wiring.Component):
                     m.d.comb += done.eq(1)
                     m.next = "LOOK"
             with m.State("ANCHOR"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_sums) << shift)), own.p.beats.eq(of_anchor), own.p.route.eq(Route.ANCHOR)]
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_sums) << shift)), own.p.beats.eq(of_anchor),
+                             own.p.route.eq(Route.ANCHOR)]
                 with m.If(own.ready):
                     m.next = "CHANGES"
             with m.State("CHANGES"):
@@ -185,7 +185,8 @@ class Fetch(wiring.Component):
                 with m.If(own.ready | (records == 0)):
                     m.next = "SUMS"
             with m.State("SUMS"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_sums), own.p.route.eq(Route.SUMS), own.p.final.eq(1)]
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_sums), own.p.route.eq(Route.SUMS),
+                             own.p.final.eq(1)]
                 with m.If(own.ready):
                     m.d.comb += done.eq(1)
                     m.next = "LOOK"

@@ -47,8 +47,8 @@ class Follow(wiring.Component):
         segment = segment_shape(n)
         self.box_shape = data.StructLayout({name: segment[name].shape for name in ("low", "high")})
         super().__init__({
-            "begin": In(1), "job": In(number), "w": In(data.ArrayLayout(32, n)), "box": In(self.box_shape), "valid": In(1), "row": In(row_shape(n)), "end": In(1),
-            "read": Out(number), "errors": In(errors_shape), "box_valid": Out(1), "box_job": Out(number), "o_box": Out(self.box_shape),
+            "begin": In(1), "job": In(number), "w": In(data.ArrayLayout(32, n)), "box": In(self.box_shape), "valid": In(1), "row": In(row_shape(n)),
+            "end": In(1), "read": Out(number), "errors": In(errors_shape), "box_valid": Out(1), "box_job": Out(number), "o_box": Out(self.box_shape),
             "errors_valid": Out(1), "errors_job": Out(number), "o_errors": Out(errors_shape)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):

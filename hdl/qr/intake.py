@@ -32,8 +32,8 @@ def anchor_shape(n_max):
 
 
 class Intake(wiring.Component):
-    """Takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other word of its job is taken. Words of a
-    job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
+    """Takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other word of its job is taken. Words
+    of a job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Intake(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
+        config, n = self.config, self.config.n_max
         d = self.body.p.descriptor
         m.submodules.check = check = JobCheck(config)
         anchored = config.bounds is Bounds.WIDENED
@@ -183,8 +183,8 @@ class Intake(wiring.Component):
         anchor = self.anchor
         boxes = segment[8 * SEGMENT_BYTES:]
         high = Signal(8 * (n - 1))
-        m.d.comb += [self.anchor_valid.eq(done), high.eq(boxes >> (length << 3)), anchor.segment.err_min.eq(segment[32:64]), anchor.segment.err_max.eq(segment[64:96]),
-                     anchor.segment.least.eq(segment[160:192]), anchor.weights[0].eq(weights[:32])]
+        m.d.comb += [self.anchor_valid.eq(done), high.eq(boxes >> (length << 3)), anchor.weights[0].eq(weights[:32]),
+                     *(anchor.segment[name].eq(segment[at:at + 32]) for name, at in (("err_min", 32), ("err_max", 64), ("least", 160)))]
         for j in range(n - 1):
             with m.If(j < length):
                 m.d.comb += [anchor.weights[j + 1].eq(weights.word_select(j + 1, 32)), anchor.segment.low[j].eq(boxes.word_select(j, 8)),

@@ -43,7 +43,8 @@ def solution_shape(n_max, jobs):
 
 
 class Solver(wiring.Component):
-    """Weights of jobs whose exact sums come as float32 rows. One task a cycle; the oldest job whose next task may start goes first.
+    """Weights of jobs whose exact sums come as float32 rows. One task a cycle: a row that is there and has room
+    is taken; else the oldest job whose next task may start goes first.
 
     Golden: `models.qr.factor.eliminate` and `solve`. Twin in cycles: `models.qr.solver.alone` over `models.qr.schedule.gram_tasks`.
 
@@ -213,16 +214,16 @@ class Solver(wiring.Component):
             for c in reversed(range(count)):
                 with m.If(free[c]):
                     m.d.comb += place.eq(c)
-        m.d.comb += self.i.ready.eq(~may.any() & (loading | free.any()))
-        loads = self.i.valid & self.i.ready
+        loads = Signal()
+        m.d.comb += [self.i.ready.eq(loading | free.any()), loads.eq(self.i.valid & self.i.ready)]
         context = index(count, name="context")
         m.d.comb += context.eq(place)
         for c in range(count):
-            with m.If(chosen[c]):
+            with m.If(chosen[c] & ~loads):
                 m.d.comb += context.eq(c)
         task = {"kind": Signal(Kind, name="task_kind"), "column": index(n + 1, name="task_column"), "row": index(n + 1, name="task_row"),
                 "side": Signal(name="task_side"), "closes": Signal(name="task_closes")}
-        with m.If(may.any()):
+        with m.If(~loads):
             for c in range(count):
                 with m.If(chosen[c]):
                     m.d.comb += [task["kind"].eq(kinds[c]), task["column"].eq(columns[c]), task["row"].eq(rows[c]), task["side"].eq(sides[c])]

@@ -82,7 +82,8 @@ class WriteBack(wiring.Component):
             self.command.p.beats.eq(Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config) + memo_words(size, config))))]
 
         # which word comes next, and the one that is offered
-        part, place, final = Signal(range(len(Part))), index(max(depth, words(32 * n, bus) + words(HEAD_BYTES, bus) + words(SEGMENT_BYTES + 2 * n, bus))), Signal()
+        part, final = Signal(range(len(Part))), Signal()
+        place = index(max(depth, words(32 * n, bus) + words(HEAD_BYTES, bus) + words(SEGMENT_BYTES + 2 * n, bus)))
         some, valid, last, advance = Signal(), Signal(), Signal(), Signal()
         part1, place1 = Signal.like(part), Signal.like(place)
         m.d.comb += [advance.eq(~valid | self.o.ready), self.o.valid.eq(valid), self.ended.eq(valid & self.o.ready & last),

@@ -301,9 +301,12 @@ class Solver:
     def look(self, now: int) -> bool:
         """Return whether a row is taken in this cycle."""
         self.waiting = next((c for c in self.contexts if c.ready <= now), None)
-        return self.waiting is None and (self.loading or len(self.contexts) < self.room)
+        return self.loading or len(self.contexts) < self.room
 
     def load(self, now: int, job: int, columns: int, side: bool) -> None:
+        if self.waiting is not None:
+            self.wake(now + 1)
+        self.waiting = None
         if not self.loading:
             self.contexts.append(_Context(job, gram_tasks(columns, self.lanes)))
         context = self.contexts[-1]

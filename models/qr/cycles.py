@@ -15,7 +15,7 @@ from .config import Config
 from .job import Method
 from .layout import Places, place, sums_words
 from .machine import run as run_machine
-from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, STEP, VECTORING, dot_latency, multiplications
+from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, VECTORING, dot_latency, multiplications
 from .solver import Solver
 from .work import Work
 

@@ -72,4 +72,4 @@ def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
         return ErrorCode.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
         return ErrorCode.QR_WINDOW
-    return ErrorCode.OK if d.flags & 1 or epoch == d.epoch and rows + d.inserted - d.removed == d.rows else ErrorCode.QR_MEMO
+    return ErrorCode.OK if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows) else ErrorCode.QR_MEMO

@@ -112,8 +112,8 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
 
 def _head(config: Config, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
     segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
-    return struct.pack("<IBBBBHHIII8x", MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), window.length, segments, window.prefix, 0, epoch, rows,
-                       live) + offsets.tobytes()
+    kinds = _METHODS.index(config.method), _TARGETS.index(config.target)
+    return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, 0, epoch, rows, live) + offsets.tobytes()
 
 
 def pack_head(window: Window, offsets: Rows, config: Config) -> bytes:

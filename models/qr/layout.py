@@ -129,7 +129,7 @@ def result_words(size: Size, config: Config) -> int:
 
 
 def place(sizes: Sequence[Size], config: Config, base: int = 1 << 20) -> list[Places]:
-    """Where jobs lie that are put one behind the other: descriptors from `base` on; then of each job memo (or head), changes, rows, result with the new memo."""
+    """Where jobs lie one behind the other: descriptors from `base` on; then of each job memo (or head), changes, rows, result with the new memo."""
     bus, found = config.bus_bytes, []
     at = base + words(DESCRIPTOR_BYTES, bus) * bus * len(sizes)
     for size in sizes:

@@ -12,8 +12,20 @@ from ..memory.timing import Fixed
 from .blocks import END, AllRows, Delta, Loader, Merge, Records, Rows, Solver
 from .config import Config
 from .job import Bounds
-from .layout import (DESCRIPTOR_BYTES, HEAD_BYTES, Places, anchor_words, change_words, head_words, memo_words, pass_requests, result_words, row_stride,
-                     sums_words, words)
+from .layout import (
+    DESCRIPTOR_BYTES,
+    HEAD_BYTES,
+    Places,
+    anchor_words,
+    change_words,
+    head_words,
+    memo_words,
+    pass_requests,
+    result_words,
+    row_stride,
+    sums_words,
+    words,
+)
 from .schedule import STEP, dot_latency, widen_latency
 from .work import Fails, Work
 
@@ -134,7 +146,8 @@ class _Run:
         moved = taken
         retired = bounds.retired(now)
         asks = bounds.asks
-        moved |= fetch.step(now, retired, route == _DESCRIPTOR and last, bounds.job if asks else None, intake.pops(request, last) if taken else intake.pops(None, False))
+        pops = intake.pops(request if taken else None, last)
+        moved |= fetch.step(now, retired, route == _DESCRIPTOR and last, bounds.job if asks else None, pops)
         given = intake.pending and core.ready(self.works[intake.job])
         job = intake.job
         moved |= bounds.step(now, fed)

@@ -1,7 +1,7 @@
 """The solver's instruction streams: which vector operations a job is, and when each may start.
 
 A *task* is one vector operation of a context: `slots` cycles on a vector unit, issued in order within its context, no earlier than `after[k] + wait` for
-earlier tasks k of the same context. Contexts share one issue slot a cycle; the oldest job whose next task may start goes first.
+earlier tasks k of the same context. Contexts share one issue slot a cycle: rows to be loaded go first, then the oldest job whose next task may start.
 """
 
 from __future__ import annotations

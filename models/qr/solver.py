@@ -28,7 +28,7 @@ class Context:
 
 
 class Solver:
-    """One solver: contexts in order of age, one issue a cycle, `vectors` vector units."""
+    """One solver: one issue a cycle, rows that are to be taken first, then contexts in order of age; `vectors` vector units."""
 
     def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
         self.room, self.free, self.post, self.finished = config.contexts, [0] * config.vectors, post, finished
@@ -58,7 +58,7 @@ class Solver:
         self.awake.discard(time)
         vector = min(range(len(self.free)), key=self.free.__getitem__)
         if time >= self.next and self.free[vector] <= time:
-            for context in self.contexts:
+            for context in sorted(self.contexts, key=lambda each: not each.loading):
                 if context.ready <= time:
                     self._start(context, vector, time)
                     break

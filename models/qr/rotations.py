@@ -1,0 +1,417 @@
+"""Cycles of the solver of method `givens`: rotations, both solves and the new factor of several jobs, interleaved.
+
+The triangular array of rotations is folded onto `vectors` vector units: unit k mod `vectors` has column k of all contexts. A row visits the columns in order;
+at each it waits in one of `PLACES` places until the column's row of u may be rotated again. Each cycle one operation is issued: a row of the factor
+that comes in, else of the oldest context that may the one in its lowest column. Behind its last row follows the right side,
+which is rotated by nothing but takes u's rows with it: that is the forward solve, and the factor's way out. See docs/qr.md.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import count
+
+from .config import Config
+from .schedule import STEP, VECTORING
+
+__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Folding", "Rotations", "alone"]
+
+#: places for rows before each column of a context
+PLACES = 3
+#: new rows that a context holds before its first column
+RING = 32
+#: cycles from a rotation's issue to that of its row's next one, to its column's next one `STEP`
+ARRIVE = VECTORING + STEP
+#: from a step of the way back to the next one: its lanes may lie a cycle apart
+BACK = STEP + 1
+#: from an operation's issue to its first lane's operands from memory
+_READ = VECTORING + 1
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What a job's times depend on. `met`: columns that each row met; `again`: those that each dropped column's row met, None where there was none to fold
+    (`factor.fold`, `factor.full_rank`). `fresh`: there is no memo, and no factor comes in.
+    """
+
+    columns: int
+    met: tuple[int, ...]
+    again: tuple[int | None, ...]
+    fresh: bool = False
+
+    @property
+    def rotations(self) -> int:
+        return sum(self.met) + sum(k for k in self.again if k)
+
+    @property
+    def multiplications(self) -> int:
+        """Of the lanes and of the vectoring unit, 3 each: rotations and both solves."""
+        n = self.columns
+        rows = [(0, count) for count in self.met] + [(k + 1, count) for k, count in enumerate(self.again) if count]
+        return sum(3 * (n - k) for first, count in rows for k in range(first, first + count)) + n * (n - 1) + n + 1
+
+    def slots(self, lanes: int) -> int:
+        """Cycles of vector units, all of them together."""
+        n = self.columns
+        rows = [(0, count) for count in self.met] + [(k + 1, count) for k, count in enumerate(self.again) if count]
+        rotated = sum(-(-(n - 1 - k) // lanes) for first, count in rows for k in range(first, first + count))
+        passes = sum(max(1, -(-(n - 1 - k) // lanes)) for k in range(n)) + (0 if self.fresh else sum(-(-(n - 1 - k) // lanes) for k in range(n)))
+        return rotated + passes + sum(-(-j // lanes) for j in range(1, n)) + -(-n // lanes)
+
+
+class State(Enum):
+    """What the right side of a context waits for."""
+
+    SIDE = auto()       # its turn in its column
+    FLIES = auto()      # to arrive in the next one
+    KEEPS = auto()      # the rest of the factor's rows, on their way out before a dropped one is folded
+    LEAVES = auto()     # that the factor has gone out
+    DROPS = auto()      # its column's row of u to be folded into those below
+    BACK = auto()       # the next step of the way back
+    ENDS = auto()       # its weights
+
+
+@dataclass
+class Context:
+    job: int
+    work: Folding
+    place: int
+    loaded: int
+    free: int                                                    # columns that may be rotated, one bit each
+    state: State = State.SIDE
+    column: int = 0
+    again: bool = False                                          # the column's row of u has been folded
+    keeps: int = 0
+    back: int = 0
+    entered: int = 0                                             # rows that left the ring
+    ring: int = 0                                                # rows in the ring, and those whose place is not free yet
+    held: int = 0
+    ended: bool = False
+    side: bool = False
+    gone: bool = False                                           # the factor has gone out
+    weights: bool = False
+    waiting: int = 0                                             # columns before which a row waits
+    room: int = 0                                                # columns before which there is a place at the tail
+    rows: list[deque[tuple[int, int]]] = field(default_factory=list)      # by column: place and last column of the rows that wait
+    taken: list[int] = field(default_factory=list)
+    tail: list[int] = field(default_factory=list)
+
+
+class Rotations:
+    """One solver; the twin of `hdl.qr.givens.Givens` with streams that are never held back.
+
+    Parameters
+    ----------
+    config
+        `vectors`, `lanes`, `contexts`, `bus_bytes`.
+    post
+        Calls a function at a time.
+    finished
+        Called with the time at which a job's weights are there, and its number.
+    """
+
+    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
+        self.config, self.post, self.finished = config, post, finished
+        self.waiting: deque[tuple[int, int, Folding, int]] = deque()
+        self.contexts: list[Context] = []                        # by age
+        self.places = list(range(config.contexts))
+        self.units = [0] * config.vectors                        # first free cycles
+        self.of_unit = [sum(1 << k for k in range(v, config.n_max, config.vectors)) for v in range(config.vectors)]
+        self.loads = self.takes = 0                              # first cycles in which a row may come in, and one may go out
+        self.events: dict[int, list[Callable[[], None]]] = {}
+        self.to_fill: deque[Context] = deque()
+        self.to_side: deque[tuple[Context, int, int]] = deque()
+        self.out = Unloading(config)
+        self.running = False
+
+    def give(self, time: int, job: int, work: Folding, side: int = 0) -> None:
+        """A job whose factor and rows are there from `time` on, its right side from `side` on."""
+        self.waiting.append((time, job, work, side))
+        if not self.running:
+            self.running = True
+            self.post(time, self._cycle)
+
+    def _at(self, time: int, action: Callable[[], None]) -> None:
+        self.events.setdefault(time, []).append(action)
+
+    def _cycle(self, time: int) -> None:
+        for action in self.events.pop(time, ()):
+            action()
+        for context in [c for c in self.contexts if c.weights and c.gone]:
+            self.contexts.remove(context)
+            heapq.heappush(self.places, context.place)
+        starts = bool(self.waiting and self.places and self.waiting[0][0] <= time
+                      and not (self.contexts and self.contexts[-1].loaded < self.contexts[-1].work.columns))
+        gone = self.out.step()
+        if gone is not None:
+            self._at(time + 1, lambda: setattr(gone, "gone", True))
+        self._fill(time)
+        self._load(time) or self._issue(time)
+        if starts:
+            self._start(time)
+        if self.contexts or self.waiting or self.out.busy:
+            self.post(time + 1, self._cycle)
+        else:
+            self.running = False
+
+    def _start(self, time: int) -> None:
+        _, job, work, side = self.waiting.popleft()
+        n = work.columns
+        context = Context(job, work, heapq.heappop(self.places), n if work.fresh else 0, (1 << n) - 1 if work.fresh else 0, room=(2 << n) - 1,
+                          rows=[deque() for _ in range(n + 1)], taken=[0] * (n + 1), tail=[0] * (n + 1))
+        self.contexts.append(context)
+        self.to_fill.append(context)
+        self.to_side.append((context, n, side))
+
+    def _fill(self, time: int) -> None:
+        """A row into the ring, or the end of the rows; a column of the right side."""
+        if self.to_fill:
+            context = self.to_fill[0]
+            if context.entered + context.ring == len(context.work.met):
+                self.to_fill.popleft()
+                self._at(time + 1, lambda: setattr(context, "ended", True))
+            elif context.held < RING:
+                context.held += 1
+                # seen by the issue of the next cycle
+                self._at(time + 1, lambda: setattr(context, "ring", context.ring + 1))
+                context.entered -= 1
+                self._at(time + 1, lambda: setattr(context, "entered", context.entered + 1))
+        if self.to_side:
+            side, left, ready = self.to_side[0]
+            if ready <= time:
+                self.to_side[0] = (side, left - 1, ready)
+                if left == 1:
+                    self.to_side.popleft()
+                    self._at(time + 1, lambda: setattr(side, "side", True))
+
+    def _slots(self, context: Context, column: int) -> int:
+        return -(-(context.work.columns - 1 - column) // self.config.lanes)
+
+    def _unit(self, column: int) -> int:
+        return column % self.config.vectors
+
+    def _use(self, context: Context, column: int, time: int, slots: int) -> None:
+        """A column's operation: its unit is busy, and the column for `STEP` cycles."""
+        if slots:
+            self.units[self._unit(column)] = time + slots
+        context.free &= ~(1 << column)
+        self._at(time + STEP, lambda: setattr(context, "free", context.free | 1 << column))
+
+    def _load(self, time: int) -> bool:
+        context = self.contexts[-1] if self.contexts else None
+        if context is None or context.loaded == context.work.columns or self.loads > time:
+            return False
+        column = context.loaded
+        slots = self._slots(context, column)
+        if slots and self.units[self._unit(column)] > time:
+            return False
+        self._use(context, column, time, slots)
+        self.loads = time + max(1, slots)
+        context.loaded += 1
+        return True
+
+    def _issue(self, time: int) -> bool:
+        free_units = 0
+        for busy, columns in zip(self.units, self.of_unit, strict=True):
+            if busy <= time:
+                free_units |= columns
+        for context in self.contexts:
+            if self._token(context, time, free_units):
+                return True
+            last = 1 << context.work.columns - 1
+            waiting = context.waiting | (context.ring > 0)
+            ready = waiting & context.free & (free_units | last) & (context.room >> 1 | last)
+            if ready:
+                self._row(context, (ready & -ready).bit_length() - 1, time)
+                return True
+        return False
+
+    def _row(self, context: Context, column: int, time: int) -> None:
+        """Rotate the row that has waited longest before this column."""
+        if column == 0:
+            # its place in the ring is free when its last lanes have been read
+            end = context.work.met[context.entered]
+            context.ring -= 1
+            context.entered += 1
+            self._at(time + _READ + self._slots(context, 0), lambda: setattr(context, "held", context.held - 1))
+        else:
+            place, end = context.rows[column].popleft()
+            self._leave(context, column, place)
+        self._use(context, column, time, self._slots(context, column))
+        if column + 1 < context.work.columns:
+            self._fly(context, column + 1, end, time)
+
+    def _leave(self, context: Context, column: int, place: int) -> None:
+        context.taken[column] &= ~(1 << place)
+        self._mark(context, column)
+
+    def _mark(self, context: Context, column: int) -> None:
+        bit = 1 << column
+        context.waiting = context.waiting | bit if context.rows[column] else context.waiting & ~bit
+        full = context.taken[column] >> context.tail[column] & 1
+        context.room = context.room & ~bit if full else context.room | bit
+
+    def _fly(self, context: Context, column: int, end: int, time: int) -> None:
+        """A row on its way to a column, unless it ends before it."""
+        place = context.tail[column]
+        context.taken[column] |= 1 << place
+        context.tail[column] = (place + 1) % PLACES
+        self._mark(context, column)
+
+        def arrive() -> None:
+            if end > column:
+                context.rows[column].append((place, end))
+                self._mark(context, column)
+            else:
+                self._leave(context, column, place)
+        self._at(time + ARRIVE, arrive)
+
+    def _token(self, context: Context, time: int, free_units: int) -> bool:
+        """The right side's next operation, if it may go."""
+        state = context.state
+        if state in (State.FLIES, State.LEAVES, State.ENDS):
+            return False
+        if state is State.BACK:
+            return self._back(context, time)
+        column = context.keeps if state is State.KEEPS else context.column
+        if not context.free & free_units & 1 << column:
+            return False
+        if state is State.DROPS:
+            if not context.room >> column + 1 & 1:
+                return False
+            self._use(context, column, time, self._slots(context, column))
+            again = context.work.again[column]
+            assert again is not None
+            self._fly(context, column + 1, column + 1 + again, time)
+            context.state, context.again = State.SIDE, True
+            return True
+        if self.takes > time or (context.taken[column] if column else not context.ended or context.ring) or not context.side:
+            return False
+        slots = max(1, self._slots(context, column))
+        self._use(context, column, time, slots)
+        self.takes = time + slots
+        if state is State.SIDE:
+            context.state = State.FLIES
+            self._at(time + ARRIVE, lambda: self._arrived(context))
+        elif column + 1 < context.work.columns:
+            context.keeps += 1
+        else:
+            context.state = State.LEAVES
+            self._at(time + ARRIVE, lambda: self._goes(context, State.DROPS))
+        return True
+
+    def _arrived(self, context: Context) -> None:
+        if context.work.again[context.column] and not context.again:
+            context.state, context.keeps = (State.DROPS, 0) if context.gone else (State.KEEPS, context.column + 1)
+        elif context.column + 1 < context.work.columns:
+            context.state, context.column, context.again = State.SIDE, context.column + 1, False
+        else:
+            context.state, context.back = State.BACK, context.work.columns - 1
+            if not context.gone:
+                self.out.give(context, None)
+
+    def _goes(self, context: Context, then: State) -> None:
+        self.out.give(context, then)
+
+    def _back(self, context: Context, time: int) -> bool:
+        unit = self.config.vectors - 1
+        if self.units[unit] > time:
+            return False
+        step = context.back
+        slots = -(-(step or context.work.columns) // self.config.lanes)
+        self.units[unit] = time + slots
+        if step:
+            context.back -= 1
+            context.state = State.FLIES
+            self._at(time + BACK, lambda: setattr(context, "state", State.BACK))
+            return True
+        context.state = State.ENDS
+        end = time + ARRIVE + slots - 1
+
+        def done() -> None:
+            context.weights = True
+        self._at(end + 1, done)
+        self.post(end, lambda now: self.finished(now, context.job))
+        return True
+
+
+class Unloading:
+    """The way out of new factors: row by row through one memory port, packed into bus words."""
+
+    def __init__(self, config: Config) -> None:
+        self.lanes, self.word = config.lanes, config.bus_bytes // 4
+        self.most = self.word + self.lanes + 1                   # floats with which one more piece is taken
+        self.asked: list[tuple[Context, State | None]] = []
+        self.pieces: Iterable[int] = iter(())
+        self.now: tuple[Context, State | None] | None = None
+        self.left: deque[int] = deque()
+        self.piece = self.level = 0
+        self.closing = False
+        self.final = False                                       # the piece is the job's last one
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.asked or self.left)
+
+    def give(self, context: Context, then: State | None) -> None:
+        """`then`: the state of the context's right side afterwards."""
+        self.asked.append((context, then))
+
+    def step(self) -> Context | None:
+        """One cycle. Return the context whose last piece was read in it."""
+        advance = self.level <= self.most and not self.closing
+        takes = self.level >= self.word or (self.closing and self.level > 0)
+        sent = min(self.word, self.level) if takes else 0
+        gone = None
+        if self.closing and sent and self.level <= self.word:
+            self.closing = False
+        self.level -= sent
+        if advance:
+            self.level += self.piece
+            self.closing = self.closing or self.final
+            self.piece, self.final = 0, False
+            if self.left:
+                self.piece = self.left.popleft()
+                self.final = not self.left
+                if self.final:
+                    assert self.now is not None
+                    gone, then = self.now
+                    if then is not None:
+                        gone.state = then
+                    return gone
+        if not self.left and self.asked and not self.piece_waits:
+            self.now = self.asked.pop(0)
+            n = self.now[0].work.columns
+            for k in range(n):
+                first = min(self.lanes, n - 1 - k)
+                self.left.append(1 + first)
+                rest = n - 1 - k - first
+                while rest > 0:
+                    self.left.append(min(self.lanes, rest))
+                    rest -= self.lanes
+        return gone
+
+    @property
+    def piece_waits(self) -> bool:
+        return False
+
+
+def alone(config: Config, works: Sequence[Folding]) -> int:
+    """Return the cycles of one solver from the first job's start to the last weights, everything there from the start."""
+    events: list[tuple[int, int, Callable[[int], None]]] = []
+    ends: list[int] = []
+    serial = count()
+
+    def post(time: int, action: Callable[[int], None]) -> None:
+        heapq.heappush(events, (time, next(serial), action))
+    solver = Rotations(config, post, lambda now, job: ends.append(now))
+    for number, work in enumerate(works):
+        solver.give(0, number, work)
+    while events:
+        time, _, action = heapq.heappop(events)
+        action(time)
+    return max(ends)
