@@ -280,14 +280,14 @@ def _default(missing: Any) -> str:
 
 
 def load(folder: str | Path) -> Any:
-    """Return the design that `Design.save` wrote. Raises ValueError where the folder holds none."""
+    """Return the design that `Design.save`, or `penstock build`, wrote. Raises ValueError where the folder holds none."""
     folder = Path(folder)
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
-        verilog = (folder / "penstock.v").read_text()
+        verilog = None if "board" in manifest else (folder / "penstock.v").read_text()      # made again where it is asked for
         if manifest["engine"] == "qr":
             from penstock.fits import load_fit
-            return load_fit(manifest, verilog)
+            return load_fit(manifest, verilog or "")
         return Design(Plan.from_json(manifest["plan"]), {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
                       {k: tuple(v) for k, v in manifest["shapes"].items()}, manifest["run_values"], parse_memory(manifest["memory"]),
                       tuple(manifest["labels"]), verilog)

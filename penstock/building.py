@@ -34,7 +34,7 @@ from penstock.progress import Steps
 if TYPE_CHECKING:
     from penstock.cli import State
 
-__all__ = ["board_named", "boards_json", "boards_table", "build_board", "program_board"]
+__all__ = ["board_design", "board_named", "boards_json", "boards_table", "build_board", "program_board"]
 
 #: the largest dimension that the search for a size that fits tries
 _LARGEST = 1 << 14
@@ -78,7 +78,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     if not board.open:
         from penstock.boards.vendor import FILES, project
         check_folder(folder, FILES)
-        design = _design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
+        design = board_design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
         state.record.design, state.record.folder = design, str(folder)
         write_folder(folder, project(board, design.plan, design.identity))
         state.out.print(f"{folder}: a project for the vendor's tools; nothing in it was placed here")
@@ -88,7 +88,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     written = (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin")
     check_folder(folder, written)
     with steps.step("planning"):
-        design = state.record.design = _design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
+        design = state.record.design = board_design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
     wanted = clock or board.clock_mhz
     try:
         setting = clock_setting(board, wanted)
@@ -119,11 +119,11 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
         show(state.out, _summary(design, board, made, folder))
 
 
-def _design(request: Request, board: Board, kernel: Kernel) -> api.Design:
-    """Compile for the board's own resources, less what link and memory take."""
+def board_design(request: Request, board: Board, kernel: Kernel, table: api.Table | None = None) -> api.Design:
+    """Compile for the board's own resources, less what link and memory take. `table`: of the request, where it is open already."""
     source = request.source
     real = source is not None and source.startswith(("heap:", "postgres://", "postgresql://"))
-    opened: Any = source if source is None or source.startswith("random:") else api.open_table(source)
+    opened: Any = table if table is not None else source if source is None or source.startswith("random:") else api.open_table(source)
     _, schema, _ = api.front(kernel, opened, names(request.dims), names(request.bindings))
     if not real:                                # pages that we pack ourselves are as large as suits the board
         schema = _paged(schema, board.page_size)

@@ -133,7 +133,7 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
         check_file(waves)
     kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
-        design = outcome.design = _compile(request, kernel, table)
+        design = outcome.design = _for_board(request, kernel, table) if backend == "board" else _compile(request, kernel, table)
     _warnings(state, kernel)
     opened = _opened(state, design, table)
     with steps.step("golden run"):
@@ -179,6 +179,16 @@ def _on_board(state: State, kernel: Kernel, opened: api.Table, profile: bool, ur
     with device, steps.step("training on the device", outcome.model.cycles if outcome.model is not None else None) as advance:
         outcome.rtl = design.run(opened, "board", device=device, progress=advance, watchdog=_patience(design))
     return _verdict(state, kernel, opened, profile)
+
+
+def _for_board(request: Request, kernel: Kernel, table: api.Table | None) -> api.Design:
+    """Compile for a device: where the target is a board, what `penstock build` makes for it."""
+    from penstock.boards.board import boards
+    board = boards().get(request.target or "")
+    if board is None:
+        return _compile(request, kernel, table)
+    from penstock.building import board_design
+    return board_design(request, board, kernel, table)
 
 
 def _verdict(state: State, kernel: Kernel, opened: api.Table, profile: bool) -> int:
@@ -260,6 +270,8 @@ def _opened(state: State, design: api.Design, table: api.Table | None) -> api.Ta
     assert request.source is not None
     if table is None:
         table = api.open_table(request.source, design.plan.schema, design.labels)
+    elif not request.source.startswith(("heap:", "postgres://", "postgresql://")):
+        table = table.paged(design.plan.schema.page_size)       # a board may have smaller ones
     outcome.table, outcome.rows, outcome.pages = table.name, table.rows, len(table.pages)
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +71,17 @@ class Table:
         except ValueError as error:
             raise SourceError(f"cannot read the rows of {self.name}: {error}",
                               "penstock simulate names the block and line pointer, and what to do about them") from error
+
+    def paged(self, page_size: int) -> Table:
+        """Return the table with its visible rows in pages of `page_size` bytes; itself where they are. Raises SourceError where they do not fit."""
+        if page_size == self.schema.page_size:
+            return self
+        columns, schema = self.columns(), replace(self.schema, page_size=page_size)
+        nulls = {name: np.ma.getmaskarray(values) for name, values in columns.items() if isinstance(values, np.ma.MaskedArray)}
+        try:
+            return Table(schema, write_heap(schema, {name: np.ma.getdata(v) if name in nulls else v for name, v in columns.items()}, nulls=nulls), self.name)
+        except ValueError as error:
+            raise SourceError(f"{self.name}: {error}", "larger pages take longer rows", code="E704") from error
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], name: str = "table", page_size: int | None = None) -> Table:

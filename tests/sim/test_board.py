@@ -12,6 +12,7 @@ import penstock as ps
 from penstock.cli import run
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
+from penstock.models.analytics.config import Plan
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link import NACK, FrameError, Identity, Parser, Request, Words, decode_response
 from penstock.models.link import Device as GoldenDevice
@@ -220,3 +221,53 @@ def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.Mon
                        (("--backend", "board", "--device", "serial:nowhere"), "error[E831]: cannot open nowhere")):
         assert run([*options, *more]) == 1
         assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("board,rows", [pytest.param("ulx3s-25f", 120, marks=pytest.mark.long), ("tang-nano-9k", 60)])
+def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
+    of place and route do nothing here, and the device in simulation stands for the board."""
+    from penstock import building
+    from penstock.boards.build import Build
+    from penstock.models.resources import Resources
+    from penstock.sim import board as simulated
+    made: dict[str, str] = {}                                # the same Verilog is made once
+
+    def generate(plan: Plan, design: int = 0, *, memory_bytes: int) -> str:
+        key = f"{plan.to_json()} {design} {memory_bytes}"
+        if key not in made:
+            made[key] = kept(plan, design, memory_bytes=memory_bytes)
+        return made[key]
+
+    kept = simulated.generate
+    monkeypatch.setattr(simulated, "generate", generate)
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    rng = np.random.default_rng(5)
+    np.savez("t.npz", x=rng.normal(size=(rows, 4)).astype("f4"), y=rng.normal(size=rows).astype("f4"))
+    bitstream = Build(board, 40.0, 47.0, "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
+    monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
+    monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
+    options = ("k.py", "--dim", "d=4", "--format", "fixed:8,8")
+    assert run(["build", *options, "--board", board, "--out", "out", "-q"]) == 0, capsys.readouterr().err
+    assert run(["build", *options, "--board", board, "--out", "other", "--data", "t.npz", "-q"]) == 0, capsys.readouterr().err
+
+    with ps.open("sim:out") as device:
+        design = ps.load("out")
+        assert device.identity.memory_bytes == building.boards()[board].memory.bytes and device.design == design.identity
+        table = ps.open_table(f"random:rows={rows}", design.plan.schema, design.labels)
+        trained, expected = design.run(table, "board", device=device), design.run(table)
+        assert trained.result is not None and expected.result is not None and np.array_equal(trained.result["w"], expected.result["w"])
+        device.start({"epochs": 1 << 20})                    # a run that somebody left
+        again = design.run(table, "board", device=device)
+        assert again.result is not None and np.array_equal(again.result["w"], expected.result["w"]) and again.cycles == trained.cycles
+
+    for folder, data in (("out", f"random:rows={rows}"), ("other", "t.npz")):
+        line = ["simulate", *options, "--target", board, "--data", data, "--backend", "board", "--device", f"sim:{folder}", "--json", "r.json", "-q"]
+        assert run(line) == 0, capsys.readouterr().err
+        report = json.loads(Path("r.json").read_text())
+        assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
+    assert run(["simulate", *options, "--target", board, "--data", "random:rows=9", "--epochs", "3", "--backend", "board", "--device", "sim:out", "-q"]) == 1
+    said = capsys.readouterr().err
+    assert "error[E831]" in said and "the design in out is" in said and "hint: the board must run the design of the same kernel" in said
