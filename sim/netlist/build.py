@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ...models.analytics.config import Plan
-from ..analytics import build as build_design
-from ..native import Library
+from ...models.shell import RegisterMap
+from ..native import Library, PortSpec
+from ..native import build as build_native
 from .cells import LINT, cell_models
 
 __all__ = ["build"]
 
 
-def build(plan: Plan, netlist: str, family: str, design: int = 0, **options: Any) -> Library:
-    """Compile a netlist of a plan's engine, in a family's cells, for simulation; `sim.analytics.simulate` runs it as it runs the engine.
+def build(netlist: str, family: str, *, ports: Sequence[PortSpec], register_map: RegisterMap, **options: Any) -> Library:
+    """Compile the netlist of a design in its shell, in a family's cells, for simulation; sessions run it as they run the design.
 
-    Parameters: `options`: as `sim.native.build`. The default level of g++ is the lowest: netlists run for less time than they take to compile.
+    Parameters: `ports`, `register_map`, `options`: as of `sim.native.build`. The default level of g++ is the lowest: netlists run for less time than they take to
+    compile.
 
     Raises BuildError where a tool is missing or fails, or where a cell has no model, or is used in a way that its model does not cover.
     """
-    return build_design(plan, f"{LINT}{netlist}\n{cell_models(family)}", design, **{"optimise": "-O0", **options})
+    return build_native(f"{LINT}{netlist}\n{cell_models(family)}", ports=ports, register_map=register_map, **{"optimise": "-O0", **options})

@@ -1,0 +1,56 @@
+"""An iCE40 bitstream turned back into Verilog: what the device does, read from its configuration bits.
+
+Project IceStorm's `icebox_vlog` (Debian's package fpga-icestorm) does the reading; of the cells it leaves block RAMs alone, whose models are Yosys's. Phase-locked
+loops have none: a bitstream to be simulated takes its clock straight from a pin.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ..sim.netlist import device_top
+from .board import Board
+from .tools import ToolError, ToolMissing, run_tool
+
+__all__ = ["device_verilog", "to_verilog"]
+
+_SET_IO = re.compile(r"^\s*set_io\s+(?:-\S+\s+)*(\S+)\s+(\S+)", re.MULTILINE)
+
+
+def to_verilog(bitstream: bytes, constraints: str) -> str:
+    """Return a bitstream as a Verilog module `chip`, its ports named as the constraints (pcf) name the pins.
+
+    Raises tools.ToolMissing, tools.ToolError.
+    """
+    reader = shutil.which("icebox_vlog")
+    if reader is None:
+        raise ToolMissing("fpga-icestorm")
+    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
+        folder = Path(temporary)
+        (folder / "chip.bin").write_bytes(bitstream)
+        (folder / "chip.pcf").write_text("".join(f"set_io {name} {pin}\n" for name, pin in _SET_IO.findall(constraints)))
+        run_tool("iceunpack", ["chip.bin", "chip.asc"], folder)
+        # it finds its own modules beside itself, and knows nothing of ours
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        done = subprocess.run([reader, "-s", "-n", "chip", "-p", "chip.pcf", "chip.asc"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError("icebox_vlog", done.stderr[-4000:], (done.stderr.strip().splitlines() or ["no output"])[-1])
+    return done.stdout
+
+
+def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:
+    """Return what a board's bitstream does as a device for `sim.board`. Raises as `to_verilog`; LookupError where a pin is not found."""
+    pins = [name for name, _ in _SET_IO.findall(constraints)]
+
+    def pin(start: str, part: str = "") -> str:
+        found = [name for name in pins if name.startswith(start) and part in name]
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} pins are called {start}…{part}: {', '.join(pins)}")
+        return found[0]
+
+    return device_top(to_verilog(bitstream, constraints), clk=pin(board.clock), rx=pin(board.uart, "rx"), tx=pin(board.uart, "tx"))
