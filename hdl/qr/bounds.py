@@ -35,9 +35,9 @@ def outcome_shape(n_max):
 class Bounds(wiring.Component):
     """Takes jobs one after the other, of method `gram` and target `slot`, one segment.
 
-    Golden: `models.qr.golden.refit` from the weights on. A job that is there in cycle t is looked at in t + 1 and offered in t + 2 after an error or where there
-    are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered dot_latency cycles
-    after its last rows.
+    Golden: `models.qr.golden.refit` from the weights on. A job that is there in cycle t is looked at in t + 1 and offered in t + 2 after an error or where
+    there are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered
+    dot_latency cycles after its last rows.
 
     Parameters
     ----------

@@ -51,8 +51,8 @@ def slot_shape():
 class Fetch(wiring.Component):
     """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
 
-    Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than `jobs` are
-    between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes, sums; or
+    Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than
+    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes, sums; or
     head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
 
     Parameters

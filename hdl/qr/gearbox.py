@@ -1,10 +1,10 @@
 """Bus words cut into chunks of any size."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Gearbox"]
+__all__ = ["Gearbox", "shifted_left", "shifted_right"]
 
 
 class Gearbox(wiring.Component):
@@ -64,9 +64,9 @@ class Gearbox(wiring.Component):
         # what stays, then the new word behind it
         stays = Signal(room * bits)
         at = Signal(range(room + 1))
-        m.d.comb += [stays.eq(Mux(take, _shifted(held, size, bits), held)), at.eq(level - Mux(take, size, 0))]
+        m.d.comb += [stays.eq(Mux(take, shifted_right(held, size, bits), held)), at.eq(level - Mux(take, size, 0))]
         used = Signal(room * bits)
-        m.d.comb += used.eq((self.i.payload << (at * bits))[:room * bits])
+        m.d.comb += used.eq(shifted_left(self.i.payload, at, bits, room * bits))
         with m.If(put):
             # above the level everything is zero, so that an OR puts the word in its place
             m.d.sync += [held.eq(stays | used), level.eq(at + word), wanted.eq(wanted - word)]
@@ -82,6 +82,17 @@ class Gearbox(wiring.Component):
         return m
 
 
-def _shifted(value, units, bits):
-    """The value without its lowest `units` units."""
-    return value >> (units * bits)
+
+def shifted_right(value: Value, units: Value, bits: int) -> Value:
+    """The value without its lowest `units` units of `bits`: a rank of multiplexers for each bit of `units`."""
+    width = len(value)
+    for k, by in enumerate(units):
+        value = Mux(by, value[min(bits << k, width):], value)[:width]
+    return value
+
+
+def shifted_left(value: Value, units: Value, bits: int, width: int) -> Value:
+    """The value above `units` units of 0, `width` bits of it."""
+    for k, by in enumerate(units):
+        value = Mux(by, Cat(Const(0, min(bits << k, width)), value), value)[:width]
+    return value

@@ -12,6 +12,7 @@ from .core import COUNTS, core_command_shape
 from .descriptor import JobCheck, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import Route, body_shape
+from .gearbox import shifted_right
 
 __all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
 
@@ -183,7 +184,7 @@ class Intake(wiring.Component):
         anchor = self.anchor
         boxes = segment[8 * SEGMENT_BYTES:]
         high = Signal(8 * (n - 1))
-        m.d.comb += [self.anchor_valid.eq(done), high.eq(boxes >> (length << 3)), anchor.weights[0].eq(weights[:32]),
+        m.d.comb += [self.anchor_valid.eq(done), high.eq(shifted_right(boxes, length, 8)), anchor.weights[0].eq(weights[:32]),
                      *(anchor.segment[name].eq(segment[at:at + 32]) for name, at in (("err_min", 32), ("err_max", 64), ("least", 160)))]
         for j in range(n - 1):
             with m.If(j < length):

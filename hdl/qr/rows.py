@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ..stream.queue import Buffer
 from .dot import row_shape
+from .gearbox import shifted_right
 from .walker import stride_choice, strides
 
 __all__ = ["Rows", "rows_shape"]
@@ -65,16 +66,16 @@ class Rows(wiring.Component):
         active, length, left, label = Signal(), Signal(range(n)), Signal(32), Signal(31)
         choices = strides(bus)
         choice = Signal(range(max(len(choices), 2)))             # of the stride
+        rest = Signal(8 * bus)                                   # the word without the rows that go
         word, word_left = Signal(8 * bus), Signal(range(bus + 1))      # and how many of its rows are left
         bits, bits_left = Signal(8 * bus), Signal(range(8 * bus + 1))
         each, holds = Signal(range(units + 1)), Signal(range(bus + 1))     # rows a cycle, rows of a word
         count = Signal(range(units + 1))
         go, word_ends, bits_end = Signal(), Signal(), Signal()
-        step = Signal(range(8 * bus + 1))
         with m.Switch(choice):
             for k, stride in enumerate(choices):
                 with m.Case(k):
-                    m.d.comb += [holds.eq(bus // stride), each.eq(min(units, bus // stride)), step.eq(8 * stride * min(units, bus // stride))]
+                    m.d.comb += [holds.eq(bus // stride), each.eq(min(units, bus // stride)), rest.eq(word[8 * stride * min(units, bus // stride):])]
         m.d.comb += [
             count.eq(Mux(left < each, left, each)), out.i.valid.eq(active & (word_left != 0) & (bits_left != 0)), go.eq(out.i.valid & out.i.ready),
             word_ends.eq((word_left <= each) | (left <= each)), bits_end.eq((bits_left <= each) | (left <= each)),
@@ -82,7 +83,7 @@ class Rows(wiring.Component):
             self.bits.ready.eq(active & ((bits_left == 0) | (go & bits_end)) & (left > Mux(go, each, 0))),
             self.command.ready.eq(~active), out.i.p.last.eq(left <= each)]
         with m.If(go):
-            m.d.sync += [word.eq(word >> step), bits.eq(bits >> each), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(label + each),
+            m.d.sync += [word.eq(rest), bits.eq(shifted_right(bits, each, 1)), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(label + each),
                          bits_left.eq(Mux(bits_end, 0, bits_left - each)), left.eq(left - count)]
             with m.If(out.i.p.last):
                 m.d.sync += active.eq(0)

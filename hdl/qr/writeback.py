@@ -15,6 +15,7 @@ from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
 from .bounds import outcome_shape
+from .gearbox import shifted_left
 
 __all__ = ["WriteBack"]
 
@@ -145,7 +146,7 @@ class WriteBack(wiring.Component):
             with m.If(j < job.kept.length):
                 m.d.comb += [low.word_select(j, 8).eq(anchor.segment.low[j]), high.word_select(j, 8).eq(anchor.segment.high[j])]
         box = Signal(16 * (n - 1))
-        m.d.comb += box.eq(low | (high << (job.kept.length << 3)))
+        m.d.comb += box.eq(low | shifted_left(high, job.kept.length, 8, len(box)))
         segment = Cat(Const(0, 32), anchor.segment.err_min, anchor.segment.err_max, Const(0, 64), anchor.segment.least, box)
         old = Signal(32 * n)
         m.d.comb += old.eq(anchor.weights)

@@ -19,8 +19,8 @@ from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target,
 from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, memo_words, place, result_words, row_stride, words
 from .moments import old_ranks
 
-__all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows", "place_jobs",
-           "unpack_changes", "unpack_memo", "unpack_result"]
+__all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows",
+           "place_jobs", "published", "unpack_changes", "unpack_memo", "unpack_result"]
 
 #: "QRM1", the first word of a memo
 MAGIC = 0x314D5251
@@ -261,3 +261,15 @@ def place_jobs(jobs: Sequence[Job], config: Config, base: int = 1 << 20) -> Plac
         parts += [pack_rows(job, config), bytes(room)]
     content = np.frombuffer(b"".join(parts) or bytes(bus), dtype=np.uint8).copy()
     return Placed(base, content, places, rooms)
+
+
+def published(placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: Config) -> Rows:
+    """The memory after the run: results and memos where the jobs wanted them; of an error just its result's head; all else as it was."""
+    content = placed.memory.copy()
+    for job, at, result in zip(jobs, placed.places, results, strict=True):
+        data = pack_result(result, job.group, config)
+        if not isinstance(result, HardwareError):
+            data += pack_memo(result.memo, config)
+        first = at.result - placed.base
+        content[first:first + len(data)] = np.frombuffer(data, dtype=np.uint8)
+    return content

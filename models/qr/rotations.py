@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import count
@@ -87,7 +87,8 @@ class Context:
     again: bool = False                                          # the column's row of u has been folded
     keeps: int = 0
     back: int = 0
-    entered: int = 0                                             # rows that left the ring
+    came: int = 0                                                # rows that came into the ring, and that left it
+    entered: int = 0
     ring: int = 0                                                # rows in the ring, and those whose place is not free yet
     held: int = 0
     ended: bool = False
@@ -141,19 +142,20 @@ class Rotations:
     def _cycle(self, time: int) -> None:
         for action in self.events.pop(time, ()):
             action()
-        for context in [c for c in self.contexts if c.weights and c.gone]:
-            self.contexts.remove(context)
-            heapq.heappush(self.places, context.place)
         starts = bool(self.waiting and self.places and self.waiting[0][0] <= time
                       and not (self.contexts and self.contexts[-1].loaded < self.contexts[-1].work.columns))
         gone = self.out.step()
         if gone is not None:
-            self._at(time + 1, lambda: setattr(gone, "gone", True))
+            self._at(time + 1, lambda: self._gone(*gone))
         self._fill(time)
-        self._load(time) or self._issue(time)
+        if not self._load(time):
+            self._issue(time)
+        for context in [c for c in self.contexts if c.weights and c.gone]:
+            self.contexts.remove(context)
+            heapq.heappush(self.places, context.place)
         if starts:
             self._start(time)
-        if self.contexts or self.waiting or self.out.busy:
+        if self.contexts or self.waiting:
             self.post(time + 1, self._cycle)
         else:
             self.running = False
@@ -171,15 +173,13 @@ class Rotations:
         """A row into the ring, or the end of the rows; a column of the right side."""
         if self.to_fill:
             context = self.to_fill[0]
-            if context.entered + context.ring == len(context.work.met):
+            if context.came == len(context.work.met):
                 self.to_fill.popleft()
                 self._at(time + 1, lambda: setattr(context, "ended", True))
             elif context.held < RING:
                 context.held += 1
-                # seen by the issue of the next cycle
+                context.came += 1
                 self._at(time + 1, lambda: setattr(context, "ring", context.ring + 1))
-                context.entered -= 1
-                self._at(time + 1, lambda: setattr(context, "entered", context.entered + 1))
         if self.to_side:
             side, left, ready = self.to_side[0]
             if ready <= time:
@@ -301,7 +301,7 @@ class Rotations:
             context.keeps += 1
         else:
             context.state = State.LEAVES
-            self._at(time + ARRIVE, lambda: self._goes(context, State.DROPS))
+            self._at(time + ARRIVE, lambda: self.out.give(context, State.DROPS))
         return True
 
     def _arrived(self, context: Context) -> None:
@@ -314,8 +314,10 @@ class Rotations:
             if not context.gone:
                 self.out.give(context, None)
 
-    def _goes(self, context: Context, then: State) -> None:
-        self.out.give(context, then)
+    def _gone(self, context: Context, then: State | None) -> None:
+        context.gone = True
+        if then is not None:
+            context.state = then
 
     def _back(self, context: Context, time: int) -> bool:
         unit = self.config.vectors - 1
@@ -330,11 +332,8 @@ class Rotations:
             self._at(time + BACK, lambda: setattr(context, "state", State.BACK))
             return True
         context.state = State.ENDS
-        end = time + ARRIVE + slots - 1
-
-        def done() -> None:
-            context.weights = True
-        self._at(end + 1, done)
+        end = time + ARRIVE + slots
+        self._at(end, lambda: setattr(context, "weights", True))
         self.post(end, lambda now: self.finished(now, context.job))
         return True
 
@@ -346,58 +345,38 @@ class Unloading:
         self.lanes, self.word = config.lanes, config.bus_bytes // 4
         self.most = self.word + self.lanes + 1                   # floats with which one more piece is taken
         self.asked: list[tuple[Context, State | None]] = []
-        self.pieces: Iterable[int] = iter(())
         self.now: tuple[Context, State | None] | None = None
         self.left: deque[int] = deque()
         self.piece = self.level = 0
         self.closing = False
         self.final = False                                       # the piece is the job's last one
 
-    @property
-    def busy(self) -> bool:
-        return bool(self.asked or self.left)
-
     def give(self, context: Context, then: State | None) -> None:
         """`then`: the state of the context's right side afterwards."""
         self.asked.append((context, then))
 
-    def step(self) -> Context | None:
-        """One cycle. Return the context whose last piece was read in it."""
+    def step(self) -> tuple[Context, State | None] | None:
+        """One cycle. Return what was given with the context whose last piece is read in it."""
         advance = self.level <= self.most and not self.closing
-        takes = self.level >= self.word or (self.closing and self.level > 0)
-        sent = min(self.word, self.level) if takes else 0
-        gone = None
-        if self.closing and sent and self.level <= self.word:
-            self.closing = False
-        self.level -= sent
+        sends = self.level >= self.word or (self.closing and self.level > 0)
+        at = self.level - (min(self.word, self.level) if sends else 0)
+        closing = self.closing and not (sends and self.level <= self.word)
+        gone, idle = None, not self.left
         if advance:
-            self.level += self.piece
-            self.closing = self.closing or self.final
-            self.piece, self.final = 0, False
-            if self.left:
-                self.piece = self.left.popleft()
-                self.final = not self.left
-                if self.final:
-                    assert self.now is not None
-                    gone, then = self.now
-                    if then is not None:
-                        gone.state = then
-                    return gone
-        if not self.left and self.asked and not self.piece_waits:
+            at += self.piece
+            closing = closing or (self.piece > 0 and self.final)
+            self.piece = self.left.popleft() if self.left else 0
+            self.final = not self.left
+            if self.piece and self.final:
+                gone, idle = self.now, True
+        self.level, self.closing = at, closing
+        if idle and self.asked:
             self.now = self.asked.pop(0)
             n = self.now[0].work.columns
-            for k in range(n):
-                first = min(self.lanes, n - 1 - k)
-                self.left.append(1 + first)
-                rest = n - 1 - k - first
-                while rest > 0:
-                    self.left.append(min(self.lanes, rest))
-                    rest -= self.lanes
+            for behind in range(n - 1, -1, -1):
+                self.left.append(1 + min(self.lanes, behind))
+                self.left.extend(min(self.lanes, behind - k) for k in range(self.lanes, behind, self.lanes))
         return gone
-
-    @property
-    def piece_waits(self) -> bool:
-        return False
 
 
 def alone(config: Config, works: Sequence[Folding]) -> int:

@@ -1,0 +1,157 @@
+"""Scalars of rotations: pivots, weights, and what turns them."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ...models.numerics.formats import float32
+from ...models.qr.config import Config
+from ...models.qr.rotations import ARRIVE, PLACES
+from ...models.qr.schedule import ADD, DIV, MUL, VECTORING
+from ..arith.pipeline import Pipeline, Unpacked
+from ..arith.unit import unit
+from ..index import index_range
+from ..modules import Parts, Submodules
+from .givens_issue import Kind, operation_shape
+
+__all__ = ["Vectoring"]
+
+_ONE = Const(float32.one, 32)
+_NOTHING = Const(0x80000000, 32)                                 # -0: x + -0 is x, whatever its sign
+#: from an operation's issue to d from memory, to the pivot, to c and s, to the row's weight
+_D, _PIVOT, _TURN = 2 + 2 * MUL, 2 + 2 * MUL + ADD, 2 + VECTORING
+_WEIGHT = _TURN + 1 + MUL
+
+
+class Vectoring(wiring.Component):
+    """The vectoring unit with its memories: d, the rows' first elements and weights. 3 multipliers, an adder, 2 dividers; an operation a cycle.
+
+    Golden: `models.qr.factor.fold` (`_vector`), the rank rule, and 1 / d_k of `solve`.
+
+    Members
+    -------
+    i : In(operation_shape(config))
+        As it is issued.
+    load_d : In(32)
+        With a LOAD: d of the row that comes in.
+    head, head_context, head_column, head_place, head_value : In
+        A row's element of a column has been computed; it may be asked for in the same cycle.
+    side, side_context, side_column, side_value, side_limit : In
+        A column of a right side and the limit of its pivot.
+    c, s, head_o, keep, skip : Out
+        Of the operation issued 2 + VECTORING cycles ago; `skip`: the row goes on as it was.
+    leaves, drops : Out(1)
+        As `Issue` takes them.
+    kept : Out(ArrayLayout(n_max, contexts))
+        Columns kept, by context.
+    d, d_context, d_column, d_value : Out
+        d of a column whose row of the factor goes out.
+    z, z_context, z_column, z_value : Out
+        y_k / d_k of a column.
+    """
+
+    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+        self.config, self.parts = config, parts or Submodules()
+        which, column = index_range(config.contexts), range(config.n_max)
+        super().__init__({
+            "i": In(operation_shape(config)), "load_d": In(32),
+            "head": In(1), "head_context": In(which), "head_column": In(column), "head_place": In(range(PLACES + 1)), "head_value": In(32),
+            "side": In(1), "side_context": In(which), "side_column": In(column), "side_value": In(32), "side_limit": In(32),
+            "c": Out(32), "s": Out(32), "head_o": Out(32), "keep": Out(1), "skip": Out(1), "leaves": Out(1), "drops": Out(1),
+            "kept": Out(data.ArrayLayout(config.n_max, config.contexts)),
+            "d": Out(1), "d_context": Out(which), "d_column": Out(column), "d_value": Out(32),
+            "z": Out(1), "z_context": Out(which), "z_column": Out(column), "z_value": Out(32)}, src_loc_at=1 + src_loc_at)
+
+    def _unit(self, m, label, op, a, b):
+        return self.parts.instance(m, label, f"{op}_float32", lambda: unit(op, float32), a=a, b=b)["o"]
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        n, count = self.config.n_max, self.config.contexts
+        shape = operation_shape(self.config)
+        stages = [self.i]
+        for k in range(_WEIGHT):
+            stage = Signal(shape, name=f"operation{k + 1}", reset_less=True)
+            m.d.sync += stage.eq(stages[-1])
+            stages.append(stage)
+
+        def is_(stage: int, *kinds: Kind) -> Value:
+            return Cat(stages[stage].kind == kind for kind in kinds).any()
+
+        def cell(operation) -> Value:
+            return operation.context * n + operation.column
+
+        # a row's first element and weight
+        m.submodules.heads = heads = Memory(shape=unsigned(32), depth=4 * n * count, init=[])
+        head_write = heads.write_port()
+        head_read = heads.read_port(transparent_for=(head_write,))
+        m.submodules.weights = weights = Memory(shape=unsigned(32), depth=4 * n * count, init=[])
+        weight_write, weight_read = weights.write_port(), weights.read_port()
+        m.submodules.firsts = firsts = Memory(shape=unsigned(32), depth=count, init=[])
+        first_write, first_read = firsts.write_port(), firsts.read_port()
+        m.submodules.limits = limits = Memory(shape=unsigned(32), depth=n * count, init=[])
+        limit_write, limit_read = limits.write_port(), limits.read_port()
+        m.d.comb += [
+            head_read.addr.eq(cell(self.i) << 2 | self.i.place[:2]), head_read.en.eq(1), weight_read.addr.eq(head_read.addr), weight_read.en.eq(1),
+            first_read.addr.eq(self.i.context), first_read.en.eq(1),
+            head_write.en.eq(self.head), head_write.addr.eq(((self.head_context * n + self.head_column) << 2) + self.head_place),
+            head_write.data.eq(self.head_value), first_write.en.eq(self.side & (self.side_column == 0)), first_write.addr.eq(self.side_context),
+            first_write.data.eq(self.side_value), limit_write.en.eq(self.side), limit_write.addr.eq(self.side_context * n + self.side_column),
+            limit_write.data.eq(self.side_limit)]
+        entering = stages[1].column == 0
+        x = pipe.rank(o=Mux(entering, Mux(is_(1, Kind.ROW), _ONE, first_read.data), head_read.data)).o
+        weight = pipe.delay(Mux(entering, _ONE, weight_read.data), 1, name="weight")
+        e = self._unit(m, "mul_e", "mul", weight, x)
+        step = self._unit(m, "mul_step", "mul", e, pipe.delay(x, MUL, name="x"))
+
+        # d, as late as the sum wants it: a pivot is there when the column's next row needs it
+        m.submodules.pivots = pivots = Memory(shape=unsigned(32), depth=n * count, init=[])
+        d_write, d_read = pivots.write_port(), pivots.read_port()
+        m.d.comb += [d_read.addr.eq(cell(stages[_D - 2])), d_read.en.eq(1), limit_read.addr.eq(d_read.addr), limit_read.en.eq(1)]
+        loaded = pipe.delay(self.load_d, _D - 1, name="load_d")
+        d = pipe.delay(Mux(is_(_D - 1, Kind.LOAD), loaded, Mux(stages[_D - 1].blank, 0, d_read.data)), 1, name="d")
+        limit = pipe.delay(limit_read.data, 1, name="limit")
+        keep, some = Signal(), Signal()
+        m.d.comb += [keep.eq(_above(d, limit)), some.eq(_above(d, Const(0, 32)))]
+        pivot = self._unit(m, "add_pivot", "add", d, Mux(is_(_D, Kind.LOAD), _NOTHING, step))
+        here, out = stages[_D], is_(_D, Kind.SIDE, Kind.KEEP)
+        m.d.comb += [self.d.eq(here.some & out), self.d_context.eq(here.context), self.d_column.eq(here.column), self.d_value.eq(d),
+                     self.drops.eq(pipe.delay(~keep & some & ~here.last & is_(_D, Kind.SIDE), ARRIVE - 1 - _D, name="drops")),
+                     self.keep.eq(pipe.delay(keep, _TURN - _D, name="keep"))]
+        for c in range(count):
+            with m.If(here.some & is_(_D, Kind.SIDE) & (here.context == c)):
+                m.d.sync += self.kept[c].eq(Mux(here.column == 0, keep, self.kept[c] & ~(1 << here.column) | (keep << here.column)))
+
+        # what turns the row
+        here = stages[_PIVOT]
+        skip = Signal()
+        m.d.comb += skip.eq(Unpacked(pivot, float32).zero & is_(_PIVOT, Kind.ROW))
+        m.d.comb += [d_write.en.eq(here.some & (is_(_PIVOT, Kind.LOAD) | (is_(_PIVOT, Kind.ROW) & (~skip | here.blank)))), d_write.addr.eq(cell(here)),
+                     d_write.data.eq(pivot)]
+        old = pipe.delay(d, ADD, name="old_d")
+        side = is_(_PIVOT, Kind.SIDE)
+        c = self._unit(m, "div_c", "div", Mux(side, _ONE, old), Mux(side, old, pivot))
+        s = self._unit(m, "div_s", "div", pipe.delay(e, MUL + ADD, name="e"), pivot)
+        m.d.comb += [self.c.eq(c), self.s.eq(s), self.head_o.eq(pipe.delay(x, VECTORING, name="head_late")), self.skip.eq(pipe.delay(skip, DIV, name="skip"))]
+
+        # the row's weight in the next column; y_k / d_k of the right side
+        drop = is_(_TURN, Kind.DROP)
+        a = pipe.delay(Mux(is_(_TURN, Kind.SIDE), self.head_o, Mux(drop, pipe.delay(old, DIV, name="late_d"), pipe.delay(weight, VECTORING, name="late_weight"))),
+                       1, name="a")
+        b = pipe.delay(Mux(drop | self.skip, _ONE, c), 1, name="b")
+        product = self._unit(m, "mul_weight", "mul", a, b)
+        here = stages[_WEIGHT]
+        m.d.comb += [
+            weight_write.en.eq(here.some & is_(_WEIGHT, Kind.ROW, Kind.DROP) & ~here.last), weight_write.addr.eq(((cell(here) + 1) << 2) + here.to),
+            weight_write.data.eq(product), self.z.eq(here.some & is_(_WEIGHT, Kind.SIDE)), self.z_context.eq(here.context),
+            self.z_column.eq(here.column), self.z_value.eq(product),
+            self.leaves.eq(pipe.delay(Unpacked(product, float32).zero, ARRIVE - 1 - _WEIGHT, name="leaves"))]
+        return m
+
+
+def _above(a: Value, b: Value) -> Value:
+    """Whether a > b, b not negative."""
+    x = Unpacked(a, float32)
+    return ~x.sign & ~x.nan & ~x.zero & (a > b)
