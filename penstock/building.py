@@ -212,14 +212,17 @@ def program_board(state: State, board_name: str, folder: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         built = None
     if built != board.name or not bitstream.is_file():
-        what = f"{folder} holds a bitstream for {built}" if built else f"{folder} holds no bitstream"
-        raise error("E827", f"{what}, not one for {board.name}", Span.whole("program"), hint=f"penstock build KERNEL --board {board.name} --out {folder}")
+        what = f"a bitstream for {built}, not one" if built and built != board.name else "no bitstream"
+        raise error("E827", f"{folder} holds {what} for {board.name}", Span.whole("program"), hint=f"penstock build KERNEL --board {board.name} --out {folder}")
     loader = shutil.which("openFPGALoader")
+    arguments = [*(["-b", board.loader] if board.loader else []), str(bitstream)]
     if loader is None:
         raise error("E828", "openFPGALoader is not installed", Span.whole("program"),
-                    hint=f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: openFPGALoader -b {board.loader} {bitstream}")
-    options = ["-b", board.loader] if board.loader else []
-    done = subprocess.run([loader, *options, str(bitstream)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+                    hint=f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: openFPGALoader {' '.join(arguments)}")
+    try:
+        done = subprocess.run([loader, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    except OSError as problem:
+        raise error("E828", f"{loader} does not run: {problem.strerror}", Span.whole("program"), hint="install openFPGALoader again") from None
     if done.returncode:
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         raise error("E828", f"openFPGALoader could not load it: {lines[-1] if lines else 'no output'}", Span.whole("program"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -117,3 +118,30 @@ def test_no_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv("PATH", "")
     assert run(["program", str(tmp_path), "--board", "icebreaker"]) == 1
     assert "error[E828]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("script,message", [
+    (None, "error[E828]: openFPGALoader is not installed"), ("#!/bin/sh\necho; echo 'no cable' >&2; echo; exit 1", "could not load it: no cable\n"),
+    ("#!/bin/sh\nkill -9 $$", "could not load it: no output\n"), ("#!/none", "openFPGALoader does not run: No such file or directory\n"),
+    ('#!/bin/sh\necho "$@" > given', None)])
+def test_loading(script: str | None, message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the loader is told, and what becomes of its failures; a folder of another board, or without its bitstream, never comes to it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"bin:{os.defpath}")
+    out, tool = Path("out"), Path("bin", "openFPGALoader")
+    out.mkdir()
+    tool.parent.mkdir()
+    if script is not None:
+        tool.write_text(script)
+        tool.chmod(0o755)
+    (out / "manifest.json").write_text(json.dumps({"board": {"name": "ulx3s-12f"}}))
+    for board, text in (("ulx3s-25f", "out holds a bitstream for ulx3s-12f, not one for ulx3s-25f"), ("ulx3s-12f", "out holds no bitstream for ulx3s-12f")):
+        assert run(["program", "out", "--board", board]) == 1
+        assert f"error[E827]: {text}\n" in capsys.readouterr().err
+    (out / "penstock.bit").write_bytes(b"")
+    assert run(["program", "out", "--board", "ulx3s-12f"]) == (message is not None)
+    said = capsys.readouterr()
+    if message is None:
+        assert said.out == "out/penstock.bit runs on ulx3s-12f\n" and Path("given").read_text() == "-b ulx3s out/penstock.bit\n"
+    else:
+        assert message in said.err and "hint: " in said.err
