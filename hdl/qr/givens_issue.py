@@ -106,7 +106,7 @@ class Issue(wiring.Component):
         m.d.comb += arrives.eq(pipe.delay(later.as_value(), ARRIVE - STEP, name="arrives"))
         arriving = Kind(arrives.kind)
 
-        busy = [index(self.groups + 1, name=f"busy{v}") for v in range(vectors)]
+        busy = [index(self._table[-1] + 1, name=f"busy{v}") for v in range(vectors)]
         take_busy, load_busy = index(self.groups + 1, name="take_busy"), index(self.groups + 1, name="load_busy")
         for timer in (*busy, take_busy, load_busy):
             with m.If(timer != 0):

@@ -22,8 +22,8 @@ _MINUS_ONE = Const(float32.const(-1.0), 32)
 
 def slot_shape(config):
     """A slot of an operation: `lanes` lanes of it, the first ones in slot 0; `final`: its last one."""
-    groups = -(-max(config.n_max - 1, 1) // config.lanes) + 1
-    return data.StructLayout({"some": 1, "operation": operation_shape(config), "slot": index_range(groups), "final": 1})
+    most = -(-config.n_max // config.lanes)
+    return data.StructLayout({"some": 1, "operation": operation_shape(config), "slot": range(most + 1), "final": 1})
 
 
 class VectorUnit(wiring.Component):
