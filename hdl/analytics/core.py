@@ -209,7 +209,8 @@ class Core(wiring.Component):
             place, buffer = plan.layout.field(plan.buffers[number].name), plan.buffers[number]
             begin, beats = place.position // plan.lanes, buffer.beats(plan.lanes)
             address = Signal(widths[f"load_address{number}"], name=f"load{t}_{number}")
-            m.d.comb += address.eq(slot * beats + (beat - begin))
+            # the slots' places as a table: a product by a number that is no power of two would take a multiplier block
+            m.d.comb += address.eq(Array(k * beats for k in range(plan.input_slots))[slot] + (beat - begin))
             here: Value = take
             if begin:
                 here = here & (beat >= begin)

@@ -1,0 +1,120 @@
+"""The memories and multipliers that the hardware of a plan is written with, as data: what the estimate counts and tests compare with synthesis.
+
+Each entry is (copies, what). The hardware has its memories in `hdl.analytics.store` (buffers), `hdl.strider.pages`, `.tuples` and `.walker` (Striders),
+`hdl.arith.functions` (tables), `hdl.link.frames` and `hdl.memory.blockram` (a device's own); its multipliers in `hdl.arith`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ..link.frames import RING
+from ..mapping import Storage
+from ..numerics.formats import Fixed, Float, Format
+from ..numerics.functions import FUNCTIONS, pipeline
+from ..numerics.latency import slices
+from ..numerics.pipeline import Wire
+from .config import Plan
+from .timing import REDUCE_FN
+
+__all__ = ["arithmetic", "buffers", "device", "ports", "products", "tables"]
+
+#: widest word of a function's table
+_TABLE = 36
+
+
+def buffers(plan: Plan) -> Iterator[tuple[int, Storage]]:
+    """Yield the plan's buffers of more than one beat: a read port for every operand, for a merge that adds to it, and for a model's way out."""
+    readers = [0] * len(plan.buffers)
+    for op in plan.ops:
+        for operand in op.operands:
+            readers[operand.buffer] += 1
+        if op.merge is not None:
+            readers[op.dest] += 1
+    for number in plan.models:
+        readers[number] += 1
+    for number, buffer in enumerate(plan.buffers):
+        lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots
+        if depth > 1 and readers[number]:
+            yield (plan.threads if buffer.home == "thread" else 1), Storage(lanes * plan.format.width, depth, readers[number], lanes)
+
+
+def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
+    """Yield the memories of all memory ports: page buffers (two banks of bus words), tuple buffers (one memory a lane), programs."""
+    port, walkers = plan.port, plan.ports * plan.walkers
+    yield 2 * walkers, Storage(8 * port.bus_bytes, port.buffers * port.words_per_page // 2)
+    yield walkers * port.lanes, Storage(plan.format.width, port.slots * port.beats)
+    if port.fixed is None:
+        yield walkers, Storage(96, port.program_depth)
+    else:
+        yield walkers, Storage(max(1, (port.fixed.ever & ~port.fixed.always).bit_count()), len(port.fixed.words), granules=0)
+
+
+def device(bus_bytes: int, memory_bytes: int) -> Iterator[tuple[int, Storage]]:
+    """Yield the memories that a board has beside the engine: the link's ring, and the pages' block RAM (0 bytes: it is elsewhere)."""
+    yield 1, Storage(8, RING)
+    if memory_bytes:
+        yield 1, Storage(8 * bus_bytes, memory_bytes // bus_bytes, granules=bus_bytes)
+
+
+def arithmetic(plan: Plan) -> Iterator[tuple[int, str]]:
+    """Yield the arithmetic units as (copies, function)."""
+    for number, unit in enumerate(plan.units):
+        copies = plan.threads if unit.home == "thread" else 1
+        if unit.fn.startswith("merge-"):
+            yield unit.lanes * plan.threads, REDUCE_FN[unit.fn.removeprefix("merge-")]    # threads - 1 in the tree, one accumulates
+            continue
+        yield copies * unit.lanes, unit.fn
+        longest: dict[tuple[str, bool], int] = {}
+        for op in plan.ops:
+            if op.unit == number and op.reduce is not None:
+                key = op.reduce, op.lane_reduce
+                longest[key] = max(longest.get(key, 1), op.extents[2])
+        for (reduce, lane_reduce), steps in longest.items():
+            levels = (steps - 1).bit_length()
+            yield copies * (_tree(unit.lanes) + levels if lane_reduce else levels * unit.lanes), REDUCE_FN[reduce]
+
+
+def _tree(leaves: int) -> int:
+    """Return the nodes of a balanced tree whose levels are filled up to an even number."""
+    nodes = 0
+    while leaves > 1:
+        leaves = -(-leaves // 2)
+        nodes += leaves
+    return nodes
+
+
+@lru_cache(maxsize=256)
+def products(fn: str, fmt: Format) -> tuple[tuple[int, int], ...]:
+    """Return the widths of the factors of each product that a unit is written with (constants with more than one bit set included)."""
+    if fn == "mac":
+        fn = "mul"
+    if fn == "mul":
+        bits, signed = (fmt.fraction_bits + 1, False) if isinstance(fmt, Float) else (fmt.width, True)
+        size = -(-bits // slices(bits))
+        parts = [min(size, bits - low) for low in range(0, bits, size)]
+        return tuple((bits, part + (signed and low < len(parts) - 1)) for low, part in enumerate(parts))
+    if fn not in FUNCTIONS:
+        assert isinstance(fmt, Fixed | Float)
+        return ()
+    return tuple(_factors(*wire.args) for wire in pipeline(fn, fmt).wires if wire.kind == "mul" and not any(_trivial(a) for a in wire.args))
+
+
+def _factors(a: Wire, b: Wire) -> tuple[int, int]:
+    """Return both widths; of a signed and an unsigned factor the latter becomes signed."""
+    mixed = (a.lo < 0) != (b.lo < 0)
+    return a.width + (mixed and a.lo >= 0), b.width + (mixed and b.lo >= 0)
+
+
+def _trivial(factor: Wire) -> bool:
+    """Whether a product by this factor is a shift."""
+    return factor.kind == "const" and abs(factor.lo).bit_count() <= 1
+
+
+@lru_cache(maxsize=256)
+def tables(fn: str, fmt: Format) -> tuple[Storage, ...]:
+    """Return the read-only memories of a unit's tables."""
+    if fn not in FUNCTIONS:
+        return ()
+    return tuple(Storage(min(_TABLE, sum(t.widths) - low), t.depth, granules=0) for t in pipeline(fn, fmt).tables for low in range(0, sum(t.widths), _TABLE))
