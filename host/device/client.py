@@ -28,6 +28,8 @@ _TRIES = 200
 _SOONEST = 0.02
 #: fewest bytes of data in a frame of a longer transfer on a bad line
 _SMALLEST = 16
+#: bytes around a request and around its answer, about
+_FRAME = 20
 #: requests in flight
 _OPEN = 16
 
@@ -219,7 +221,8 @@ class Client:
             self._chunk = max(_SMALLEST, self._chunk // 2)
         self._orders += 1
         waiting.order, waiting.sent, waiting.lost = self._orders, now, False
-        patience = min(max(self._smoothed + 4 * self._variation, _SOONEST) * self._patience, self.timeout / 4)
+        wire = sum(w.request.size + w.request.length + _FRAME for w in self._waiting.values()) * BYTE_BITS / self.baud
+        patience = min(max(self._smoothed + 4 * self._variation, _SOONEST, 1.5 * wire) * self._patience, self.timeout / 3)
         waiting.due = now + patience
         self._outgoing += waiting.request.encode()
         self._writable()

@@ -46,8 +46,7 @@ class Group:
         """Return where in the array the key is, alive or a tombstone; -1 where it is not. Only the model's window is looked at."""
         model, keys = self.model, self.keys
         assert model is not None
-        guess = model.guess(key)
-        low, high = guess + model.near, guess + model.far + 1
+        low, high = model.places(model.guess(key))
         if low < 0:
             low = 0
         if high > len(keys):
@@ -65,8 +64,8 @@ class Group:
         """
         model, keys = self.model, self.keys
         assert model is not None
-        guess = model.guess(key)
-        low, high = max(guess + model.near, 0), min(guess + model.far + 1, len(keys))
+        low, high = model.places(model.guess(key))
+        low, high = max(low, 0), min(high, len(keys))
         find = bisect_right if right else bisect_left
         if low <= high and (low == 0 or keys[low - 1] < key) and (high == len(keys) or key < keys[high]):
             return find(keys, key, low, high)
@@ -77,7 +76,11 @@ class Group:
         model, array = self.model, self.keys
         assert model is not None
         guess, size = model.predict(keys), len(array)
-        low, high = np.clip(guess + model.low, 0, size), np.clip(guess + model.high + 1, 0, size)
+        low, high = guess + model.low, guess + model.high + 1
+        if model.slots is not None:
+            slots = model.slots.array()
+            low, high = np.searchsorted(slots, low), np.searchsorted(slots, high)
+        low, high = np.clip(low, 0, size), np.clip(high, 0, size)
         ends = np.maximum(low, high).tolist()
         places = map(bisect_left, repeat(array), keys, low.tolist(), ends)
         return [at if at < end and array[at] == key else -1 for at, end, key in zip(places, ends, keys, strict=True)]

@@ -16,7 +16,8 @@ import numpy as np
 from ...models.errors import HardwareError
 from ...models.qr.config import Config
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Method, Sums, Window
+from ...models.qr.job import Fit, Job, Method, Sums, Target, Window
+from .slots import DENSITY, Slots
 from .windows import common, features
 
 __all__ = ["Backend", "Change", "Model", "Trainer", "TrainingError", "golden"]
@@ -41,12 +42,13 @@ class Model:
     floor(2**-20 · S) + 1 apart, and near, far are so much wider than low, high.
 
     ghosts: rows that are in the memo though their keys are gone (method `givens`, which cannot take a row out), in order of keys.
+    slots: of the array that was fitted, where positions are slots of an array with gaps (target `slot`); else None, and positions are places.
     """
 
-    __slots__ = ("_begin", "_bias", "_end", "_plain", "_weights", "far", "fit", "ghosts", "high", "low", "near")
+    __slots__ = ("_begin", "_bias", "_end", "_plain", "_weights", "far", "fit", "ghosts", "high", "low", "near", "slots")
 
-    def __init__(self, fit: Fit, ghosts: Sequence[bytes] = ()) -> None:
-        self.fit, self.ghosts = fit, list(ghosts)
+    def __init__(self, fit: Fit, ghosts: Sequence[bytes] = (), slots: Slots | None = None) -> None:
+        self.fit, self.ghosts, self.slots = fit, list(ghosts), slots
         self.low, self.high = int(fit.err_min), int(fit.err_max)
         self._begin, self._end = fit.memo.window.prefix, fit.memo.window.prefix + fit.memo.window.length
         bias, *self._weights = fit.values.tolist()
@@ -63,8 +65,20 @@ class Model:
 
     @property
     def span(self) -> int:
-        """How many positions a lookup has to search."""
-        return max(self.high - self.low + 1, 0)
+        """How many places a lookup has to search (with slots: about)."""
+        span = max(self.high - self.low + 1, 0)
+        if self.slots is None or not self.slots.of:
+            return span
+        return -(-span * len(self.slots.of) // (self.slots.of[-1] + 1))
+
+    def labels(self, count: int) -> np.ndarray:
+        """Return the positions of the fitted array's `count` keys, int64[count]: their slots, or their places."""
+        return np.arange(count) if self.slots is None else self.slots.array()
+
+    def places(self, guess: int) -> tuple[int, int]:
+        """Return from which place of the array to before which one the key with this `guess` may be."""
+        low, high = guess + self.near, guess + self.far + 1
+        return (low, high) if self.slots is None else self.slots.range(low, high)
 
     def guess(self, key: bytes) -> int:
         """Return about where the key is. A key that ends inside the window counts as filled with zeros."""
@@ -107,15 +121,19 @@ class Trainer:
         backend: does the jobs; without one the golden model does.
         ghosts: method `givens`, whose memo cannot give rows up: the share of tombstones among its rows from which on a group is fitted from all of its keys.
         limit: bounds `widened`: the widest window that is published without a pass over all rows.
+    Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
     def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.05, limit: int = 256) -> None:
+        if config.method is Method.GIVENS and config.target is Target.SLOT:
+            raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
         if not 0 <= ghosts <= 1 or limit < 0:
             raise ValueError(f"a trainer needs a share of ghosts between 0 and 1 and a limit of at least 0, not {ghosts} and {limit}")
         self.config = config
         self.backend: Backend = backend if backend is not None else golden(config)
         self.longest = config.n_max - 1
         self.ghosts, self.limit = ghosts, limit
+        self.gaps = config.target is Target.SLOT
         self.full = 0           #: fits of all rows so far
         self.incremental = 0    #: fits from a memo so far
 
@@ -129,37 +147,61 @@ class Trainer:
             raise ValueError(f"the backend answered {len(fits)} of {len(jobs)} jobs")
         return fits
 
-    def build(self, parts: Sequence[tuple[Sequence[bytes], Window]]) -> list[Model]:
-        """Fit models to all keys of groups, each in its window."""
+    def build(self, parts: Sequence[tuple[Sequence[bytes], Window]], *, dense: bool = False) -> list[Model]:
+        """Fit models to all keys of groups, each in its window; `dense`: to their places, whatever the target."""
         self.full += len(parts)
-        return [Model(fit) for fit in self._do([_whole(number, keys, window) for number, (keys, window) in enumerate(parts)])]
+        slots = [self._fresh(len(keys), dense) for keys, _ in parts]
+        jobs = [_whole(number, keys, window, where) for number, ((keys, window), where) in enumerate(zip(parts, slots, strict=True))]
+        return [Model(fit, slots=None if dense else where) for fit, where in zip(self._do(jobs), slots, strict=True)]
+
+    def _fresh(self, count: int, dense: bool = False) -> Slots | None:
+        return None if not self.gaps else Slots.dense(count) if dense else Slots.spread(count)
 
     def refit(self, changes: Sequence[Change]) -> list[Model]:
         """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and not too many rows are
         tombstones."""
-        jobs, ghosts = [], []
+        jobs, ghosts, slots = [], [], []
         for number, change in enumerate(changes):
             model, keys = change.model, change.keys
             kept: list[bytes] = sorted(model.ghosts + change.removed) if self.config.method is Method.GIVENS else []
             ends = [texts[at] for texts in (keys, kept, change.removed) if texts for at in (0, -1)]
             usable = bool(ends) and common(min(ends), max(ends)) >= model.window.prefix and len(kept) <= self.ghosts * len(keys)
-            ghosts.append(kept if usable else [])
-            if not usable:
+            job = (self._in_slots(number, change) if self.gaps else self._again(number, change, kept)) if usable else None
+            if job is None:
                 self.full += 1
                 inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
-                jobs.append(_whole(number, keys, model.window if inside else _moved(model, keys, self.longest)))
-                continue
-            self.incremental += 1
-            jobs.append(self._again(number, change, kept))
-        return [Model(fit, left) for fit, left in zip(self._do(jobs), ghosts, strict=True)]
+                where = self._fresh(len(keys))
+                job = _whole(number, keys, model.window if inside else _moved(model, keys, self.longest), where), where
+            else:
+                self.incremental += 1
+            ghosts.append(kept if job[0].memo is not None else [])
+            jobs.append(job[0])
+            slots.append(job[1])
+        return [Model(fit, left, where) for fit, left, where in zip(self._do(jobs), ghosts, slots, strict=True)]
 
-    def _again(self, number: int, change: Change, kept: list[bytes]) -> Job:
-        _model, keys, memo = change.model, change.keys, change.model.fit.memo
+    def _in_slots(self, number: int, change: Change) -> tuple[Job, Slots] | None:
+        """The job of a change in an array with gaps; None where there are no more of them."""
+        model, keys, memo = change.model, change.keys, change.model.fit.memo
+        new = set(change.added)
+        stay = [key for at, key in enumerate(keys) if at not in new]
+        assert model.slots is not None
+        gone = [bisect_left(stay, key) + at for at, key in enumerate(change.removed)]
+        found = model.slots.after(change.added, gone)
+        if found is None:
+            return None
+        slots, moved, before = found
+        return Job(number, memo.window, memo.offsets, features(keys, memo.window), labels=slots.array(), inserted=np.array(change.added, dtype=np.int64),
+                   removed=features(change.removed, memo.window), removed_at=np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64),
+                   removed_labels=model.slots.array()[gone], moved=np.array(moved, dtype=np.int64), moved_from=np.array(before, dtype=np.int64), memo=memo,
+                   epoch=memo.epoch, limit=int(self.limit / DENSITY)), slots
+
+    def _again(self, number: int, change: Change, kept: list[bytes]) -> tuple[Job, None]:
+        keys, memo = change.keys, change.model.fit.memo
         if not kept:
             rows = features(keys, memo.window)
             at = np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64)
             return Job(number, memo.window, memo.offsets, rows, inserted=np.array(change.added, dtype=np.int64),
-                       removed=features(change.removed, memo.window), removed_at=at, memo=memo, epoch=memo.epoch, limit=self.limit)
+                       removed=features(change.removed, memo.window), removed_at=at, memo=memo, epoch=memo.epoch, limit=self.limit), None
         # a tombstone lies before an equal live key; equal tombstones in their order
         places = np.array([bisect_left(keys, key) for key in kept], dtype=np.int64) + np.arange(len(kept))
         live = np.ones(len(keys) + len(kept), dtype=bool)
@@ -168,14 +210,14 @@ class Trainer:
         order[live], order[~live] = keys, kept
         fresh = [bisect_right(kept, key) - 1 for key in change.removed]           # the last of equal tombstones is the new one
         return Job(number, memo.window, memo.offsets, features(order.tolist(), memo.window), live=live, inserted=np.flatnonzero(live)[change.added],
-                   buried=places[fresh], memo=memo, epoch=memo.epoch, limit=self.limit)
+                   buried=places[fresh], memo=memo, epoch=memo.epoch, limit=self.limit), None
 
 
-def _whole(number: int, keys: Sequence[bytes], window: Window) -> Job:
+def _whole(number: int, keys: Sequence[bytes], window: Window, slots: Slots | None) -> Job:
     """Return the job of fitting all of a group's keys; offsets are the columns' means, which keeps the numbers small."""
     rows = features(keys, window)
     offsets = np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.zeros(window.length, dtype=np.uint8)
-    return Job(number, window, offsets, rows)
+    return Job(number, window, offsets, rows, labels=None if slots is None else slots.array())
 
 
 def _moved(model: Model, keys: Sequence[bytes], longest: int) -> Window:

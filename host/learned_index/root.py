@@ -42,7 +42,7 @@ class Root:
         bounds = [size * part // count for part in range(count + 1)] if count else []
         parts = [self.pivots[a:b] for a, b in itertools.pairwise(bounds)]
         self._bases, self._starts = bounds[:-1], [part[0] for part in parts]
-        self._models = self._trainer.build([(part, self._window(part)) for part in parts])
+        self._models = self._trainer.build([(part, self._window(part)) for part in parts], dense=True)
 
     def _window(self, pivots: list[bytes]) -> Window:
         prefixes = common_prefixes(pivots)[1:]

@@ -32,6 +32,7 @@ from ...models.qr.config import Config
 from ...models.qr.job import Anchor, Fit, Memo, Method, Target, Window
 from .group import Group
 from .model import Model, Trainer
+from .slots import Slots
 
 if TYPE_CHECKING:
     from .index import LearnedIndex
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["MAGIC", "VERSION", "SnapshotError", "load", "save"]
 
 MAGIC = b"PSTKLIDX"
-VERSION = 1
+VERSION = 2
 _START = struct.Struct("<8sIQ")
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in (Fit, Memo, Anchor, Window)}
 _ENUMS: dict[str, type[Enum]] = {kind.__name__: kind for kind in (Method, Target)}
@@ -152,9 +153,10 @@ def save(index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[An
             values = [(encode or _encode)(value) for value in group.values + [group.buffer[key] for key in group.waiting]]
         except TypeError as problem:
             raise SnapshotError(f"{path}: a value of type {problem} cannot be stored; give save() an `encode` and load() a `decode`") from problem
+        slots = group.model.slots
         groups.append({"pivot": out.texts([group.pivot]), "keys": out.texts(group.keys), "waiting": out.texts(group.waiting), "values": out.texts(values),
                        "dead": out(np.array(sorted(group.dead), dtype=np.int64)), "longest": group.longest, "ghosts": out.texts(group.model.ghosts),
-                       "fit": out(group.model.fit)})
+                       "fit": out(group.model.fit), "slots": None if slots is None else out(slots.array()), "capacity": slots.capacity if slots else 0})
     header = json.dumps({"layout": asdict(index.layout), "config": index.trainer.config.to_json(), "ghosts": index.trainer.ghosts,
                          "limit": index.trainer.limit, "deferred": index.deferred, "encoded": encode is not None, "groups": groups}).encode()
     _replace(path, [_START.pack(MAGIC, VERSION, len(header)), header, *(array.data.cast("B") if array.size else b"" for array in out.arrays)])
@@ -231,11 +233,11 @@ def _group(into: _In, record: dict[str, Any], decode: Callable[[bytes], Any]) ->
     if len(values) != len(keys) + len(waiting):
         raise ValueError("keys without values")
     dead = into(record["dead"]).tolist()
-    ghosts, fit = into.texts(record["ghosts"]), into(record["fit"])
+    ghosts, fit, slots = into.texts(record["ghosts"]), into(record["fit"]), into(record["slots"])
     decoded = [decode(value) for value in values]
     group = Group(pivot[0], keys, decoded[:len(keys)], record["longest"])
     group.dead, group.waiting, group.buffer = set(dead), waiting, dict(zip(waiting, decoded[len(keys):], strict=True))
-    group.model = Model(fit, ghosts)
+    group.model = Model(fit, ghosts, None if slots is None else Slots(slots.tolist(), record["capacity"]))
     return group
 
 
@@ -252,7 +254,10 @@ def _check(groups: list[Group]) -> None:
             raise ValueError("keys in a wrong group")
         if any(not 0 <= at < len(keys) for at in group.dead):
             raise ValueError("a tombstone outside its group")
-        errors = np.arange(len(keys)) - group.model.predict(keys)
+        labels = group.model.labels(len(keys))
+        if len(labels) != len(keys) or (np.diff(labels) <= 0).any() or (len(labels) and labels[0] < 0):
+            raise ValueError("slots out of order")
+        errors = labels - group.model.predict(keys)
         if len(keys) and (errors.min() < group.model.low or errors.max() > group.model.high):
             raise ValueError("a model that does not find its keys")
         last = group.pivot

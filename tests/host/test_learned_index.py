@@ -20,12 +20,13 @@ from penstock.host.learned_index.windows import common, common_prefixes, cut, fe
 from penstock.host.workloads import amazon_keys, random_keys, url_keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Window
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
 
 #: groups so small that everything happens: fits, splits, joins, new windows
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 CONFIGS = {"gram": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": Config(n_max=16, method=Method.GIVENS),
-           "widened": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=4)}
+           "widened": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=4),
+           "slots": Config(n_max=16, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)}
 
 
 def small(kind: str = "gram", items: Any = (), **options: Any) -> LearnedIndex:
@@ -38,12 +39,13 @@ def found(index: LearnedIndex) -> None:
     for number, group in enumerate(groups):
         model = group.model
         assert model is not None
-        positions = np.arange(len(group.keys))
+        positions = model.labels(len(group.keys))
+        assert len(positions) == len(group.keys) and (np.diff(positions) > 0).all()
         exact = model.predict(group.keys)
         assert ((exact + model.low <= positions) & (positions <= exact + model.high)).all()
-        for at, key in enumerate(group.keys):
+        for at, (key, label) in enumerate(zip(group.keys, positions.tolist(), strict=True)):
             guess = model.guess(key)
-            assert guess + model.near <= at <= guess + model.far and group.position(key) == at
+            assert guess + model.near <= label <= guess + model.far and group.position(key) == at
         assert group.keys == sorted(set(group.keys)) and group.waiting == sorted(group.buffer) and not set(group.buffer) & set(group.keys)
         assert all(0 <= at < len(group.keys) for at in group.dead)
         for key in group.live():
@@ -181,9 +183,14 @@ class Widened(Machine):
     kind = "widened"
 
 
+class InSlots(Machine):
+    kind = "slots"
+
+
 _SETTINGS = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-TestGram, TestGivens, TestWidened = Machine.TestCase, Givens.TestCase, Widened.TestCase
-TestGram.settings, TestGivens.settings, TestWidened.settings = _SETTINGS, settings(_SETTINGS, max_examples=30), settings(_SETTINGS, max_examples=30)
+_FEWER = settings(_SETTINGS, max_examples=30)
+TestGram, TestGivens, TestWidened, TestInSlots = Machine.TestCase, Givens.TestCase, Widened.TestCase, InSlots.TestCase
+TestGram.settings, TestGivens.settings, TestWidened.settings, TestInSlots.settings = _SETTINGS, _FEWER, _FEWER, _FEWER
 
 
 # long runs

@@ -14,7 +14,7 @@ import pytest
 from penstock.host.learned_index import Layout, LearnedIndex, SnapshotError, Trainer, snapshot
 from penstock.host.workloads import amazon_keys, random_keys
 from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums
+from penstock.models.qr.job import Bounds, Method, Sums, Target
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 VALUES: list[Any] = [None, True, False, 0, -1, 2**80, -(2**63), 1.5, float("-inf"), "", "ä\ud800", b"", b"\0x", 7]
@@ -33,7 +33,9 @@ def example(**options: Any) -> LearnedIndex:
 
 
 @pytest.mark.parametrize("config", [Config(n_max=16, sums=Sums.INCREMENTAL), Config(n_max=16, method=Method.GIVENS),
-                                    Config(n_max=16, bounds=Bounds.WIDENED, segments=4)], ids=["gram", "givens", "widened"])
+                                    Config(n_max=16, bounds=Bounds.WIDENED, segments=4),
+                                    Config(n_max=16, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)],
+                         ids=["gram", "givens", "widened", "slots"])
 def test_there_and_back(tmp_path: Path, config: Config) -> None:
     index = example(trainer=Trainer(config, ghosts=0.4, limit=20))
     path = tmp_path / "index"
@@ -135,8 +137,8 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
         written(change)
         with pytest.raises(SnapshotError, match=words):
             LearnedIndex.load(path)
-    path.write_bytes(whole[:8] + b"\x02" + whole[9:])
-    with pytest.raises(SnapshotError, match="a snapshot of version 2; this is version 1"):
+    path.write_bytes(whole[:8] + b"\x01" + whole[9:])
+    with pytest.raises(SnapshotError, match="a snapshot of version 1; this is version 2"):
         LearnedIndex.load(path)
 
 

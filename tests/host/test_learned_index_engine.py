@@ -1,0 +1,146 @@
+"""The learned index with the engine: slots, time by the cycle model, the simulated engine, errors injected into its memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError
+from penstock.host.learned_index.engine import Engine, Timed
+from penstock.host.learned_index.slots import Slots
+from penstock.host.workloads import amazon_keys
+from penstock.models.errors import ErrorCode
+from penstock.models.memory import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.job import Bounds, Method, Sums, Target
+
+SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
+CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, bus_bytes=16, gram_lanes=3, lanes=6, contexts=2, jobs=4)
+
+
+def test_slots_after_changes() -> None:
+    rng = random.Random(2)
+    for _ in range(400):
+        slots = Slots.spread(rng.randrange(30), rng.choice([0.3, 0.5, 0.9, 1.0]))
+        for _ in range(12):
+            count = len(slots.of)
+            removed = sorted(rng.sample(range(count), rng.randrange(count // 3 + 1)))
+            total = count - len(removed) + rng.randrange(12)
+            added = sorted(rng.sample(range(total), total - count + len(removed)))
+            found = slots.after(added, removed)
+            if found is None:
+                break
+            new, moved, before = found
+            assert len(new.of) == total and all(a < b for a, b in zip(new.of, new.of[1:], strict=False)) and (not total or new.of[-1] < new.capacity)
+            gone, fresh = set(removed), set(added)
+            old = iter([slot for at, slot in enumerate(slots.of) if at not in gone])
+            changed = [(at, was) for at, (slot, was) in enumerate((slot, None if at in fresh else next(old)) for at, slot in enumerate(new.of))
+                       if was is not None and was != slot]
+            assert changed == list(zip(moved, before, strict=True))
+            slots = new
+    assert Slots.spread(4, 0.5).range(1, 5) == (1, 3) and Slots.dense(3).of == [0, 1, 2]
+    packed = Slots(list(range(64)), 64)
+    assert packed.after([5], []) is None and packed.after([], [5]) is not None
+
+
+def test_few_rows_move() -> None:
+    """At half density a batch of one in eight keys moves less than the batch."""
+    rng = random.Random(3)
+    slots = Slots.spread(512)
+    added = sorted(rng.sample(range(576), 64))
+    found = slots.after(added, [])
+    assert found is not None and len(found[1]) < 64
+
+
+def test_slots_are_not_for_tombstones() -> None:
+    with pytest.raises(ValueError, match="no slots with method givens"):
+        Trainer(Config(method=Method.GIVENS, target=Target.SLOT))
+
+
+def work(index: LearnedIndex) -> dict[bytes, int]:
+    """Fill, change and thin an index out; return what it must hold."""
+    rng = random.Random(1)
+    keys = [b"user%d" % rng.randrange(10**6) for _ in range(400)]
+    model = dict.fromkeys(keys[:200], 1)
+    index.update(model)
+    for key in keys[200:]:
+        index[key] = model[key] = 2
+    for key in keys[::5]:
+        assert index.pop(key, None) == model.pop(key, None)
+    index.retrain(every=True)
+    return model
+
+
+def same(a: LearnedIndex, b: LearnedIndex) -> None:
+    assert list(a.items()) == list(b.items())
+    for x, y in zip(a._groups, b._groups, strict=True):
+        assert x.model is not None and y.model is not None
+        assert np.array_equal(x.model.fit.weights, y.model.fit.weights) and (x.model.low, x.model.high) == (y.model.low, y.model.high)
+        assert np.array_equal(x.model.labels(len(x.keys)), y.model.labels(len(y.keys)))
+
+
+@pytest.mark.parametrize("config", [CONFIG, Config(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"])
+def test_timed(config: Config) -> None:
+    slow, fast = Timed(config, Fixed(200, 8)), Timed(config, Fixed(10, 16))
+    indexes = [LearnedIndex(trainer=Trainer(config, backend), layout=SMALL) for backend in (slow, fast)]
+    for index in indexes:
+        work(index)
+    same(*indexes)
+    assert slow.jobs == fast.jobs > slow.runs > 20 and slow.cycles > 2 * fast.cycles > 0
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine(CONFIG) as made:
+        yield made
+
+
+@pytest.mark.long
+def test_simulated_engine_fits_as_the_golden_model(engine: Engine) -> None:
+    index, golden = (LearnedIndex(trainer=trainer, layout=SMALL) for trainer in (Trainer(CONFIG, engine), Trainer(CONFIG)))
+    model = work(index)
+    work(golden)
+    same(index, golden)
+    assert dict(index) == model and index.get_many(model) == list(model.values())
+    assert engine.jobs == index.trainer.full + index.trainer.incremental and engine.cycles > 0 and index.trainer.incremental > 50
+    read, written = engine.traffic
+    assert read > 0 < written
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("at", "code"), [(0, ErrorCode.QR_MEMO), (6, ErrorCode.QR_WINDOW), (8, ErrorCode.QR_WINDOW), (12, ErrorCode.QR_MEMO),
+                                          (16, ErrorCode.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
+def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, code: ErrorCode) -> None:
+    """The old models serve, the keys are there; the next fit sends the host's own copy of the memo and goes on."""
+    keys = sorted(amazon_keys(300, 5))
+    index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
+    for key in keys[1::2]:
+        index[key] = 2
+    doomed = next(iter(index._pending))
+    assert doomed.model is not None
+    resident = engine.memo(doomed.model.fit.memo)
+    assert resident is not None
+    resident[at] ^= 1
+    before = [group.model for group in index._groups]
+    with pytest.raises(TrainingError) as caught:
+        index.retrain()
+    assert caught.value.error.code is code
+    assert [group.model for group in index._groups] == before and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+    due = index.due
+    assert index.retrain() == due and index.due == 0 and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+
+
+@pytest.mark.long
+def test_an_error_of_the_bus_fails_what_has_no_result(engine: Engine) -> None:
+    keys = sorted(amazon_keys(300, 6))
+    index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
+    for key in keys[1::2]:
+        index[key] = 2
+    engine._session.fail_read(0, 60)
+    with pytest.raises(TrainingError) as caught:
+        index.retrain()
+    assert caught.value.error.code is ErrorCode.BUS_READ and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+    assert index.retrain() > 0 and index.get_many(keys) == [1 + n % 2 for n in range(300)]
