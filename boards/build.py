@@ -68,12 +68,13 @@ def elaborate(plan: Plan, board: Board, *, design: int, setting: Setting | None)
     library = ModuleLibrary()
     engine = Engine(plan, plan.port, library, design=design)
     clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
-    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud)
+    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud,
+              memory=board.memory.kind)
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.part.family].constraints
     text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
     constraints = "\n".join(line for line in text[f"{NAME}.{suffix}"].splitlines() if "utomatically generated" not in line)
-    return Sources("\n".join([*library.texts, text[f"{NAME}.il"]]), constraints + "\n")
+    return Sources("\n".join([*library.synthesis_texts, text[f"{NAME}.il"]]), constraints + "\n")
 
 
 def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None) -> Build:

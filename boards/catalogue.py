@@ -36,7 +36,7 @@ BOARDS: tuple[Board, ...] = (
           ".platforms:ColorlightI5Platform", clock="clk25", loader="colorlight-i5"),
     _ecp5("ecp5-evn", "Lattice ECP5 Evaluation Board (ECP5-5G-85F)", "LFE5UM5G-85F", "CABGA381", "8", 128 << 10, (*_LINK, 64), 12.0,
           "amaranth_boards.ecp5_5g_evn:ECP55GEVNPlatform", clock="clk12", loader="ecp5_evn"),
-    Board("icebreaker", "iCEBreaker with iCE40UP5K", "iCE40UP5K", "sg48", "", Memory("block RAM", 4 << 10, 4, 4), 4, 12.0, 12.0,
+    Board("icebreaker", "iCEBreaker with iCE40UP5K", "iCE40UP5K", "sg48", "", Memory("SPRAM", 64 << 10, 2, 4), 4, 12.0, 12.0,
           "amaranth_boards.icebreaker:ICEBreakerPlatform", clock="clk12", baud=500_000, loader="ice40_generic", reserve=(700, 500, 0, 8), lean=True,
           page_size=1024),
     Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", Memory("block RAM", 4 << 10, 3, 4), 4, 24.0, 12.0,

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from ..hdl.apart import without_collisions
 from ..models.resources import Resources
 from .board import Board
 from .tools import ToolError, run_tool
@@ -81,7 +82,7 @@ def synthesise(board: Board, sources: Sources, folder: Path) -> dict[str, int]:
     synth = flow.synth.replace(" -dsp", "") if board.part.dsp == 0 else flow.synth
     if board.part.tool == "--up5k":
         synth += " -device u"
-    (folder / f"{NAME}.il").write_text(sources.rtlil)
+    (folder / f"{NAME}.il").write_text(without_collisions(sources.rtlil))
     (folder / f"{NAME}.{flow.constraints}").write_text(sources.constraints)
     script = f"read_rtlil {NAME}.il; {synth} -top {NAME} -json {NAME}.json; tee -q -o stat.json stat -json; write_verilog -noattr -norename netlist.v"
     log = run_tool("yosys", ["-q", "-p", script], folder)

@@ -117,26 +117,32 @@ class RegisterMap:
         Streams whose state is readable, one 32-bit word each: bit 0 valid, bit 1 ready, bits 16 up the level.
     design
         32 bits that identify the design.
+    cycle_bits
+        Bits in which `cycles` is counted, 1 to 64; the others read as 0.
     """
 
     engine: tuple[EngineRegister, ...] = ()
     counters: tuple[Counter, ...] = ()
     monitors: tuple[Monitor, ...] = ()
     design: int = 0
+    cycle_bits: int = 64
     registers: tuple[Register, ...] = field(init=False)
 
     def __init__(self, engine: Iterable[EngineRegister] = (), counters: Iterable[Counter] = (), monitors: Iterable[Monitor] = (),
-                 design: int = 0) -> None:
+                 design: int = 0, *, cycle_bits: int = 64) -> None:
         set_ = object.__setattr__
         set_(self, "engine", tuple(engine))
         set_(self, "counters", tuple(counters))
         set_(self, "monitors", tuple(monitors))
         set_(self, "design", design)
+        set_(self, "cycle_bits", cycle_bits)
         set_(self, "registers", self._place())
 
     def _place(self) -> tuple[Register, ...]:
         if not 0 <= self.design < 1 << 32:
             raise ValueError(f"design must be 32 bits, not {self.design:#x}")
+        if not 1 <= self.cycle_bits <= 64:
+            raise ValueError(f"cycle_bits must be 1 to 64, not {self.cycle_bits!r}")
         registers = list(CONTROL)
         offset = COUNTERS_BASE
         for counter in self.counters:
@@ -180,7 +186,7 @@ class RegisterMap:
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""
-        return {"design": self.design, "engine": [asdict(e) for e in self.engine], "counters": [asdict(c) for c in self.counters],
+        return {"design": self.design, "cycle_bits": self.cycle_bits, "engine": [asdict(e) for e in self.engine], "counters": [asdict(c) for c in self.counters],
                 "monitors": [asdict(m) for m in self.monitors], "registers": [asdict(r) for r in self.registers]}
 
     @classmethod
@@ -190,7 +196,7 @@ class RegisterMap:
         Raises ValueError when they do not: the manifest was written by an incompatible version.
         """
         made = cls((EngineRegister(**e) for e in data["engine"]), (Counter(**c) for c in data["counters"]),
-                   (Monitor(**m) for m in data["monitors"]), data["design"])
+                   (Monitor(**m) for m in data["monitors"]), data["design"], cycle_bits=data["cycle_bits"])
         if [asdict(r) for r in made.registers] != list(data["registers"]):
             raise ValueError("the manifest's register map was placed by an incompatible version")
         return made

@@ -31,7 +31,10 @@ WINDOW = 0x1_0000_0000
 
 
 def places(plan: Plan) -> tuple[int, int, int, int]:
-    """Return the addresses of boot image, result and first page, and the distance between the pages of two ports; a lean plan's addresses are short."""
+    """Return the addresses of boot image, result and first page, and the distance between the pages of two ports; a lean plan's addresses are short, or
+    even have to lie in a memory of a given size."""
+    if plan.memory_bytes:
+        return 0, plan.memory_bytes // 4, plan.memory_bytes // 2, plan.memory_bytes // 2 // plan.ports
     return (0x10_0000, 0x20_0000, 0x40_0000, 0x20_0000) if plan.lean else (BOOT, RESULT, PAGES, WINDOW)
 
 

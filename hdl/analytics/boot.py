@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import address_bits, beats_bits, sizes
+from ...models.analytics.shell import address_bits, beats_bits, result_beats_bits, sizes
 from ..index import index
 from ..memory.reader import command_shape
 
@@ -96,7 +96,7 @@ class ResultWriter(wiring.Component):
         self.plan = plan
         super().__init__({
             "start": In(1), "address": In(address_bits(plan)), "models": Out(1), "step": Out(1), "code": In(plan.format.width),
-            "o_command": Out(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
+            "o_command": Out(stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
             "idle": In(1), "done": Out(1)})
 
     def elaborate(self, platform):

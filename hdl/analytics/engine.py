@@ -6,7 +6,7 @@ from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import address_bits, beats_bits, register_map
+from ...models.analytics.shell import address_bits, beats_bits, open_writes, register_map, result_beats_bits
 from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
@@ -38,6 +38,7 @@ class Engine(wiring.Component):
     def __init__(self, plan: Plan, port: PortConfig, library: ModuleLibrary, *, design: int = 0):
         self.plan, self.port, self.library = plan, port, library
         self.register_map = register_map(plan, design)
+        self.open_writes = open_writes(plan)
         buses = [AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=q == 0) for q in range(plan.ports)]
         super().__init__(engine_members(self.register_map, buses))
 
@@ -120,7 +121,8 @@ class Engine(wiring.Component):
     def _results(self) -> None:
         m, plan, core, conductor = self.m, self.plan, self.core, self.conductor
         m.submodules.results = results = ResultWriter(plan)
-        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=beats_bits(plan))
+        m.submodules.writer = self.writer = writer = BurstWriter(
+            bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=result_beats_bits(plan), ahead=self.open_writes)
         for channel in ("aw", "w", "b"):
             self._join(0, writer.bus, channel)
         m.d.comb += [

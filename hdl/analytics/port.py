@@ -5,7 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import Plan
-from ...models.analytics.shell import address_bits, beats_bits, count_bits
+from ...models.analytics.shell import address_bits, beats_bits, count_bits, page_bits
+from ...models.memory.bursts import COMMANDS
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
 from ..memory.reader import BurstReader, command_shape
@@ -58,16 +59,17 @@ class MemoryPort(wiring.Component):
             "o_words": Out(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))), "booted": In(1),
             "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
             "begin": In(1), "stop": In(1), "address": In(address_bits(plan)),
-            "pages": In(count_bits(plan)), "epochs": In(count_bits(plan)), "first_block": In(32),
+            "pages": In(page_bits(plan)), "epochs": In(count_bits(plan)), "first_block": In(32),
             "error": Out(error_layout()), "tuples": Out(monitor_shape()), **loader})
 
     def elaborate(self, platform):
         m = Module()
         plan = self.plan
-        m.submodules.reader = reader = BurstReader(bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=beats_bits(plan))
+        m.submodules.reader = reader = BurstReader(
+            bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=beats_bits(plan), commands=min(COMMANDS, self.port.credits))
         m.submodules.sequencer = sequencer = PageSequencer(
             bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=address_bits(plan), beats_width=beats_bits(plan),
-            count_width=count_bits(plan))
+            count_width=page_bits(plan), epochs_width=count_bits(plan))
         m.submodules.access = access = AccessPort(self.port, self.parts)
         m.submodules.loader = loader = self.loader
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))

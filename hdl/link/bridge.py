@@ -10,6 +10,9 @@ from ..memory.axi import AXI4, AXI4Lite
 
 __all__ = ["Bridge"]
 
+#: bytes of an address, the last of a header
+_ADDRESS = 4
+
 
 class Bridge(wiring.Component):
     """Does what requests ask, one bus word at a time, and answers each.
@@ -48,15 +51,14 @@ class Bridge(wiring.Component):
         axil, bus, count = self.axil, self.bus, self.memory.data_bytes
         lanes = (count - 1).bit_length()
 
-        header = Signal(8 * HEADER)
-        sequence, kind, left, address = header[:8], header[8:16], header[16:24], header[24:]
+        # an address has the bits that the memory's has, but for its highest: that stands for all bits above, and stays once it is set
+        sequence, kind, left, far = Signal(8), Signal(8), Signal(8), Signal()
+        address = Signal(min(8 * _ADDRESS, self.memory.address_width - 1))
         writes, space = kind[0], kind[1:]
         in_registers, in_memory, in_identity = space == Space.REGISTERS, space == Space.MEMORY, space == Space.IDENTITY
         status = Signal(2)
-        word = Signal(8 * count)
+        word = Signal(8 * count)                             # to be written
         strobes = Signal(count)
-        fetched = Signal()                                   # `word` holds what a read asks for
-        failed = Signal()                                    # … but was answered with an error: its bytes read 0
         refused = Signal()                                   # a nack is owed
         done_once = Signal()                                 # there was a write to the registers,
         done_sequence = Signal(8)                            # with this sequence
@@ -71,11 +73,10 @@ class Bridge(wiring.Component):
             m.d.sync += refused.eq(1)
 
         # both buses see the same word; only one is asked
-        place = Signal(32)
+        place, there = Cat(Const(0, 2), address[2:]), Cat(Const(0, lanes), address[lanes:], far)
         m.d.comb += [
-            place.eq(Cat(Const(0, 2), Mux(in_registers, address[2:lanes], 0) if lanes > 2 else Const(0, 0), address[lanes:])),
             axil.awaddr.eq(place), axil.araddr.eq(place), axil.wdata.eq(word[:32]), axil.wstrb.eq(strobes[:4]),
-            bus.awaddr.eq(address[lanes:] << lanes), bus.araddr.eq(address[lanes:] << lanes), bus.wdata.eq(word), bus.wstrb.eq(strobes), bus.wlast.eq(1),
+            bus.awaddr.eq(there), bus.araddr.eq(there), bus.wdata.eq(word), bus.wstrb.eq(strobes), bus.wlast.eq(1),
             bus.awsize.eq(lanes), bus.arsize.eq(lanes), bus.awburst.eq(1), bus.arburst.eq(1)]
 
         def ask(channel):
@@ -83,16 +84,18 @@ class Bridge(wiring.Component):
             m.d.comb += [getattr(axil, f"{channel}valid").eq(in_registers), getattr(bus, f"{channel}valid").eq(in_memory)]
             return Mux(in_registers, getattr(axil, f"{channel}ready"), getattr(bus, f"{channel}ready"))
 
-        def answer(channel):
-            """Take the answer on a channel; return whether it is there, and the response."""
-            m.d.comb += [getattr(axil, f"{channel}ready").eq(in_registers), getattr(bus, f"{channel}ready").eq(in_memory)]
+        def answer(channel, taken):
+            """Return whether the answer on a channel is there, and the response; it is taken when `taken`."""
+            m.d.comb += [getattr(axil, f"{channel}ready").eq(in_registers & taken), getattr(bus, f"{channel}ready").eq(in_memory & taken)]
             valid = Mux(in_registers, getattr(axil, f"{channel}valid"), getattr(bus, f"{channel}valid"))
             return valid, Mux(in_registers, getattr(axil, f"{channel}resp"), getattr(bus, f"{channel}resp"))
 
-        step = [address.eq(address + 1), left.eq(left - 1)]
+        after = Signal(len(address) + 1)
+        m.d.comb += after.eq(address + 1)
+        step = [address.eq(after), far.eq(far | after[-1]), left.eq(left - 1)]
         with m.FSM(name="bridge"):
             with m.State("REST"):
-                m.d.sync += [position.eq(0), status.eq(0), strobes.eq(0), fetched.eq(0), failed.eq(0)]
+                m.d.sync += [position.eq(0), status.eq(0), strobes.eq(0), far.eq(0)]
                 with m.If(self.i.valid):
                     m.next = "HEADER"
                 with m.Elif(refused):
@@ -101,7 +104,15 @@ class Bridge(wiring.Component):
             with m.State("HEADER"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid):
-                    m.d.sync += [header.eq(Cat(header[8:], self.i.payload)), position.eq(position + 1)]
+                    m.d.sync += position.eq(position + 1)
+                    with m.Switch(position):
+                        for at, part in enumerate((sequence, kind, left)):
+                            with m.Case(at):
+                                m.d.sync += part.eq(self.i.payload)
+                        for at in range(_ADDRESS):
+                            with m.Case(HEADER - _ADDRESS + at):
+                                m.d.sync += [address[8 * at:8 * at + 8].eq(self.i.payload),
+                                             far.eq(far | self.i.payload[min(max(len(address) - 8 * at, 0), 8):].any())]
                     with m.If(position == HEADER - 1):
                         m.next = "BEGIN"
             with m.State("BEGIN"):
@@ -132,7 +143,7 @@ class Bridge(wiring.Component):
                 with m.If(ask("w")):
                     m.next = "WRITE_ANSWER"
             with m.State("WRITE_ANSWER"):
-                valid, response = answer("b")
+                valid, response = answer("b", 1)
                 with m.If(valid):
                     m.d.sync += [status.eq(status | response), strobes.eq(0), *step]
                     m.next = "WRITE"
@@ -155,30 +166,32 @@ class Bridge(wiring.Component):
                 m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(left)]
                 with m.If(self.o.ready):
                     m.next = "READ"
-            with m.State("READ"):                            # a word's bytes, after it was fetched
+            with m.State("READ"):                            # bytes that nothing is asked for
                 with m.If(left == 0):
                     m.next = "STATUS"
-                with m.Elif(fetched | ~(in_registers | in_memory)):
+                with m.Elif(in_registers | in_memory):
+                    m.next = "READ_ADDRESS"
+                with m.Else():
                     m.d.comb += self.o.valid.eq(1)
                     with m.If(in_identity):
                         rom = Array(Const(byte, 8) for byte in self.identity.encode())
                         m.d.comb += self.o.p.data.eq(rom[address[:4]])
-                    with m.Elif(fetched & ~failed):
-                        m.d.comb += self.o.p.data.eq(word.word_select(lane, 8))
                     with m.If(self.o.ready):
                         m.d.sync += step
-                        with m.If(edge):
-                            m.d.sync += fetched.eq(0)
-                with m.Else():
-                    m.next = "READ_ADDRESS"
             with m.State("READ_ADDRESS"):
                 with m.If(ask("ar")):
                     m.next = "READ_ANSWER"
-            with m.State("READ_ANSWER"):
-                valid, response = answer("r")
-                with m.If(valid):
-                    m.d.sync += [word.eq(Mux(in_registers, axil.rdata, bus.rdata)), failed.eq(response[1]), status.eq(status | response), fetched.eq(1)]
-                    m.next = "READ"
+            with m.State("READ_ANSWER"):                     # a word's bytes, straight from the bus, which holds them until the last
+                through = Signal()
+                valid, response = answer("r", through)
+                m.d.comb += self.o.valid.eq(valid)
+                with m.If(~response[1]):
+                    m.d.comb += self.o.p.data.eq(Mux(in_registers, axil.rdata.word_select(address[:2], 8), bus.rdata.word_select(address[:lanes], 8)))
+                with m.If(valid & self.o.ready):
+                    m.d.sync += [*step, status.eq(status | response)]
+                    with m.If(edge | (left == 1)):
+                        m.d.comb += through.eq(1)
+                        m.next = "READ"
             with m.State("STATUS"):
                 m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(status), self.o.p.last.eq(1)]
                 with m.If(self.o.ready):

@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.link.frames import CRC_BYTES, CRC_POLYNOMIAL, CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, MAXIMUM, RING
+from ..apart import APART
 
 __all__ = ["Deframer", "Framer"]
 
@@ -34,7 +35,7 @@ class Deframer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.ring = ring = memory.Memory(shape=8, depth=RING, init=[])
+        m.submodules.ring = ring = memory.Memory(shape=8, depth=RING, init=[], attrs=APART)
         write, read = ring.write_port(), ring.read_port()
         put = Signal(range(RING))
         kept = Signal(range(RING))                            # behind the last whole request

@@ -5,6 +5,8 @@ from .axi import AXI4, AXI4Lite, Response
 from .blockram import BlockRam
 from .reader import BurstReader, command_shape
 from .sdram import SdramController, SdramPins
+from .spram import Spram
 from .writer import BurstWriter
 
-__all__ = ["AXI4", "AXI4Lite", "Arbiter", "BlockRam", "BurstReader", "BurstWriter", "Response", "SdramController", "SdramPins", "command_shape"]
+__all__ = ["AXI4", "AXI4Lite", "Arbiter", "BlockRam", "BurstReader", "BurstWriter", "Response", "SdramController", "SdramPins", "Spram",
+           "command_shape"]

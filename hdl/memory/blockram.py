@@ -7,6 +7,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
 from ...models.memory.blockram import LATENCY
+from ..apart import APART
 from ..stream.queue import Queue
 from .axi import AXI4, Response
 
@@ -51,7 +52,7 @@ class BlockRam(wiring.Component):
         bus = self.bus
         self.shift = (self.port.data_bytes - 1).bit_length()
         self.depth = self.size // self.port.data_bytes
-        m.submodules.storage = storage = memory.Memory(shape=8 * self.port.data_bytes, depth=self.depth, init=[])
+        m.submodules.storage = storage = memory.Memory(shape=8 * self.port.data_bytes, depth=self.depth, init=[], attrs=APART)
         self._reads(m, bus, storage)
         self._writes(m, bus, storage)
         return m

@@ -4,14 +4,11 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.memory.bursts import Writer
 from ..stream.queue import Queue
 from .axi import AXI4
 
 __all__ = ["Guard"]
-
-#: write bursts that may be open between AW and the last W beat
-_OPEN_WRITES = 16
-
 
 class Guard(wiring.Component):
     """Passes a port through without delay; on `stop` it ends what is open and lets nothing new begin.
@@ -22,6 +19,13 @@ class Guard(wiring.Component):
     until then.
 
     W passes only after its AW: in the cycle after the AW's transfer at the earliest.
+
+    Parameters
+    ----------
+    signature
+        The port's.
+    writes
+        Write bursts that may be open between AW and the last W beat, as many as a BurstWriter's unless told otherwise.
 
     Members
     -------
@@ -34,10 +38,11 @@ class Guard(wiring.Component):
         Some channel transfers in this cycle.
     """
 
-    def __init__(self, signature, *, src_loc_at=0):
+    def __init__(self, signature, *, writes=Writer.AHEAD, src_loc_at=0):
         if not isinstance(signature, AXI4):
             raise TypeError(f"signature must be an AXI4 signature, not {signature!r}")
         self.port = signature
+        self.writes = writes
         super().__init__({"master": In(signature), "bus": Out(signature), "stop": In(1), "idle": Out(1), "active": Out(1)},
                          src_loc_at=1 + src_loc_at)
 
@@ -85,7 +90,7 @@ class Guard(wiring.Component):
 
     def _writes(self, m, rest, active):
         master, bus = self.master, self.bus
-        m.submodules.owed = owed = Queue(8, _OPEN_WRITES)
+        m.submodules.owed = owed = Queue(8, self.writes)
         begun, quiet = self._address(m, "aw", owed.i.ready)
         moved = Signal()
         answered = Signal()

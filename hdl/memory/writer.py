@@ -17,8 +17,17 @@ class BurstWriter(wiring.Component):
 
     Timing (twin: `models.memory.Writer`): a command accepted in cycle t has its first AWVALID in cycle t + 1; its data pass from
     cycle t + 2 on, combinationally from `i_data` to W; the next command is accepted in the cycle of the last AW at the earliest.
-    AWs run at most `models.memory.Writer.AHEAD` bursts ahead of the data; WVALID never comes before its AW was accepted. BREADY
+    AWs run at most `ahead` bursts ahead of the data; WVALID never comes before its AW was accepted. BREADY
     is always high.
+
+    Parameters
+    ----------
+    bus_bytes
+        Bytes of a bus word.
+    address_width, beats_width
+        Bits of a command's fields.
+    ahead
+        Bursts; the twin's unless there are fewer in all.
 
     Members
     -------
@@ -34,8 +43,9 @@ class BurstWriter(wiring.Component):
     bus : Out(AXI4(read=False, write=True))
     """
 
-    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, src_loc_at=0):
+    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, ahead=Writer.AHEAD, src_loc_at=0):
         self.bus_bytes = bus_bytes
+        self.ahead = ahead
         self.address_width = address_width
         self.beats_width = beats_width
         super().__init__({
@@ -48,7 +58,7 @@ class BurstWriter(wiring.Component):
         bus = self.bus
         m.submodules.splitter = splitter = Splitter(
             bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
-        m.submodules.owed = owed = Queue(8, Writer.AHEAD)              # lengths of bursts whose AW was accepted
+        m.submodules.owed = owed = Queue(8, self.ahead)              # lengths of bursts whose AW was accepted
         # ARM IHI 0022 A3.3: AWVALID must not wait for WREADY; the queue has room or not, whatever W does
         m.d.comb += [
             splitter.i.payload.eq(self.i.payload), splitter.i.valid.eq(self.i.valid), self.i.ready.eq(splitter.i.ready),

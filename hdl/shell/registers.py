@@ -1,6 +1,6 @@
 """The AXI4-Lite subordinate in front of the registers."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -57,27 +57,20 @@ class ControlRegisters(wiring.Component):
         pending = Signal()
         m.d.comb += self.irq.eq(enable & pending)
 
-        # writes: hold address and data until both are there
+        # writes: an address is held until its data come
         address = Signal(self.register_map.address_width)
-        word = Signal(32)
-        strobe = Signal(4)
-        address_full = Signal()
-        word_full = Signal()
+        addressed = Signal()
         write = Signal()
-        m.d.comb += [axil.awready.eq(~address_full), axil.wready.eq(~word_full),
-                     write.eq(address_full & word_full & ~axil.bvalid)]
+        word, strobe = axil.wdata, axil.wstrb
+        m.d.comb += [axil.awready.eq(~addressed), axil.wready.eq(addressed & ~axil.bvalid), write.eq(axil.wvalid & axil.wready)]
         with m.If(axil.awvalid & axil.awready):
-            m.d.sync += [address.eq(axil.awaddr), address_full.eq(1)]
-        with m.If(axil.wvalid & axil.wready):
-            m.d.sync += [word.eq(axil.wdata), strobe.eq(axil.wstrb), word_full.eq(1)]
+            m.d.sync += [address.eq(axil.awaddr), addressed.eq(1)]
         with m.If(axil.bvalid & axil.bready):
             m.d.sync += axil.bvalid.eq(0)
         with m.If(write):
-            m.d.sync += [address_full.eq(0), word_full.eq(0), axil.bvalid.eq(1)]
+            m.d.sync += [addressed.eq(0), axil.bvalid.eq(1)]
 
-        mask = Cat(bit.replicate(8) for bit in strobe)
-        ones = Signal(32)                                # ones that are written, for bits that act on them
-        m.d.comb += ones.eq(word & mask)
+        ones = Mux(strobe[0], word[:8], 0)               # ones that are written, for bits that act on them: all lie in the lowest byte
         engine = {r.name: r for r in self.register_map.engine}
         storage = {"watchdog": self.watchdog} | {
             name: Signal(r.bits, init=r.reset, name=f"register_{name}") for name, r in engine.items()}
@@ -86,7 +79,7 @@ class ControlRegisters(wiring.Component):
         with m.If(self.ended):
             m.d.sync += pending.eq(1)
         with m.If(write):
-            with m.Switch(address[2:]):
+            with m.Switch(self._place(address)):
                 for register in self.register_map.registers:
                     for half in range(register.bits // 32):
                         with m.Case(register.offset // 4 + half):
@@ -104,11 +97,12 @@ class ControlRegisters(wiring.Component):
                                     m.d.sync += pending.eq(self.ended)
                             else:
                                 target = storage[register.name][32 * half:32 * half + 32]
-                                bits = len(target)
                                 with m.If(self.busy & (register.name in engine)):
                                     m.d.sync += axil.bresp.eq(Response.SLVERR.value)
                                 with m.Else():
-                                    m.d.sync += target.eq((target & ~mask[:bits]) | (word & mask)[:bits])
+                                    for lane in range(-(-len(target) // 8)):
+                                        with m.If(strobe[lane]):
+                                            m.d.sync += target[8 * lane:8 * lane + 8].eq(word.word_select(lane, 8))
                 with m.Default():
                     m.d.sync += axil.bresp.eq(Response.DECERR.value)
 
@@ -125,7 +119,7 @@ class ControlRegisters(wiring.Component):
         sources |= storage | {r.name: self.values[r.name] for r in self.live}
         with m.If(reading):
             m.d.sync += [reading.eq(0), axil.rvalid.eq(1), axil.rdata.eq(0), axil.rresp.eq(Response.OKAY.value)]
-            with m.Switch(place[2:]):
+            with m.Switch(self._place(place)):
                 for register in self.register_map.registers:
                     for half in range(register.bits // 32):
                         with m.Case(register.offset // 4 + half):
@@ -133,6 +127,12 @@ class ControlRegisters(wiring.Component):
                 with m.Default():
                     m.d.sync += axil.rresp.eq(Response.DECERR.value)
         return m
+
+    def _place(self, address):
+        """The number of the word at an address, in few bits: all that lie behind the map have one that no register has."""
+        last = self.register_map.registers[-1]
+        bits = ((last.offset + last.bits // 8) // 4).bit_length()
+        return Mux(address[2 + bits:].any(), (1 << bits) - 1, address[2:2 + bits]) if len(address) > 2 + bits else address[2:]
 
 
 assert all(r.access == "ro" or r.name in ("control", "interrupt", "watchdog") for r in CONTROL), "a register without hardware"

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect
 
 from ...models.errors import ErrorCode
+from ...models.memory import Writer
 from ..memory.axi import AXI4, AXI4Lite, flat
 from ..memory.guard import Guard
 from .engine import engine_members, report_shape
@@ -24,7 +25,8 @@ class Shell(wiring.Component):
     Parameters
     ----------
     engine
-        A component with the members of `engine_members(register_map, ports)`.
+        A component with the members of `engine_members(register_map, ports)`. Its attribute `open_writes`, if it has one, says how many write bursts
+        of a port may lack data, else `models.memory.Writer.AHEAD`.
     register_map
         `models.shell.RegisterMap`.
 
@@ -66,7 +68,7 @@ class Shell(wiring.Component):
         idle = []
         active = []
         for k, port in enumerate(self.ports):
-            m.submodules[f"guard{k}"] = guard = Guard(port)
+            m.submodules[f"guard{k}"] = guard = Guard(port, writes=getattr(engine, "open_writes", Writer.AHEAD))
             connect(m, getattr(engine, f"m{k}"), guard.master)
             self._join(m, f"m{k}_axi", guard.bus, port)
             m.d.comb += guard.stop.eq(stop)
@@ -77,7 +79,7 @@ class Shell(wiring.Component):
         done = Signal()
         failed = Signal()
         report = Signal(report_shape)
-        cycles = Signal(64)
+        cycles = Signal(rmap.cycle_bits)
         quiet = Signal(32)                                 # cycles without a transfer or event
         running = Signal()
         next_done = Signal()

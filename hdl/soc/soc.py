@@ -10,17 +10,21 @@ from ..link.link import Link
 from ..memory.arbiter import Arbiter
 from ..memory.axi import AXI4
 from ..memory.blockram import BlockRam
+from ..memory.spram import Spram
 from ..modules import ModuleLibrary
 from ..shell.shell import Shell
 
 __all__ = ["Soc"]
+
+#: memories that are part of the device
+_INSIDE = {"block RAM": BlockRam, "SPRAM": Spram}
 
 
 class Soc(wiring.Component):
     """An engine in its shell with its memory, and a host on a serial line. One clock domain, `sync`, of `clock_hz`.
 
     The engine's managers and the link share one memory; the engine's first manager finds it free whenever the link is at rest, so that a run's cycles
-    are those of `models.memory.block_ram` as long as the host asks for registers alone. With several managers the memory is shared in turn.
+    are those of `models.memory.block_ram`, or `spram`, as long as the host asks for registers alone. With several managers the memory is shared in turn.
 
     Parameters
     ----------
@@ -29,11 +33,11 @@ class Soc(wiring.Component):
     library
         The modules that the engine instantiates by name; on a platform they are added to the build (`add_file`) by who builds, from `library.texts`.
     memory_bytes
-        Size of the memory, a multiple of 4096.
+        Size of the memory, as the kind allows: a multiple of 4096, or 16384 bus words or a power of two times that.
     clock_hz, baud
         Of the serial line; see `models.link.divisor`.
-    external
-        The memory is outside: instead of block RAM there is a port for it.
+    memory
+        What holds pages and results: "block RAM", "SPRAM" (of the iCE40 UltraPlus), or anything else that is outside: then there is a port for it.
 
     Members
     -------
@@ -41,21 +45,21 @@ class Soc(wiring.Component):
     busy : Out(1)
         A run is under way; for a lamp.
     memory : Out(AXI4)
-        With `external`.
+        Where the memory is outside.
     """
 
-    def __init__(self, engine, register_map, *, library: ModuleLibrary | None = None, memory_bytes: int, clock_hz: int, baud: int, external: bool = False,
+    def __init__(self, engine, register_map, *, library: ModuleLibrary | None = None, memory_bytes: int, clock_hz: int, baud: int, memory: str = "block RAM",
                  src_loc_at=0):
         self.shell = Shell(engine, register_map)
         self.library = library
-        self.external = external
+        self.kind = memory
         self.memory_bytes = memory_bytes
         self.divisor = divisor(clock_hz, baud)
         first = self.shell.ports[0]
         self.port = AXI4(address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width)
         self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)}
-        if external:
+        if self.kind not in _INSIDE:
             members["memory"] = Out(self.port)
         super().__init__(members, src_loc_at=1 + src_loc_at)
 
@@ -74,9 +78,9 @@ class Soc(wiring.Component):
                 outer, inner = getattr(arbiter, f"m{k}"), getattr(shell, f"m{k}_axi_{name}")
                 m.d.comb += getattr(outer, name).eq(inner) if member.flow is Out else inner.eq(getattr(outer, name))
         connect(m, link.bus, getattr(arbiter, f"m{len(shell.ports)}"))
-        if self.external:
-            connect(m, arbiter.bus, wiring.flipped(self.memory))
-        else:
-            m.submodules.memory = memory = BlockRam(self.port, self.memory_bytes)
+        if self.kind in _INSIDE:
+            m.submodules.memory = memory = _INSIDE[self.kind](self.port, self.memory_bytes)
             connect(m, arbiter.bus, memory.bus)
+        else:
+            connect(m, arbiter.bus, wiring.flipped(self.memory))
         return m

@@ -51,7 +51,9 @@ class PageSequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         credits = Signal(range(self.credits + 1))
+        # pages and epochs that are to come after this one, and whether there are none: known before the command leaves
         page, epoch = Signal.like(self.pages), Signal.like(self.epochs)
+        final, final_epoch = Signal(), Signal()
         address = Signal.like(self.base)
         offered = Signal()                          # the command was offered in the cycle before and not taken
         moved = Signal()
@@ -61,10 +63,12 @@ class PageSequencer(wiring.Component):
         with m.If(self.stop & ~(self.o.valid & ~self.o.ready)):
             m.d.sync += self.busy.eq(0)
         with m.Elif(moved):
-            m.d.sync += [page.eq(page + 1), address.eq(address + self.stride)]
-            with m.If(page + 1 == self.pages):
-                m.d.sync += [page.eq(0), address.eq(self.base), epoch.eq(epoch + 1), self.busy.eq(epoch + 1 != self.epochs)]
+            m.d.sync += [page.eq(page - 1), final.eq(page == 1), address.eq(address + self.stride)]
+            with m.If(final):
+                m.d.sync += [page.eq(self.pages - 1), final.eq(self.pages == 1), address.eq(self.base),
+                             epoch.eq(epoch - 1), final_epoch.eq(epoch == 1), self.busy.eq(~final_epoch)]
         with m.If(self.start):
-            m.d.sync += [credits.eq(self.credits), page.eq(0), epoch.eq(0), address.eq(self.base), offered.eq(0),
+            m.d.sync += [credits.eq(self.credits), page.eq(self.pages - 1), final.eq(self.pages == 1), epoch.eq(self.epochs - 1),
+                         final_epoch.eq(self.epochs == 1), address.eq(self.base), offered.eq(0),
                          self.busy.eq((self.pages != 0) & (self.epochs != 0) & ~self.stop)]
         return m

@@ -151,7 +151,8 @@ class Plan:
 
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None. `lean`: the
-    Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same.
+    Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
+    memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known.
     """
 
     kernel: str
@@ -178,6 +179,7 @@ class Plan:
     schema: Schema
     visibility: str = "hints"
     lean: bool = False
+    memory_bytes: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..memory.bursts import Writer, burst_count
 from ..numerics.formats import Codes
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.fixed import FIXED_COUNT_BITS
@@ -19,18 +20,38 @@ ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
 
 
 def address_bits(plan: Plan) -> int:
-    """Return the bits of the byte addresses that the plan's engine handles."""
-    return LEAN_ADDRESS_BITS if plan.lean else ADDRESS_BITS
+    """Return the bits of the byte addresses that the plan's engine handles: enough to pass the end of a memory that is known."""
+    if not plan.lean:
+        return ADDRESS_BITS
+    return max(12, (plan.memory_bytes - 1).bit_length() + 1) if plan.memory_bytes else LEAN_ADDRESS_BITS
 
 
 def count_bits(plan: Plan) -> int:
-    """Return the bits of numbers of pages and epochs."""
+    """Return the bits of numbers of epochs."""
     return FIXED_COUNT_BITS if plan.lean else 32
 
 
+def page_bits(plan: Plan) -> int:
+    """Return the bits of numbers of pages."""
+    return min(count_bits(plan), (plan.memory_bytes // plan.page_size).bit_length()) if plan.lean and plan.memory_bytes else count_bits(plan)
+
+
 def beats_bits(plan: Plan) -> int:
-    """Return the bits of a read or write command's length in bus words."""
-    return 14 if plan.lean else 24
+    """Return the bits of a read command's length in bus words: of a page's, or the boot image's."""
+    if not plan.lean:
+        return 24
+    words, codes, _ = sizes(plan)
+    return max(plan.page_size // plan.bus_bytes, -(-4 * words // plan.bus_bytes) + -(-codes * plan.format.container // plan.bus_bytes)).bit_length()
+
+
+def result_beats_bits(plan: Plan) -> int:
+    """Return the bits of the length in bus words with which the result is written."""
+    return (-(-sizes(plan)[2] * plan.format.container // plan.bus_bytes)).bit_length() if plan.lean else 24
+
+
+def open_writes(plan: Plan) -> int:
+    """Return how many write bursts run ahead of their data: those of the whole result, where it is small."""
+    return min(Writer.AHEAD, burst_count(4096 - plan.bus_bytes, (1 << result_beats_bits(plan)) - 1, plan.bus_bytes)) if plan.lean else Writer.AHEAD
 
 
 def register_map(plan: Plan, design: int = 0) -> RegisterMap:
@@ -42,7 +63,7 @@ def register_map(plan: Plan, design: int = 0) -> RegisterMap:
         EngineRegister("epochs", count_bits(plan), "most passes over the table", reset=max(plan.epochs, 1))]
     for q in range(plan.ports):
         registers += [EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
-                      EngineRegister(f"pages{q}", count_bits(plan), f"port {q}'s pages")]
+                      EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages")]
     counters = [
         Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide), Counter("groups", "groups started", bits=wide),
         Counter("batches", "batches closed", bits=wide), Counter("epochs", "epochs ended", bits=count_bits(plan) if plan.lean else wide),
@@ -51,7 +72,7 @@ def register_map(plan: Plan, design: int = 0) -> RegisterMap:
     if plan.lean:                               # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
-    return RegisterMap(registers, counters, monitors, design)
+    return RegisterMap(registers, counters, monitors, design, cycle_bits=40 if plan.lean else 64)
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class Device:
             word, response = bus.read(address - lane)
             taken = word[lane:lane + request.length - len(data)]
             data += taken if not response else bytes(len(taken))
-            address = address + len(taken) & 0xFFFF_FFFF
+            address += len(taken)
             status |= response
         return Response(request.sequence, request.kind, bytes(data), status)
 
@@ -146,7 +146,7 @@ class Device:
             part = data[position:position + bus.bus_bytes - lane]
             word = bytes(lane) + part + bytes(bus.bus_bytes - lane - len(part))
             status |= bus.write(address - lane, word, (1 << len(part)) - 1 << lane)
-            position, address = position + len(part), address + len(part) & 0xFFFF_FFFF
+            position, address = position + len(part), address + len(part)
         return status
 
     def _bus(self, space: int) -> Bus | None:

@@ -1,15 +1,24 @@
-"""Block RAM as the engine's memory: the timing of `hdl.memory.blockram`."""
+"""On-chip memory as the engine's memory: the timing of `hdl.memory.blockram` and `hdl.memory.spram`."""
 
 from __future__ import annotations
 
 from .timing import Fixed
 
-__all__ = ["LATENCY", "block_ram"]
+__all__ = ["LATENCY", "SPRAM_LATENCY", "SPRAM_WORDS", "block_ram", "spram"]
 
 #: cycles from AR to the first beat: into the queue, into the address counter, through the RAM's output register
 LATENCY = 3
+#: the same without a queue
+SPRAM_LATENCY = 2
+#: 16-bit words of one block of single-port RAM
+SPRAM_WORDS = 1 << 14
 
 
 def block_ram(bus_bytes: int) -> Fixed:
-    """Return the timing that one manager sees: a word a cycle."""
+    """Return the timing of block RAM that one manager sees: a word a cycle."""
     return Fixed(LATENCY, bus_bytes)
+
+
+def spram(bus_bytes: int) -> Fixed:
+    """Return the timing of single-port RAM that one manager sees while it reads or writes, not both at once: a word a cycle."""
+    return Fixed(SPRAM_LATENCY, bus_bytes)

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""hdl/memory/blockram.py and arbiter.py: data, and the timing that models/memory/blockram.py states."""
+"""hdl/memory/blockram.py, spram.py and arbiter.py: data, and the timing that models/memory/blockram.py states."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Out, connect
 from amaranth.sim import Simulator
 
-from penstock.hdl.memory import AXI4, Arbiter, BlockRam, BurstReader, BurstWriter
-from penstock.models.memory import Reader, Writer, block_ram
+from penstock.hdl.memory import AXI4, Arbiter, BlockRam, BurstReader, BurstWriter, Spram
+from penstock.models.memory import Reader, Writer, block_ram, spram
 
 SIZE = 8192
 
 
 class Bench:
-    """`count` managers, each a reader and a writer, behind an arbiter on one block RAM."""
+    """`count` managers, each a reader and a writer, behind an arbiter on one memory."""
 
-    def __init__(self, bus_bytes: int, count: int) -> None:
+    def __init__(self, bus_bytes: int, count: int, kind: str = "block RAM") -> None:
         m = self.module = Module()
         port = AXI4(data_bytes=bus_bytes)
-        m.submodules.memory = memory = BlockRam(port, SIZE)
+        m.submodules.memory = memory = BlockRam(port, SIZE) if kind == "block RAM" else Spram(port, bus_bytes << 14)
         m.submodules.arbiter = arbiter = Arbiter([port] * count)
         connect(m, arbiter.bus, memory.bus)
         self.readers, self.writers = [], []
@@ -102,12 +102,13 @@ def model_reads(timing, bus_bytes, commands, holds):
     return taken
 
 
+@pytest.mark.parametrize("kind", ["block RAM", "SPRAM"])
 @pytest.mark.parametrize("seed", range(6))
-def test_timing_is_the_models(seed):
+def test_timing_is_the_models(seed, kind):
     rng = np.random.default_rng(seed)
     bus_bytes = int(rng.choice([4, 8, 16]))
-    timing = block_ram(bus_bytes)
-    bench = Bench(bus_bytes, 2)                            # the second manager is at rest
+    timing = (block_ram if kind == "block RAM" else spram)(bus_bytes)
+    bench = Bench(bus_bytes, 2, kind)                      # the second manager is at rest
     content = rng.integers(0, 256, SIZE, dtype=np.uint8)
     first = int(rng.integers(0, 30)) * bus_bytes
     gaps = (rng.integers(0, 3, SIZE // bus_bytes) * (seed & 1)).tolist()
@@ -134,11 +135,12 @@ def test_timing_is_the_models(seed):
     bench.run(work)
 
 
+@pytest.mark.parametrize("kind", ["block RAM", "SPRAM"])
 @pytest.mark.parametrize("seed", range(4))
-def test_managers_in_turn(seed):
+def test_managers_in_turn(seed, kind):
     """Three managers read and write their own parts at the same time; everyone gets what is his."""
     rng = np.random.default_rng([9, seed])
-    bench = Bench(8, 3)
+    bench = Bench(8, 3, kind)
     done = []
 
     def manager(k):
@@ -161,10 +163,11 @@ def test_managers_in_turn(seed):
     assert sorted(done) == [0, 1, 2]
 
 
-def test_outside_and_strobes():
+@pytest.mark.parametrize(("kind", "size"), [(BlockRam, 4096), (Spram, 8 << 14), (Spram, 8 << 15)])
+def test_outside_and_strobes(kind, size):
     """Beats beyond the end answer SLVERR and change nothing; strobes choose bytes; BREADY and RREADY may be late."""
     port = AXI4(data_bytes=8)
-    dut = BlockRam(port, 4096)
+    dut = kind(port, size)
 
     async def write(ctx, address, words, strobes):
         bus = dut.bus
@@ -210,13 +213,21 @@ def test_outside_and_strobes():
         return found
 
     async def bench(ctx):
-        for k in range(4):                                  # as many as answers can wait
-            await write(ctx, 0 if k == 2 else 4096 * 5, [0x1111 * (k + 1)] * 2, 0xFF)
-        assert await answers(ctx, 4) == [2, 2, 0, 2]
+        waiting = 4 if kind is BlockRam else 1              # as many as answers can wait
+        await write(ctx, 0, [0] * 3, 0xFF)
+        assert await answers(ctx, 1) == [0]
+        for k in range(4):
+            await write(ctx, 0 if k == 2 else 5 * size, [0x1111 * (k + 1)] * 2, 0xFF)
+            if k % waiting == waiting - 1:
+                assert await answers(ctx, waiting) == [2, 2, 0, 2][k + 1 - waiting:k + 1]
         await write(ctx, 8, [0xAABBCCDD_EEFF0011], 0b1010_0001)
         assert await answers(ctx, 1) == [0]
         assert await read(ctx, 0, 3) == [(0x3333, 0), (0xAA00CC00_00003311, 0), (0, 0)]
         assert [r for _, r in await read(ctx, 1 << 39, 2)] == [2, 2]
+        await write(ctx, size - 16, [5, 6], 0xFF)
+        assert await answers(ctx, 1) == [0]
+        assert [d for d, _ in await read(ctx, size - 16, 2)] == [5, 6]
+        assert [d for d, _ in await read(ctx, 0, 1)] == [0x3333]
 
     sim = Simulator(dut)
     sim.add_clock(1e-6)
@@ -226,10 +237,15 @@ def test_outside_and_strobes():
 
 def test_sizes_are_checked():
     port = AXI4(data_bytes=8)
+    for size in (4096, 3 << 17):
+        with pytest.raises(ValueError, match="131072 bytes or a power of two times that"):
+            Spram(port, size)
     for size in (0, 1000):
         with pytest.raises(ValueError, match="multiple of 4096"):
             BlockRam(port, size)
     with pytest.raises(ValueError, match="must read and write"):
         BlockRam(AXI4(data_bytes=8, write=False), 4096)
+    with pytest.raises(ValueError, match="must read and write"):
+        Spram(AXI4(data_bytes=8, write=False), 1 << 17)
     with pytest.raises(ValueError, match="the same widths"):
         Arbiter([port, AXI4(data_bytes=4)])

@@ -1,0 +1,124 @@
+"""Single-port RAM of the iCE40 UltraPlus on AXI4."""
+
+from amaranth.hdl import ClockSignal, Const, Instance, Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.memory.blockram import SPRAM_WORDS
+from .axi import AXI4
+
+__all__ = ["Spram", "SpramCell"]
+
+
+class SpramCell(wiring.Component):
+    """One SB_SPRAM256KA: 16384 words of 16 bits, read or written in a cycle, never both (Lattice FPGA-TN-02022).
+
+    On a part that has it this is the primitive, elsewhere a memory that behaves like it; what `read` shows after a write is nothing to rely on.
+
+    Members
+    -------
+    select, write : In(1)
+    address : In(14), data : In(16), strobes : In(2)
+        Of bytes.
+    read : Out(16)
+        The word that was read in the cycle before.
+    """
+
+    select: In(1)
+    write: In(1)
+    address: In(range(SPRAM_WORDS))
+    data: In(16)
+    strobes: In(2)
+    read: Out(16)
+
+    def elaborate(self, platform):
+        m = Module()
+        if getattr(platform, "device", "").startswith("iCE40UP"):
+            m.submodules.ram = Instance(
+                "SB_SPRAM256KA", i_CLOCK=ClockSignal(), i_CHIPSELECT=self.select, i_WREN=self.write, i_ADDRESS=self.address, i_DATAIN=self.data,
+                i_MASKWREN=self.strobes[0].replicate(2) | (self.strobes[1].replicate(2) << 2), i_STANDBY=Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
+                o_DATAOUT=self.read)
+            return m
+        m.submodules.words = words = memory.Memory(shape=16, depth=SPRAM_WORDS, init=[])
+        read, write = words.read_port(), words.write_port(granularity=8)
+        spoilt = Signal()
+        m.d.comb += [read.addr.eq(self.address), read.en.eq(self.select & ~self.write), write.addr.eq(self.address), write.data.eq(self.data),
+                     write.en.eq(Mux(self.select & self.write, self.strobes, 0)), self.read.eq(Mux(spoilt, 0x5A5A, read.data))]
+        with m.If(self.select):
+            m.d.sync += spoilt.eq(self.write)
+        return m
+
+
+class Spram(wiring.Component):
+    """`size` bytes of single-port RAM behind an AXI4 port: INCR bursts of full words that do not cross 4 KiB, byte strobes obeyed.
+
+    Timing: `models.memory.spram`, under the conditions of `BlockRam`, as long as reads and writes do not meet: a cycle belongs to one of them, to the
+    write where both could go. There are no queues: AR and AW wait until the burst before is through, which never delays data. A burst that begins
+    beyond the end is answered with SLVERR and changes nothing. A manager must take what it asked to read without waiting for its own writes.
+
+    Parameters
+    ----------
+    port
+        AXI4 signature, reads and writes.
+    size
+        Bytes: 16384 bus words, or a power of two times that.
+
+    Members
+    -------
+    bus : In(port)
+    """
+
+    def __init__(self, port: AXI4, size: int, *, src_loc_at=0):
+        bank = SPRAM_WORDS * port.data_bytes
+        if size not in (bank << k for k in range(4)):
+            raise ValueError(f"a memory of {port.data_bytes}-byte words has {bank} bytes or a power of two times that, not {size!r}")
+        if not port.read or not port.write:
+            raise ValueError("a memory's port must read and write")
+        self.port = port
+        self.size = size
+        super().__init__({"bus": In(port)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        bus = self.bus
+        shift = (self.port.data_bytes - 1).bit_length()
+        words = self.size // self.port.data_bytes
+
+        # a beat's address is presented in one cycle, its data are there in the next
+        place, left = Signal(range(words)), Signal(8)        # the next beat, and how many come after it
+        asking, beyond, reading, writing = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [reading.eq(asking & ~writing & (~bus.rvalid | bus.rready)), bus.arready.eq(~asking | (reading & (left == 0)))]
+        with m.If(bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
+        with m.If(reading):
+            m.d.sync += [bus.rvalid.eq(1), bus.rlast.eq(left == 0), bus.rresp[1].eq(beyond), place.eq(place + 1), left.eq(left - 1)]
+        with m.If(bus.arready):
+            m.d.sync += [asking.eq(bus.arvalid), place.eq(bus.araddr >> shift), left.eq(bus.arlen), beyond.eq(bus.araddr >= self.size)]
+
+        target, opened, outside = Signal(range(words)), Signal(), Signal()
+        late, late_outside, held = Signal(), Signal(), Signal()
+        m.d.comb += [
+            held.eq(bus.bvalid & ~bus.bready), bus.wready.eq(opened & ~held & ~(bus.rvalid & ~bus.rready)), writing.eq(bus.wvalid & bus.wready),
+            bus.awready.eq(~opened | (writing & bus.wlast))]
+        with m.If(writing):
+            m.d.sync += target.eq(target + 1)
+        with m.If(bus.awready):
+            m.d.sync += [opened.eq(bus.awvalid), target.eq(bus.awaddr >> shift), outside.eq(bus.awaddr >= self.size)]
+        with m.If(~held):
+            m.d.sync += [late.eq(writing & bus.wlast), late_outside.eq(outside), bus.bvalid.eq(late), bus.bresp[1].eq(late_outside)]
+
+        address = Signal(range(words))
+        m.d.comb += address.eq(Mux(writing, target, place))
+        chosen, shown = (Signal(range(max(words // SPRAM_WORDS, 2)), name=name) for name in ("chosen", "shown"))
+        m.d.comb += chosen.eq(address[(SPRAM_WORDS - 1).bit_length():])
+        with m.If(reading):
+            m.d.sync += shown.eq(chosen)
+        for k in range(words // SPRAM_WORDS):
+            for lane in range(self.port.data_bytes // 2):
+                m.submodules[f"cell{k}_{lane}"] = cell = SpramCell()
+                m.d.comb += [
+                    cell.select.eq((reading | (writing & ~outside)) & (chosen == k)), cell.write.eq(writing), cell.address.eq(address),
+                    cell.data.eq(bus.wdata.word_select(lane, 16)), cell.strobes.eq(bus.wstrb.word_select(lane, 2))]
+                with m.If(shown == k):
+                    m.d.comb += bus.rdata.word_select(lane, 16).eq(cell.read)
+        return m
