@@ -8,7 +8,6 @@ from amaranth.lib.wiring import Out
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds as Kind
-from ...models.qr.job import Method, Sums, Target
 from ...models.qr.shell import ADDRESS_BITS, register_map
 from ..index import index
 from ..memory.axi import AXI4
@@ -40,7 +39,7 @@ class Engine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` of method `gram`, target `slot`, sums `incremental`, one segment.
+        `models.qr.Config` that is `built`.
     library
         Takes the modules that are instantiated by name.
 
@@ -51,8 +50,8 @@ class Engine(wiring.Component):
     """
 
     def __init__(self, config: Config, library: ModuleLibrary, *, design: int = 0):
-        if (config.method, config.target, config.sums, config.segments) != (Method.GRAM, Target.SLOT, Sums.INCREMENTAL, 1):
-            raise ValueError("the hardware is for method gram, target slot, sums incremental, one segment")
+        if not config.built:
+            raise ValueError("there is hardware for method gram, target slot, sums incremental, one segment, a row a cycle in the solver and in a bus word")
         self.config, self.library = config, library
         self.register_map = register_map(design)
         super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))

@@ -45,7 +45,7 @@ class Size:
 
     @classmethod
     def of(cls, job: Job) -> Size:
-        span = 0 if job.labels is None or not len(job.labels) else int(job.labels[-1]) + 1
+        span = 0 if job.labels is None or not len(job.labels) else int(job.labels.max()) + 1
         if job.memo is None:
             return cls(job.window.columns, len(job.rows), full=True, span=span)
         return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(job.moved), span=span)

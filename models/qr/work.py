@@ -127,6 +127,6 @@ def _where(job: Job, code: ErrorCode) -> Fails:
         return Fails.DESCRIPTOR
     if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
         return Fails.HEAD
-    if job.memo is None:
+    if job.memo is None or code is not ErrorCode.QR_ORDER or descending(job.rows[job.inserted]):
         return Fails.RECORDS
-    return Fails.RECORDS if descending(job.rows[job.inserted]) or code is not ErrorCode.QR_ORDER else Fails.PASS
+    return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS

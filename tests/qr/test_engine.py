@@ -1,0 +1,121 @@
+# amaranth: UnusedElaboratable=no
+"""hdl/qr/engine in its shell, in Verilator: results, memos and the rest of memory bit for bit, and cycles one for one, whatever the jobs and the memory are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.hdl.modules import ModuleLibrary
+from penstock.hdl.qr.engine import Engine
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.memory import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.golden import refit
+from penstock.models.qr.image import place_jobs
+from penstock.models.qr.job import Bounds, Fit, Job, Sums, Target
+from penstock.sim.native import Session
+from penstock.sim.qr import build, simulate
+from penstock.sim.qr_cases import Group, keys
+from penstock.sim.qr_runs import compare, random_run
+
+CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+                contexts=2, jobs=5)
+MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
+
+
+@pytest.fixture(scope="module")
+def library():
+    return build(CONFIG)
+
+
+def sweep(config, library, seeds, rows=60, count=12):
+    """Random runs; returns how often each kind of result came."""
+    seen: dict[str, int] = {}
+    for seed in seeds:
+        source = np.random.default_rng([config.n_max, config.bus_bytes, seed])
+        jobs = random_run(config, source, int(source.integers(1, count)), rows)
+        memory = MEMORIES[seed % len(MEMORIES)] if seed % 2 else Fixed(int(source.integers(1, 80)), int(source.choice([2, 8, 32, 64, 128])))
+        found = compare(config, library, jobs, memory, seed=seed, damage=seed % 3 == 0)
+        assert found.bit_exact and found.simulated.cycles == found.cycles, seed
+        assert found.simulated.counters["jobs_failed"] == sum(isinstance(result, HardwareError) for result in found.expected)
+        assert found.simulated.counters["jobs_ended"] == len(jobs)
+        for result in found.expected:
+            name = result.code.name if isinstance(result, HardwareError) else "rescanned" if result.rescanned else "widened"
+            seen[name] = seen.get(name, 0) + 1
+    return seen
+
+
+def test_random_runs(library):
+    seen = sweep(CONFIG, library, range(60))
+    assert min(seen[name] for name in ("rescanned", "widened", "QR_MEMO", "QR_WINDOW", "QR_DESCRIPTOR", "QR_COLUMNS", "QR_ORDER")) >= 3
+
+
+def test_stalls_change_no_result(library):
+    for seed in range(12):
+        source = np.random.default_rng([9, seed])
+        jobs, stalls = random_run(CONFIG, source, 6), (20, 50, 80)[seed % 3]
+        found = compare(CONFIG, library, jobs, MEMORIES[seed % 3], stall_percent=stalls, seed=seed, damage=seed % 2 == 0)
+        assert found.bit_exact, seed
+
+
+def test_larger_groups(library):
+    source = np.random.default_rng(3)
+    found = compare(CONFIG, library, random_run(CONFIG, source, 4, 3000), Fixed(30, 32))
+    assert found.bit_exact and found.simulated.cycles == found.cycles
+
+
+def test_sequence_of_refits(library):
+    """What the hardware gives goes into its next run: memos as it wrote them."""
+    source = np.random.default_rng(4)
+    groups = [Group(CONFIG, keys(source, 40, 4), number, density=0.6) for number in range(3)]
+    jobs: list[Job] = [group.full() for group in groups]
+    for _ in range(6):
+        simulated = simulate(CONFIG, library, jobs, memory=Fixed(10, 32))
+        following = []
+        for group, job, result in zip(groups, jobs, simulated.results, strict=True):
+            golden = refit(job, CONFIG)
+            assert isinstance(result, Fit) and isinstance(golden, Fit)
+            assert (result.weights == golden.weights).all() and (result.err_min, result.err_max) == (golden.err_min, golden.err_max)
+            group.take(result)
+            live = np.flatnonzero(group.live)
+            following.append(group.batch(keys(source, 5, 4), np.sort(source.choice(live, 3, replace=False))))
+        jobs = following
+
+
+def test_no_jobs_and_errors_of_the_bus(library):
+    source = np.random.default_rng(5)
+    assert simulate(CONFIG, library, []).cycles == 1
+    jobs = [Group(CONFIG, keys(source, 30, 5), number).full() for number in range(3)]
+    image = place_jobs(jobs, CONFIG)
+    with Session(library, Fixed(10, 32)) as session:
+        memory = image.memory.copy()
+        session.map(image.base, memory)
+        for fail, code in ((session.fail_read, ErrorCode.BUS_READ), (session.fail_write, ErrorCode.BUS_WRITE)):
+            fail(0, 2)
+            report = session.run({"ring": image.base, "jobs": 3}, limit=100_000)
+            assert report.error is not None and report.error.code is code
+        report = session.run({"ring": image.base, "jobs": 3}, limit=100_000)          # and it goes on as if nothing had been
+        assert report.error is None and report.counters["jobs_ended"] == 3
+
+
+def test_what_there_is_no_hardware_for():
+    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}):
+        with pytest.raises(ValueError, match="hardware"):
+            Engine(replace(CONFIG, **other), ModuleLibrary())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [
+    {"n_max": 4, "bus_bytes": 8, "gram_lanes": 10, "lanes": 4, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1},
+    {"n_max": 9, "bus_bytes": 64, "gram_lanes": 45, "lanes": 9, "row_units": 8, "solvers": 3, "contexts": 4, "jobs": 16, "bounds": Bounds.RESCAN},
+    {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 2, "contexts": 3, "jobs": 7},
+    {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 2, "solvers": 2, "contexts": 4, "jobs": 16},
+    {"n_max": 64, "bus_bytes": 128, "gram_lanes": 200, "lanes": 64, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4}])
+def test_configurations(options):
+    config = replace(CONFIG, **options)
+    library = build(config)
+    sweep(config, library, range(150))
+    sweep(config, library, range(200, 206), rows=10_000, count=4)
