@@ -137,7 +137,7 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
             raise
         hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board)}"
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
-    return replace(design, plan=replace(design.plan, lean=board.lean))
+    return replace(design, plan=replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0))
 
 
 def _paged(schema: Schema, size: int) -> Schema:
