@@ -137,7 +137,10 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
             raise
         hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board)}"
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
-    return replace(design, plan=replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0))
+    chosen = replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0)
+    if board.part.bram_bits <= 4096:            # a third page would take as many small block RAMs again
+        chosen = replace(chosen, page_buffers=2)
+    return replace(design, plan=chosen)
 
 
 def _paged(schema: Schema, size: int) -> Schema:
