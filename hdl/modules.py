@@ -55,6 +55,7 @@ class ModuleLibrary:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._unseen: set[str] = set()
         self._ports: dict[str, dict[str, tuple[bool, int]]] = {}
 
     def define(self, name: str, make: Callable[[], wiring.Component]) -> None:
@@ -65,6 +66,8 @@ class ModuleLibrary:
         ports = _ports(component)
         self._ports[name] = {port: (is_input, len(value)) for port, (value, is_input) in ports.items()}
         self._texts[name] = rtlil.convert(component, name=name, ports=directed_ports(component), emit_src=False)
+        if getattr(component, "collisions_unseen", False):
+            self._unseen.add(name)
 
     def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
                  **inputs: Any) -> dict[str, Signal]:
@@ -100,6 +103,13 @@ class ModuleLibrary:
     def texts(self) -> list[str]:
         """RTLIL of all modules defined so far, the used before their users."""
         return list(self._texts.values())
+
+    @property
+    def synthesis_texts(self) -> list[str]:
+        """As `texts`, for synthesis: it need not keep what is read of a word in the cycle in which it is written, where a component says of itself
+        (`collisions_unseen`) that nothing of that is ever used. Block RAMs have no such rule, so that keeping it costs logic."""
+        return [text.replace("\\COLLISION_X_MASK 1'0", "\\COLLISION_X_MASK 1'1") if name in self._unseen else text
+                for name, text in self._texts.items()]
 
 
 def directed_ports(component: wiring.Component) -> dict[str, tuple[Value, PortDirection]]:

@@ -1,6 +1,6 @@
 """From commands to AXI read bursts: one AR a cycle, data passed through."""
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,23 +44,22 @@ class Splitter(wiring.Component):
         window = window_beats(self.bus_bytes)
         shift = (self.bus_bytes - 1).bit_length()
         inner = (window - 1).bit_length()                        # address bits of a beat within its window
-        word = Signal(self.address_width - shift)                # the next burst's address, in bus words
-        left = Signal(self.beats_width)                          # beats after and including the next burst
+        # of the burst that is offered: all that leaves the component comes from registers
+        word = Signal(self.address_width - shift)                # its address, in bus words
+        after = Signal(self.beats_width)                         # beats behind it, unless it is the last
+        some, final = Signal(), Signal()
+        length = Signal(8)
+        m.d.comb += [self.o.valid.eq(some), self.o.p.address.eq(word << shift), self.o.p.length.eq(length),
+                     self.i.ready.eq(self.enable & (~some | (final & self.o.ready)))]
+        start, beats = self.i.p.address >> shift, self.i.p.beats
         room = Signal(range(window + 1))                         # beats to the end of the window
-        final = Signal()
-        m.d.comb += [room.eq(window - word[:inner]), final.eq(left <= room), self.o.valid.eq(left != 0),
-                     self.o.p.address.eq(word << shift)]
-        with m.If(final):
-            m.d.comb += self.o.p.length.eq(left - 1)
-        with m.Else():
-            m.d.comb += self.o.p.length.eq(room - 1)
-        m.d.comb += self.i.ready.eq(self.enable & ((left == 0) | (final & self.o.ready)))
+        fits = Signal()
+        m.d.comb += [room.eq(window - start[:inner]), fits.eq(beats <= room)]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [word.eq(self.i.p.address >> shift), left.eq(self.i.p.beats)]
-        with m.Elif(self.o.valid & self.o.ready):
-            m.d.sync += [word.eq(((word >> inner) + 1) << inner), left.eq(left - room)]
-            with m.If(final):
-                m.d.sync += left.eq(0)
+            m.d.sync += [word.eq(start), after.eq(beats - room), some.eq(1), final.eq(fits), length.eq(Mux(fits, beats, room) - 1)]
+        with m.Elif(some & self.o.ready):
+            m.d.sync += [some.eq(~final), word.eq(((word >> inner) + 1) << inner), after.eq(after - window), final.eq(after <= window),
+                         length.eq(Mux(after <= window, after, window) - 1)]
         return m
 
 

@@ -5,10 +5,9 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-__all__ = ["UNSEEN", "PageBuffers"]
+from ..apart import APART
 
-#: of a memory in which no word is ever used that was read while it was being written: synthesis need not care what is read then
-UNSEEN = {"no_rw_check": 1}
+__all__ = ["PageBuffers"]
 
 
 class PageBuffers(wiring.Component):
@@ -92,6 +91,9 @@ class PageBuffers(wiring.Component):
 class Bank(wiring.Component):
     """`depth` words: `write` puts `word` at `to`; the word at `place` is in `read` in the next cycle."""
 
+    #: pages are read after they were written
+    collisions_unseen = True
+
     def __init__(self, width, depth):
         self.width = width
         self.depth = depth
@@ -99,7 +101,7 @@ class Bank(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = memory.Memory(shape=self.width, depth=self.depth, init=[], attrs=UNSEEN)
+        m.submodules.store = store = memory.Memory(shape=self.width, depth=self.depth, init=[], attrs=APART)
         write, read = store.write_port(), store.read_port()
         m.d.comb += [write.addr.eq(self.to), write.data.eq(self.word), write.en.eq(self.write), read.addr.eq(self.place), read.en.eq(1),
                      self.read.eq(read.data)]

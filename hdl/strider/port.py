@@ -149,17 +149,19 @@ class _Core(wiring.Component):
         chosen = {name: Signal.like(striders[0][name], name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
         for name, signal in chosen.items():
             m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])
-        final, go = Signal(), Signal()
+        final, go, failed = Signal(), Signal(), Signal()
         ended = Signal()
-        m.d.comb += [final.eq(beat == config.beats - 1), go.eq((~valid | self.o.ready) & ~self.error.valid)]
+        m.d.comb += [final.eq(beat == config.beats - 1), go.eq((~valid | self.o.ready) & ~failed),
+                     # what tells the error stands still from then on
+                     self.error.valid.eq(failed), self.error.code.eq(chosen["code"]), self.error.line.eq(chosen["line"]),
+                     self.error.block.eq(self.first_block + block)]
         m.d.comb += [self.o.valid.eq(valid), self.o.p.end.eq(ended),
                      self.o.p.lanes.eq(Array(strider["lanes"] for strider in striders)[shown])]
         with m.If(go):
             m.d.sync += [valid.eq(0), ended.eq(0), shown.eq(turn)]
             with m.If(chosen["ready"]):
                 with m.If(chosen["error"]):
-                    m.d.sync += [self.error.valid.eq(1), self.error.code.eq(chosen["code"]), self.error.line.eq(chosen["line"]),
-                                 self.error.block.eq(self.first_block + block)]
+                    m.d.sync += failed.eq(1)
                 with m.Elif(chosen["end"]):
                     m.d.comb += take.eq(1)
                     m.d.sync += [turn.eq(self._after(turn)), page.eq(page + 1), block.eq(block + self.block_stride)]

@@ -10,10 +10,10 @@ from ...models.numerics.convert import in_order
 from ...models.numerics.latency import convert_latency
 from ...models.strider.config import FIXED_TYPES
 from ...models.strider.isa import Op
+from ..apart import APART
 from ..arith.convert import pg_converter
 from ..modules import module_name
 from .decode import Kind, beat_bits, tag_layout
-from .pages import UNSEEN
 
 __all__ = ["TupleBuffer"]
 
@@ -184,6 +184,9 @@ class Lane(wiring.Component):
         Reads this place; the code follows in the next cycle and stays until the next read.
     """
 
+    #: tuples are read after they were written
+    collisions_unseen = True
+
     def __init__(self, config):
         self.config = config
         place, width = range(config.slots * config.beats), config.format.width
@@ -193,7 +196,7 @@ class Lane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, width = self.config, self.config.format.width
-        m.submodules.store = store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[], attrs=UNSEEN)
+        m.submodules.store = store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[], attrs=APART)
         write, read = store.write_port(), store.read_port()
         beat = Signal(len(self.beat) + 1)
         m.d.comb += [beat.eq(self.beat + self.wrapped), read.addr.eq(self.place), read.en.eq(self.read), self.code.eq(read.data)]
