@@ -125,7 +125,7 @@ class Bounds(wiring.Component):
                 with m.If(lost != 0):
                     m.next = "OFFER"
                 with m.Elif(tries):
-                    m.next = "WIDEN"
+                    m.next = "WIDEN" if widens else "OFFER"
                 with m.Elif(kept.span == 0):
                     m.next = "OFFER"
                 with m.Else():
