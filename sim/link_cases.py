@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from ..models.link import Device as GoldenDevice
 from ..models.link import Identity, Words
 from ..models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
 from .serial import Golden
 
-__all__ = ["MAP", "SIZE", "Registers", "Silent", "golden"]
+__all__ = ["MAP", "SIZE", "Paced", "Registers", "Silent", "golden"]
 
 SIZE = 1 << 16
 MAP = RegisterMap([EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234)
@@ -52,6 +54,32 @@ class Silent:
 
     def exchange(self, data: bytes) -> bytes:
         return b"" if self.silent else self.endpoint.exchange(data)
+
+
+class Paced:
+    """An endpoint on a line of `baud`: ten bits a byte, each way."""
+
+    active = True
+
+    def __init__(self, endpoint: Golden, baud: int) -> None:
+        self.endpoint, self.seconds = endpoint, 10 / baud
+        self.waiting = (bytearray(), bytearray())            # into the device, out of it
+        self.since = [time.monotonic()] * 2
+
+    def _pass(self, way: int, data: bytes) -> bytes:
+        now, line = time.monotonic(), self.waiting[way]
+        if not line:
+            self.since[way] = now
+        line += data
+        count = min(len(line), int((now - self.since[way]) / self.seconds))
+        self.since[way] += count * self.seconds
+        out = bytes(line[:count])
+        del line[:count]
+        return out
+
+    def exchange(self, data: bytes) -> bytes:
+        time.sleep(0.0005)
+        return self._pass(1, self.endpoint.exchange(self._pass(0, data)))
 
 
 def golden() -> tuple[Golden, Registers, Words]:

@@ -15,7 +15,7 @@ import pytest
 from penstock.host.device import Device, DeviceError, LinkError, open_device
 from penstock.models.link import FrameError, Identity
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.link_cases import MAP, SIZE, Silent, golden
+from penstock.sim.link_cases import MAP, SIZE, Paced, Silent, golden
 from penstock.sim.serial import Faulty, SerialServer
 
 KEY = MAP["key"].offset
@@ -67,6 +67,15 @@ def test_a_peer_that_is_no_device() -> None:
         with pytest.raises(LinkError, match=r"did not answer for 0\.3 s"):
             Device(server.path, timeout=0.3)
         assert 0.3 <= time.monotonic() - begin < 0.6
+
+
+def test_a_slow_line() -> None:
+    """The timer knows how long a request is on the wire: what is on its way is not sent again."""
+    with SerialServer(Paced(golden()[0], 9600)) as server, Device(server.path, baud=9600, register_map=MAP) as device:
+        content = bytes(range(256)) * 3
+        device.write(1, content)
+        assert device.read(1, 100) == content[:100]
+        assert device.statistics.again <= device.statistics.sent // 2
 
 
 class Bursts:

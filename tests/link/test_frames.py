@@ -184,6 +184,13 @@ def test_well_framed_and_still_no_request(body: bytes) -> None:
     assert golden_deframer(wire)[1] == 1
 
 
+def test_a_frame_that_ends_in_an_escape() -> None:
+    """RFC 1662, section 4.3: an escape just before a flag makes a frame invalid, however sound its bytes are."""
+    sound = Request(1, 2, 3, 4).encode()
+    wire = sound[:-1] + bytes([ESCAPE, FLAG]) + sound
+    assert golden_deframer(wire) == (Request(1, 2, 3, 4).body(), 1) == deframe(wire)
+
+
 def test_a_full_ring_drops_whole_requests() -> None:
     """Nobody takes the bytes: what fits is kept, what does not fit is dropped, and one place stays free."""
     frames = [Request(k, 2, k, 0, bytes([k]) * 100) for k in range(6)]
