@@ -17,19 +17,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from common import SEED, Options, Section, machine, main, markdown, versions
+from fit_cpu import planned
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, golden
 from penstock.host.workloads import KEY_SETS, Kind, Operation, Twitter, Ycsb
 from penstock.models.errors import HardwareError
 from penstock.models.memory.timing import Fixed
-from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.job import Fit, Job
+from penstock.models.target import target
 
-#: what the modelled engine is: windows of up to 32 bytes, c and bounds by passes over all rows, four rows a cycle
-ENGINE = Config(n_max=33, row_units=4)
-CLOCK = 150e6
-MEMORY = Fixed(latency=40, bytes_per_cycle=64)
+#: what the modelled engine is: windows of up to 32 bytes, slots, as it is planned for this part
+PART = target("vu9p")
+ENGINE = planned(33, PART, 1000)
+CLOCK = PART.clock_mhz * 1e6
+MEMORY = Fixed(PART.latency, PART.bytes_per_cycle)
 #: an operation of SIA's own index with free training, one thread, 1 M keys of 32 bytes (710 k operations a second, measured with its published code)
 NATIVE = 1 / 710e3
 

@@ -82,11 +82,19 @@ class FitDesign:
         return remembered(self.digest, lambda: generate(self.config, self.identity))
 
     def trainer(self, backend: str = "golden", **options: Any) -> Any:
-        """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's."""
+        """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's.
+
+        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the caller.
+        """
         from penstock.host.learned_index import Trainer
         if backend not in FIT_BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
-        return Trainer(self.config, **options)
+        if backend == "golden":
+            return Trainer(self.config, **options)
+        from penstock.host.learned_index.engine import Engine, Timed
+        if backend == "model":
+            return Trainer(self.config, Timed(self.config, self.memory), **options)
+        return Trainer(self.config, Engine(self.config, memory=self.memory, library=self.library()), **options)
 
     def describe(self) -> dict[str, Any]:
         """Return what the report says of the design."""

@@ -1,0 +1,120 @@
+"""A refit on this machine's CPU beside the engine: scipy's least squares, QR and qr_insert, exact Gram updates; and method against method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+# one thread: groups are small; before NumPy loads its library
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from common import SEED, Options, Section, machine, main, markdown, repeated, versions
+
+from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.kernel import AnyKernel
+from penstock.dsl.lower.qr import Load, lower
+from penstock.models.memory import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.cycles import Work, bound, run
+from penstock.models.qr.job import Method
+from penstock.models.qr.layout import Size
+from penstock.models.qr.resources import estimate
+from penstock.models.target import Target, target
+
+SHAPES = ((500, 9), (5000, 33))
+NEW = 50
+TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f", "ecp5-evn")
+
+
+def ways(rows: int, columns: int) -> dict[str, Callable[[], Any]]:
+    """Refits of a group of so many rows, `NEW` of them new, each as well as NumPy and SciPy do it (float64, inputs ready)."""
+    from scipy.linalg import lstsq, qr, qr_insert, solve_triangular
+    from scipy.linalg.lapack import dposv
+    source = np.random.default_rng(SEED)
+    keys = source.integers(48, 110, (rows + NEW, columns - 1))
+    keys = keys[np.lexsort(keys.T[::-1])]
+    a = np.ones((len(keys), columns))
+    a[:, 1:] = keys - np.rint(keys.mean(axis=0))
+    labels = np.arange(len(a), dtype=np.float64)
+    new = np.sort(source.choice(len(a), NEW, replace=False))
+    old = np.delete(a, new, axis=0)
+    q, r = qr(old, mode="economic")
+    gram, moments = old.T @ old, old.T @ (2 * np.delete(labels, new))
+    fresh = np.ascontiguousarray(a[new])
+
+    def errors(w: np.ndarray) -> tuple[float, float]:
+        left = labels - a @ w
+        return left.min(), left.max()
+
+    def semi_normal(factor: np.ndarray) -> np.ndarray:
+        c = labels @ a
+        return np.asarray(solve_triangular(factor, solve_triangular(factor, c, trans="T", check_finite=False), check_finite=False))
+
+    def inserted() -> Any:
+        return qr_insert(q, r, fresh, len(old), which="row", check_finite=False)
+
+    return {
+        "lstsq of all rows": lambda: errors(lstsq(a, labels, check_finite=False, lapack_driver="gelsy")[0]),
+        "QR of all rows": lambda: errors(semi_normal(qr(a, mode="r", check_finite=False)[0][:columns])),
+        "qr_insert (Q and R)": lambda: errors(semi_normal(inserted()[1][:columns])),
+        "QR of [R; new rows] (SIA)": lambda: errors(semi_normal(qr(np.vstack([r, fresh]), mode="r", check_finite=False)[0][:columns])),
+        "exact Gram, Cholesky": lambda: errors(dposv(gram + fresh.T @ fresh, labels @ a)[1]),
+        "exact Gram, Cholesky; slots: no pass over rows": lambda: dposv(gram + fresh.T @ fresh, moments + fresh.T @ (2.0 * new))[1],
+    }
+
+
+def planned(columns: int, part: Target, rows: int, method: str = "gram") -> Config:
+    text = f'fit f(key: key)\n  model <- least_squares(window(key, {columns - 1}), target=slot(key), method="{method}")\n'
+    return lower(AnyKernel.from_text(text).trace(), part, load=Load(rows, NEW))
+
+
+def sustained(config: Config, part: Target, rows: int, columns: int, jobs: int) -> tuple[float, int, str]:
+    """Cycles a refit when many follow one another, and their bound."""
+    works = [Work.plain(Size(columns, rows, inserted=NEW, moved=NEW // 4, span=2 * rows), False)] * jobs
+    memory = Fixed(part.latency, part.bytes_per_cycle)
+    least = bound(config, works, memory)
+    return run(config, works, memory).total / jobs, least.cycles // jobs, least.by
+
+
+def cpu(options: Options) -> str:
+    rows = []
+    for shape in SHAPES[:1] if options.quick else SHAPES:
+        label = f"{shape[0]:,} × {shape[1]}"
+        times = {name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6 for name, action in ways(*shape).items()}
+        best = min(times.values())
+        rows += [(label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.1f}", "", "") for name, value in times.items()]
+        for name in TARGETS:
+            part = target(name)
+            try:
+                config = planned(shape[1], part, shape[0])
+            except KernelError:
+                continue                                            # too small for it
+            cycles, least, by = sustained(config, part, *shape, 16 if options.quick else 128)
+            micro = cycles / part.clock_mhz
+            rows.append((label, f"engine on `{name}`, {part.clock_mhz:g} MHz", f"{micro:,.2f}", f"{micro / best:.2f}", f"{cycles:,.0f}", f"{least:,} ({by})"))
+    return markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows) + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+
+
+def methods(options: Options) -> str:
+    rows = []
+    part = target("vu9p")
+    for shape in SHAPES[:1] if options.quick else SHAPES:
+        for method in Method:
+            fastest = planned(shape[1], part, shape[0], method.value)
+            # the smallest engine beside the fastest one
+            small = replace(fastest, gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4)), solvers=1, vectors=1, row_units=1)
+            for name, config in (("fastest", fastest), ("one solver", small)):
+                cycles, least, by = sustained(config, part, *shape, 16 if options.quick else 64)
+                found = estimate(config, part)
+                rows.append((f"{shape[0]:,} × {shape[1]}", method.value, name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{found.dsp:,}", f"{found.lut:,}",
+                             f"{cycles * found.dsp / 1000:,.0f}"))
+    return markdown(("rows × columns", "method", "engine", "cycles a refit", "bound", "DSP", "LUT", "kilo DSP cycles a refit"), rows)
+
+
+SECTIONS = [Section("fit-cpu", True, cpu), Section("fit-methods", False, methods)]
+
+if __name__ == "__main__":
+    main(SECTIONS, __doc__)
