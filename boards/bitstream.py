@@ -19,6 +19,7 @@ from .tools import ToolError, ToolMissing, run_tool
 
 __all__ = ["device_verilog", "to_verilog"]
 
+_HEADER = re.compile(r"^module (\w+) \(([^)]*)\);", re.MULTILINE)
 _SET_IO = re.compile(r"^\s*set_io\s+(?:-\S+\s+)*(\S+)\s+(\S+)", re.MULTILINE)
 
 
@@ -40,7 +41,13 @@ def to_verilog(bitstream: bytes, constraints: str) -> str:
         done = subprocess.run([reader, "-s", "-n", "chip", "-p", "chip.pcf", "chip.asc"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError("icebox_vlog", done.stderr[-4000:], (done.stderr.strip().splitlines() or ["no output"])[-1])
-    return done.stdout
+    return _HEADER.sub(_plain_header, done.stdout, count=1)
+
+
+def _plain_header(found: re.Match[str]) -> str:
+    """Return a module's header with the ports' directions after it: `icebox_vlog` declares the ports as wires later, which is for such headers alone."""
+    ports = [port.split() for port in found[2].split(",")]
+    return f"module {found[1]} ({', '.join(name for _, name in ports)});\n" + "".join(f"{direction} {name};\n" for direction, name in ports)
 
 
 def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:

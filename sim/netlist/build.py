@@ -16,8 +16,8 @@ __all__ = ["build"]
 def build(netlist: str, family: str, *, ports: Sequence[PortSpec], register_map: RegisterMap, **options: Any) -> Library:
     """Compile the netlist of a design in its shell, in a family's cells, for simulation; sessions run it as they run the design.
 
-    Parameters: `ports`, `register_map`, `options`: as of `sim.native.build`. The default level of g++ is the lowest: netlists run for less time than they take to
-    compile.
+    Parameters: `ports`, `register_map`, `options`: as of `sim.native.build`. The default level of g++ is the lowest: netlists run for less time than they take
+    to compile.
 
     Raises BuildError where a tool is missing or fails, or where a cell has no model, or is used in a way that its model does not cover.
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,17 @@ from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.sim.netlist import cell_models
+import penstock as ps
+from penstock.api import Choices, Design, Table, compile
+from penstock.boards.netlist import synthesise
+from penstock.hdl.shell import Shell
+from penstock.hdl.shell.verilog import to_verilog
+from penstock.models.memory import Fixed
+from penstock.sim.native import BuildError, Library, PortSpec, ProtocolError, RegisterError, Session
+from penstock.sim.native import build as build_rtl
+from penstock.sim.netlist import FAMILIES, build, cell_models
 from penstock.sim.netlist.cells import LINT
+from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
 from penstock.sim.vectors import run_vectors
 
 # cells
@@ -192,3 +202,149 @@ def check_ram(family: str, ram: tuple[int, tuple[int, int], tuple[int, int]], in
         expected = plain.step([first, second])                   # type: ignore[list-item]
         assert [int(q[t]) & m for q, m in zip(found, shown, strict=True)] == [x & m & 0x3FFFF if k == 0 else x & m
                                                                                 for k, (x, m) in enumerate(zip(expected, shown, strict=True))], (ram, t)
+
+
+# netlists of a small engine, and damaged ones
+
+
+@pytest.fixture(scope="module")
+def toy() -> tuple[str, Any]:
+    """The Verilog of a CopyEngine in its shell, and the engine."""
+    engine = CopyEngine(bus_bytes=4)
+    return to_verilog(Shell(engine, engine.register_map)), engine
+
+
+def copied(library: Library) -> tuple[np.ndarray, int] | None:
+    """Return what a run on a library copies, and its cycles; None where it does not end well."""
+    source = np.random.default_rng(1).integers(0, 256, 4096, dtype=np.uint8)
+    target = np.zeros(4096, np.uint8)
+    with Session(library, Fixed(7, 4)) as session:
+        session.map(0x1000, source, writable=False)
+        session.map(0x8000, target)
+        try:
+            report = session.run({"source": 0x1000, "target": 0x8000, "words": 1000, "key": KEY}, limit=5000)
+        except (ProtocolError, RegisterError):
+            return None
+    return (target, report.cycles) if report.finished and report.error is None else None
+
+
+KEY = 0x12345678
+COPY = np.r_[np.random.default_rng(1).integers(0, 256, 4096, dtype=np.uint8)[:4000].view(np.uint32) ^ KEY, np.zeros(24, np.uint32)].view(np.uint8)
+CYCLES = copy_cycles(Fixed(7, 4), bus_bytes=4, ports=1, source=0x1000, target=0x8000, stride=0, words=1000)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_toy(toy: tuple[str, Any], family: str) -> None:
+    """A netlist of each family copies what it should in the cycles of the model; the RTL does."""
+    verilog, engine = toy
+    map_ = engine.register_map
+    netlist = synthesise(verilog, family)
+    assert "Yosys" not in netlist and "always" not in netlist         # nothing but cells
+    for library in (build(netlist, family, ports=PORTS, register_map=map_), build_rtl(verilog, ports=PORTS, register_map=map_)):
+        found = copied(library)
+        assert found is not None
+        assert np.array_equal(found[0], COPY) and found[1] == CYCLES
+
+
+def test_damage_is_seen(toy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bit of one look-up table, or a cell's model with its inputs the other way round, and the run is no longer right."""
+    verilog, engine = toy
+    netlist = synthesise(verilog, "ice40")
+    driver = re.search(r"\.LUT_INIT\(16'h(\w{4})\)\s*\) \S+ \([^;]*\.O\(m0_axi_wdata\[0\]\)", netlist)        # of data and key
+    assert driver is not None
+    damaged = f"{netlist[:driver.start(1)]}{int(driver[1], 16) ^ 1 << 1:04x}{netlist[driver.end(1):]}"
+
+    def right(text: str) -> bool:
+        found = copied(build(text, "ice40", ports=PORTS, register_map=engine.register_map))
+        return found is not None and np.array_equal(found[0], COPY) and found[1] == CYCLES
+
+    assert right(netlist) and not right(damaged)
+    models = cell_models("ice40")
+    assert "LUT_INIT[{I3, I2, I1, I0}]" in models
+    monkeypatch.setattr("penstock.sim.netlist.build.cell_models", lambda family: models.replace("LUT_INIT[{I3, I2, I1, I0}]", "LUT_INIT[{I0, I2, I1, I3}]"))
+    assert not right(netlist)
+
+
+def test_what_models_do_not_cover_is_refused() -> None:
+    top = "module penstock(input clk, output o); %s endmodule\n"
+    for cell, message in (("DP16KD #(.REGMODE_A(\"OUTREG\")) ram (.CLKA(clk), .DOA0(o));", "output registers are not covered"),
+                          ("EHXPLLL pll (.CLKI(clk));", "EHXPLLL")):
+        with pytest.raises(BuildError, match=message):
+            build(top % cell, "ecp5", ports=PORTS, register_map=copy_map())
+    with pytest.raises(ValueError, match=r"^there are no cell models of nexus; known are ecp5, ice40, gowin$"):
+        cell_models("nexus")
+    with pytest.raises(ValueError, match=r"^netlists are of ecp5, ice40, gowin, not of 'nexus'$"):
+        synthesise("", "nexus")
+
+
+PORTS = (PortSpec("m0_axi", 4),)
+
+
+# whole designs
+
+
+@ps.kernel(epochs=2)
+def linear(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
+    return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
+
+
+@ps.kernel(epochs=2, init={"w": 0.25})
+def perceptron(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.25):
+    return w + rate * ps.where(ps.sum(w * x) * y < 0.5, y, 0.0) * x
+
+
+@ps.kernel(epochs=1)
+def affine(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Meta = 0.125):
+    error = ps.sum(w * x) + b - y
+    return w - rate * ps.merge(error * x, 3), b - rate * ps.merge(error, 3)
+
+
+@ps.kernel(epochs=3)
+def centre(x: ps.Input["d"], w: ps.Model["d"], rate: ps.Meta = 0.125):
+    step = rate * ps.merge(x - w)
+    ps.until(ps.sum(ps.abs(step)) < 0.125)
+    return w + step / 8
+
+
+@ps.kernel(epochs=1)
+def largest(x: ps.Input["d"], w: ps.Model["d"]):
+    return ps.where(ps.merge(ps.abs(x), 5, op="max") > w, ps.merge(ps.abs(x), 5, op="max"), w)
+
+
+KERNELS = (linear, perceptron, affine, centre, largest)
+FORMATS = ("fixed:3,3", "fixed:4,6", "fixed:5,7", "fixed:6,10", "bfloat16")
+
+
+def random_design(seed: int) -> tuple[Design, Table, str]:
+    """Return a small design, a table for it, and a family."""
+    rng = np.random.default_rng(seed)
+    kernel, family = KERNELS[int(rng.integers(len(KERNELS)))], FAMILIES[seed % len(FAMILIES)]
+    format = FORMATS[int(rng.choice(len(FORMATS), p=[0.3, 0.3, 0.2, 0.1, 0.1]))]
+    d, rows = int(rng.integers(1, 4)), int(rng.integers(1, 40))
+    x = rng.normal(size=(rows, d)).astype(np.float32)
+    columns = {"y": np.sign(x.sum(axis=1)).astype(np.float32)} | ({"x": x} if rng.random() < 0.3 else {f"x{k}": x[:, k] for k in range(d)})
+    table = Table.from_columns(columns, "small", page_size=1024)
+    bound = {"x": tuple(name for name in columns if name != "y")} | ({"y": ("y",)} if kernel in (linear, perceptron, affine) else {})
+    threads = int(rng.choice([1, 1, 1, 2]))
+    choices = Choices(lanes=min(d, int(rng.integers(1, 3))), threads=threads, walkers=1 if rng.random() < 0.9 else 2)
+    design = compile(kernel, "small", table, format, bindings=bound, choices=choices)
+    return (replace(design, plan=replace(design.plan, lean=True)) if rng.random() < 0.8 else design), table, family
+
+
+def check_design(seed: int) -> None:
+    design, table, family = random_design(seed)
+    golden, model, rtl = (design.run(table, backend) for backend in ("golden", "model", "rtl"))
+    netlist = design.run(table, "netlist", family=family, limit=1_000_000)
+    assert netlist.errors == rtl.errors == golden.errors == ()
+    assert golden.codes is not None and rtl.codes is not None and netlist.codes is not None
+    for name, codes in golden.codes.items():
+        assert np.array_equal(rtl.codes[name], codes) and np.array_equal(netlist.codes[name], codes), (seed, name)
+    assert netlist.cycles == rtl.cycles == model.cycles
+    assert dict(netlist.counters) == dict(rtl.counters)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100))
+def test_random_designs(seed: int) -> None:
+    """Netlist = RTL = golden bit for bit, and = model in cycles; families in turn."""
+    check_design(seed)

@@ -1,0 +1,141 @@
+"""iCE40 bitstreams, turned back into Verilog, behind their serial pins: what was placed computes what golden says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+import penstock as ps
+from penstock.api import Choices, Table, compile
+from penstock.boards.bitstream import device_verilog
+from penstock.boards.board import Board, boards
+from penstock.boards.build import elaborate
+from penstock.boards.flow import NAME, Sources, place, synthesise
+from penstock.boards.top import BoardTop
+from penstock.hdl.link.uart import UartReceiver, UartTransmitter
+from penstock.hdl.soc import Soc
+from penstock.host.device import Device
+from penstock.models.analytics.shell import register_map
+from penstock.models.memory import block_ram
+from penstock.sim.board import Board as Simulated
+from penstock.sim.board import build
+from penstock.sim.serial import SerialServer
+from penstock.sim.toy import CopyEngine, copy_cycles
+
+#: straight from the oscillator, at the simulation's 4 cycles a bit
+BOARD = replace(boards()["hx8k-evn"], baud=3_000_000)
+MHZ = BOARD.oscillator_mhz
+
+
+def sources(soc: Any, board: Board = BOARD) -> Sources:
+    """Return what is placed for anything with `rx` and `tx`."""
+    made = board.make_platform().prepare(BoardTop(board, soc, None), NAME, emit_src=False)
+    text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
+    return Sources(text[f"{NAME}.il"], text[f"{NAME}.pcf"])
+
+
+def placed(made: Sources, folder: Path) -> Path:
+    """Place a device; return the library of what its bitstream does."""
+    (result,) = place(BOARD, folder, synthesise(BOARD, made, folder), MHZ, [1], 1)
+    return build(device_verilog(result.bitstream, made.constraints, BOARD))
+
+
+class Lookup(wiring.Component):
+    """Answers every byte with its entry in a table, plus the number of bytes so far: look-up tables, carries, flip-flops, a block RAM with content."""
+
+    def __init__(self, table: list[int]) -> None:
+        self.table = table
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.receiver = receiver = UartReceiver(4)
+        m.submodules.transmitter = transmitter = UartTransmitter(4)
+        m.submodules.memory = memory = Memory(shape=8, depth=512, init=self.table)
+        read = memory.read_port()
+        count, fresh = Signal(8), Signal()
+        m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx), read.addr.eq(receiver.o.payload), read.en.eq(receiver.o.valid & ~fresh),
+                     transmitter.i.payload.eq(read.data + count), transmitter.i.valid.eq(fresh), receiver.o.ready.eq(~fresh)]
+        with m.If(receiver.o.valid & receiver.o.ready):
+            m.d.sync += fresh.eq(1)
+        with m.If(fresh & transmitter.i.ready):
+            m.d.sync += [fresh.eq(0), count.eq(count + 1)]
+        return m
+
+
+def test_a_small_bitstream(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    table = rng.integers(0, 256, 512).tolist()
+    asked = rng.integers(0, 256, 300)
+    with Simulated(placed(sources(Lookup(table)), tmp_path)) as device:
+        device.exchange(b"")                                     # the reset after configuration
+        answer = b"".join(device.exchange(data) for data in (bytes(asked.tolist()), *[b""] * 20))
+    assert answer == bytes((table[byte] + k) % 256 for k, byte in enumerate(asked.tolist()))
+
+
+@pytest.mark.long
+def test_a_device_that_copies(tmp_path: Path) -> None:
+    """Link, memory and a small engine: what goes through the driver comes back, and a run takes the model's cycles."""
+    engine = CopyEngine(bus_bytes=4)
+    soc = Soc(engine, engine.register_map, memory_bytes=4096, clock_hz=round(MHZ * 1e6), baud=BOARD.baud)
+    data = np.random.default_rng(1).integers(0, 1 << 32, 100, dtype=np.uint32)
+    with Simulated(placed(sources(soc), tmp_path)) as board, SerialServer(board) as server, \
+            Device(server.path, timeout=60, register_map=engine.register_map) as device:
+        device.write(64, data.tobytes())
+        assert device.read(64, 400) == data.tobytes()
+        report = device.run({"source": 64, "target": 2048, "stride": 0, "words": 100, "key": 0x12345678})
+        assert report.error is None
+        assert report.cycles == copy_cycles(block_ram(4), bus_bytes=4, ports=1, source=64, target=2048, stride=0, words=100)
+        assert device.read(2048, 400) == (data ^ np.uint32(0x12345678)).tobytes()
+
+
+@ps.kernel(epochs=2)
+def linear(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
+    return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
+
+
+@ps.kernel(epochs=1, init={"w": 0.25})
+def perceptron(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.25):
+    return w + rate * ps.where(ps.sum(w * x) * y < 0.5, y, 0.0) * x
+
+
+@ps.kernel(epochs=2)
+def centre(x: ps.Input["d"], w: ps.Model["d"], rate: ps.Meta = 0.125):
+    return w - rate * ps.merge(w - x, 4)
+
+
+@ps.kernel(epochs=1)
+def largest(x: ps.Input["d"], w: ps.Model["d"]):
+    return ps.where(ps.merge(ps.abs(x), 5, op="max") > w, ps.merge(ps.abs(x), 5, op="max"), w)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kernel", "format", "d"), [(largest, "fixed:3,3", 1), (centre, "fixed:3,3", 1), (centre, "fixed:4,6", 2),
+                                                     (linear, "fixed:3,3", 1), (perceptron, "fixed:4,4", 1)])
+def test_training(kernel: Any, format: str, d: int, tmp_path: Path) -> None:
+    """The whole device trains as golden does, bit for bit, in the model's cycles."""
+    rng = np.random.default_rng(d)
+    x = rng.normal(size=(30, d)).astype(np.float32)
+    columns = {"y": np.sign(x.sum(axis=1)).astype(np.float32)} | {f"x{k}": x[:, k] for k in range(d)}
+    table = Table.from_columns(columns, "small", page_size=1024)
+    bound = {"x": tuple(f"x{k}" for k in range(d))} | ({"y": ("y",)} if kernel in (linear, perceptron) else {})
+    design = compile(kernel, "small", table, format, bindings=bound, choices=Choices(lanes=1, threads=1, walkers=1))
+    plan = replace(design.plan, lean=True)
+    design = replace(design, plan=plan, memory=block_ram(plan.bus_bytes))
+    library = placed(elaborate(plan, BOARD, design=design.identity, setting=None), tmp_path)
+    golden, model = design.run(table, "golden"), design.run(table, "model")
+    registers = register_map(plan, design.identity)
+    with Simulated(library) as board, SerialServer(board) as server, Device(server.path, timeout=120, register_map=registers) as device:
+        found = design.run(table, "board", device=device)
+    assert golden.codes is not None and found.codes is not None
+    for name, codes in golden.codes.items():
+        assert np.array_equal(found.codes[name], codes), name
+    assert found.cycles == model.cycles
