@@ -1,8 +1,10 @@
-"""Project folders for vendors' tools: the Verilog passes Verilator's lint, the Tcl is complete Tcl. Nothing is placed."""
+"""Project folders for vendors' tools: the Verilog passes Verilator's lint, the Tcl runs among commands that stand for the vendor's.
+Nothing is placed."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -33,23 +35,55 @@ def test_project(board: str, tmp_path: Path) -> None:
     lint = subprocess.run([root / "bin" / "verilator_bin", "--lint-only", "-Wno-fatal", "-Wno-WIDTH", "--top-module", top, out / "penstock.v", out / "top.v",
                            tmp_path / "stubs.v"], capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": str(root)}, check=False)
     assert lint.returncode == 0, lint.stderr
-    for name in ("build.tcl", "board.xdc"):
-        assert complete((out / name).read_text()), name
+    calls = [*commands(out, "build.tcl"), *commands(out, "board.xdc")]
+    added = [name for call in calls if call[0] == "add_files" for name in call[-1].split()]
+    assert sorted(added) == sorted(set(FILES) - {"build.tcl"}) and all((out / name).is_file() for name in added)
+    assert [call[0] for call in calls].index("launch_runs") > max(k for k, call in enumerate(calls) if call[0] == "create_ip" or call[0] == "add_files")
+    ports = {call[1] for call in calls if call[0] == "get_ports"}
+    assert all(f" {port}" in (out / "top.v").read_text() for port in ports)
     assert str(tmp_path) not in "".join((out / name).read_text() for name in FILES)
 
 
-def complete(script: str) -> bool:
-    """Whether every bracket, brace and quote of a Tcl script is closed in its order."""
-    waiting: list[str] = []
-    pairs = {"]": "[", "}": "{"}
-    for line in script.splitlines():
-        if line.lstrip().startswith("#"):
-            continue
-        for c in line:
-            if c in "[{":
-                waiting.append(c)
-            elif c in pairs and (not waiting or waiting.pop() != pairs[c]):
-                return False
-        if waiting and not line.endswith("\\"):
-            return False
-    return not waiting
+#: the commands that the scripts may use, with their options (AMD UG835)
+COMMANDS = {
+    "create_project": "-part -force", "add_files": "-fileset", "set_property": "-name -dict", "update_compile_order": "-fileset", "launch_runs": "-to_step -jobs",
+    "wait_on_run": "", "open_run": "", "report_utilization": "-file", "report_timing_summary": "-file", "create_ip": "-name -vendor -library -module_name",
+    "generate_target": "", "get_ips": "", "get_ports": "", "get_files": "", "get_runs": "", "current_design": "", "current_fileset": "", "current_project": "",
+    "create_clock": "-period -name", "create_bd_design": "", "create_bd_cell": "-type -reference -vlnv", "get_bd_cells": "", "get_bd_intf_pins": "",
+    "connect_bd_intf_net": "", "validate_bd_design": "", "make_wrapper": "-files -top -import"}
+
+#: runs a script among commands that only say how they were called; anything else, and an option that a command does not have, is an error
+HARNESS = r"""
+set child [interp create -safe]
+foreach name [$child eval {info commands}] { if {$name ni {list set expr if foreach proc}} { $child hide $name } }
+proc called {name options args} {
+    foreach word $args {
+        if {[regexp {^-[a-z_]+$} $word] && $word ni $options} { error "$name has no option $word" }
+    }
+    puts [join [list $name {*}[lmap word $args {string map [list \n { } \t { }] $word}]] \t]
+    return [lindex $args end]
+}
+foreach {name options} $commands { $child alias $name called $name $options }
+if {![info complete $script]} { error "the script is not complete" }
+$child eval $script
+"""
+
+
+def commands(folder: Path, name: str) -> list[list[str]]:
+    """Run one of a project's scripts in Tcl; return the calls that it makes, inner ones first."""
+    tclsh = shutil.which("tclsh")
+    assert tclsh is not None, "tclsh is not installed (Debian: apt install tcl)"
+    table = " ".join(f"{command} {{{options}}}" for command, options in COMMANDS.items())
+    text = f"set commands {{{table}}}\nset file [open {{{folder / name}}}]\nset script [read $file]\n{HARNESS}"
+    done = subprocess.run([tclsh], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, f"{name}: {done.stderr}"
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(("script", "message"), [
+    ("launch_runs impl_1 -to_stop write_bitstream\n", "launch_runs has no option -to_stop"), ("lanch_runs impl_1\n", 'invalid command name "lanch_runs"'),
+    ("add_files [list a.v\n", "the script is not complete"), ("exec ls\n", 'invalid command name "exec"')])
+def test_bad_scripts_are_noticed(script: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.tcl").write_text(script)
+    with pytest.raises(AssertionError, match=message):
+        commands(tmp_path, "bad.tcl")
