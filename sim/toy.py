@@ -30,13 +30,13 @@ def copy_map(ports: int = 1) -> RegisterMap:
 
 
 class CopyEngine(wiring.Component):
-    """See the module. `bus_bytes` of each port; `ports` of them."""
+    """See the module. `bus_bytes` and `address_width` of each port; `ports` of them."""
 
-    def __init__(self, *, bus_bytes=8, ports=1):
+    def __init__(self, *, bus_bytes=8, ports=1, address_width=40):
         self.bus_bytes = bus_bytes
         self.ports = ports
         self.register_map = copy_map(ports)
-        super().__init__(engine_members(self.register_map, [AXI4(data_bytes=bus_bytes)] * ports))
+        super().__init__(engine_members(self.register_map, [AXI4(data_bytes=bus_bytes, address_width=address_width)] * ports))
 
     def elaborate(self, platform):
         m = Module()

@@ -9,9 +9,9 @@ from amaranth.utils import exact_log2
 from ...models.heap import page as p
 from ...models.heap.schema import TYPES
 from ...models.strider.config import FIXED_TYPES
+from ...models.strider.fixed import window_stride
 from ...models.strider.isa import FIELDS, Base, Op
 from ...models.strider.machine import ARRAY_HEADER
-from ...models.strider.program import BITMAP_GROUP
 
 __all__ = ["Fetch", "program_layout"]
 
@@ -36,10 +36,6 @@ class Fetch:
     def alignment(self, name):
         """Return a type's alignment, less one."""
         return TYPES[name].length - 1
-
-    def stride(self, name):
-        """Return the bytes from a window of a type's values to the next."""
-        return self.config.bus_bytes if self.config.windows(name) > 1 else self.config.elements(name) * TYPES[name].length
 
     def _go_to(self, m, pc):
         """Choose one of the first two instructions; a built-in program does not have them."""
@@ -73,7 +69,7 @@ class Fetch:
         m.d.comb += [
             log.eq(self._size(lambda n: exact_log2(TYPES[n].length), i.type)), windows.eq(self._size(lambda n: config.windows(n) - 1, i.type)),
             each.eq(self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)), known.eq(self._size(lambda n: n in config.types, i.type)),
-            alignment.eq(self._size(self.alignment, i.type)), stride.eq(self._size(self.stride, i.type))]
+            alignment.eq(self._size(self.alignment, i.type)), stride.eq(self._size(lambda n: window_stride(config, n), i.type))]
         counted, total, first, mask, legal = Signal(self.places), Signal(self.places), Signal(self.places), Signal(3), Signal(init=1)
         m.d.comb += [counted.eq(i.count << log), total.eq(counted), first.eq(i.offset + Mux(i.base == Base.A, ARRAY_HEADER, 0)), legal.eq(1)]
         bad_type = i.type >= len(FIXED_TYPES)
@@ -99,34 +95,12 @@ class Fetch:
 
     def _built_in(self, m):
         """A read-only program: what differs between its instructions, each pattern of bits once."""
-        fixed, config = self.config.fixed, self.config
-        ops = sorted(fixed.ops)
-        rows = []
-        for i, form in zip(fixed.body, fixed.forms, strict=True):
-            name = FIXED_TYPES[i.type] if i.type < len(FIXED_TYPES) else FIXED_TYPES[0]
-            row = {field: getattr(i, field) for field in ("type", "bexit", "base", "test", "use", "missing", "flag", "keep", "attr", "beat", "lane")}
-            row |= {"op": ops.index(i.op), "count": 0 if i.op == Op.INS else i.count, "value": i.value if i.op == Op.INS else 0}
-            row |= {"first": form.first, "mask": form.mask, "total": form.total, "stride": self.stride(name),
-                    "each": config.elements(name) if name in config.types else 1, "windows": config.windows(name) - 1, "alignment": self.alignment(name),
-                    "elements": i.count * TYPES[name].length if i.op == Op.ARR else 0, "big": int(form.big),
-                    "bitmap": p.TUPLE_BITMAP // 4 * 4 + i.attr // BITMAP_GROUP * 4}
-            rows.append(row)
-        columns: dict[int, int] = {}            # bits of one place over all instructions -> bit of the memory
-        fields = {}
-        for field in rows[0]:
-            bits = []
-            for bit in range(max(2 if field == "base" else 1, max(row[field] for row in rows).bit_length())):
-                pattern = sum((row[field] >> bit & 1) << n for n, row in enumerate(rows))
-                bits.append(None if pattern in (0, (1 << len(rows)) - 1) else columns.setdefault(pattern, len(columns)))
-                if bits[-1] is None:
-                    bits[-1] = Const(pattern & 1, 1)
-            fields[field] = bits
-        words = [sum((pattern >> n & 1) << at for pattern, at in columns.items()) for n in range(len(rows))]
-        m.submodules.program_store = store = memory.Memory(shape=max(1, len(columns)), depth=len(words), init=words)
+        fixed = self.config.fixed
+        m.submodules.program_store = store = memory.Memory(shape=fixed.width, depth=len(fixed.words), init=fixed.words)
         read = store.read_port()
-        self.pc = Signal(range(len(words)))
+        self.pc = Signal(range(len(fixed.words)))
         self.pc_next = Signal.like(self.pc)
         m.d.comb += [self.pc_next.eq(self.pc), read.addr.eq(self.pc_next), read.en.eq(1)]
         m.d.sync += self.pc.eq(self.pc_next)
-        self.instruction = SimpleNamespace(**{field: Cat(read.data[bit] if isinstance(bit, int) else bit for bit in bits) for field, bits in fields.items()},
-                                           dense=Const(0), sparse=Const(fixed.sparse - 2))
+        fields = {name: Cat(Const(~bit, 1) if bit < 0 else read.data[bit] for bit in bits) for name, bits in fixed.fields.items()}
+        self.instruction = SimpleNamespace(**fields, dense=Const(0), sparse=Const(fixed.sparse - 2))

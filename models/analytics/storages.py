@@ -43,12 +43,13 @@ def buffers(plan: Plan) -> Iterator[tuple[int, Storage]]:
 def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
     """Yield the memories of all memory ports: page buffers (two banks of bus words), tuple buffers (one memory a lane), programs."""
     port, walkers = plan.port, plan.ports * plan.walkers
-    yield 2 * walkers, Storage(8 * port.bus_bytes, port.buffers * port.words_per_page // 2)
+    banks = 1 if port.fixed is not None and port.fixed.granule >= port.bus_bytes else 2       # one where windows are bus words
+    yield banks * walkers, Storage(8 * port.bus_bytes, port.buffers * port.words_per_page // banks)
     yield walkers * port.lanes, Storage(plan.format.width, port.slots * port.beats)
     if port.fixed is None:
         yield walkers, Storage(96, port.program_depth)
     else:
-        yield walkers, Storage(max(1, (port.fixed.ever & ~port.fixed.always).bit_count()), len(port.fixed.words), granules=0)
+        yield walkers, Storage(port.fixed.width, len(port.fixed.words), granules=0)
 
 
 def device(bus_bytes: int, memory_bytes: int) -> Iterator[tuple[int, Storage]]:

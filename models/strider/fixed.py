@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..heap.page import TUPLE_BITMAP
 from ..heap.schema import TYPES
 from .config import FIXED_TYPES, PortConfig
 from .isa import Base, Instruction, Op, decode
 from .program import BITMAP_GROUP, short_possible
 
-__all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form"]
+__all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form", "window_stride"]
 
 #: bytes of an array's header, the long kind
 ARRAY_HEADER = 24
@@ -36,7 +37,10 @@ class Form:
 @dataclass(frozen=True)
 class FixedProgram:
     """`place_bits`: of an address within the page and whatever is added to it; `index_bits`: of a count of elements; `attribute_bits`: of an
-    attribute's number; `bitmap_bits`: of a group of null bits; `granule`: what all windows' addresses are multiples of; `forms`: of the body."""
+    attribute's number; `bitmap_bits`: of a group of null bits; `granule`: what all windows' addresses are multiples of; `forms`: of the body.
+
+    `words` are the body as the hardware keeps it, a word of `width` bits an instruction; `fields` say by the name of a field, lowest bit first, which bit
+    of the word a bit is (the same one for bits that are alike in all instructions), or `~value` of one that never changes."""
 
     instructions: tuple[Instruction, ...]
     place_bits: int
@@ -45,6 +49,9 @@ class FixedProgram:
     bitmap_bits: int
     granule: int
     forms: tuple[Form, ...]
+    words: tuple[int, ...]
+    width: int
+    fields: dict[str, tuple[int, ...]]
 
     @classmethod
     def of(cls, config: PortConfig) -> FixedProgram:
@@ -64,8 +71,9 @@ class FixedProgram:
         tested = max((i.attr % BITMAP_GROUP + max(i.count, 1) if i.op == Op.ATT else i.attr % BITMAP_GROUP + 1
                       for i in body if i.op == Op.ATT or i.test), default=1)
         forms = _forms(body)
+        words, width, fields = _image(config, body, forms)
         return cls(instructions, min(places, 20), (most + config.bus_bytes).bit_length(), min(attributes.bit_length() + 1, 17),
-                   min(tested, BITMAP_GROUP), _granule(body, forms, config.bus_bytes), forms)
+                   min(tested, BITMAP_GROUP), _granule(body, forms, config.bus_bytes), forms, words, width, fields)
 
     @property
     def body(self) -> tuple[Instruction, ...]:
@@ -154,3 +162,32 @@ def _granule(body: tuple[Instruction, ...], forms: tuple[Form, ...], bus_bytes: 
         if i.op == Op.RUN or (i.op == Op.ATT and i.use):
             granule = min(granule, _size(i))
     return granule
+
+
+def _image(config: PortConfig, body: tuple[Instruction, ...], forms: tuple[Form, ...]) -> tuple[tuple[int, ...], int, dict[str, tuple[int, ...]]]:
+    """Return the words, their width, and the fields."""
+    ops = sorted({i.op for i in body})
+    rows: list[dict[str, int]] = []
+    for i, form in zip(body, forms, strict=True):
+        name = FIXED_TYPES[i.type] if i.type < len(FIXED_TYPES) else FIXED_TYPES[0]
+        size, windows = TYPES[name].length, config.windows(name)
+        row = {field: int(getattr(i, field)) for field in ("type", "bexit", "base", "test", "use", "missing", "flag", "keep", "attr", "beat", "lane")}
+        row |= {"op": ops.index(i.op), "count": 0 if i.op == Op.INS else i.count, "value": i.value if i.op == Op.INS else 0}
+        row |= {"first": form.first, "mask": form.mask, "total": form.total, "stride": window_stride(config, name),
+                "each": config.elements(name) if name in config.types else 1, "windows": windows - 1, "alignment": size - 1,
+                "elements": i.count * size if i.op == Op.ARR else 0, "big": int(form.big), "bitmap": TUPLE_BITMAP // 4 * 4 + i.attr // BITMAP_GROUP * 4}
+        rows.append(row)
+    columns: dict[int, int] = {}                # bits of one place over all instructions -> bit of the word
+    fields: dict[str, tuple[int, ...]] = {}
+    for field in rows[0]:
+        bits = []
+        for bit in range(max(2 if field == "base" else 1, max(row[field] for row in rows).bit_length())):
+            pattern = sum((row[field] >> bit & 1) << n for n, row in enumerate(rows))
+            bits.append(~(pattern & 1) if pattern in (0, (1 << len(rows)) - 1) else columns.setdefault(pattern, len(columns)))
+        fields[field] = tuple(bits)
+    return tuple(sum((pattern >> n & 1) << at for pattern, at in columns.items()) for n in range(len(rows))), max(1, len(columns)), fields
+
+
+def window_stride(config: PortConfig, name: str) -> int:
+    """Return the bytes from a window of a type's values to the next."""
+    return config.bus_bytes if config.windows(name) > 1 else config.elements(name) * TYPES[name].length
