@@ -30,6 +30,9 @@ from penstock.sim.board import build
 from penstock.sim.serial import SerialServer
 from penstock.sim.toy import CopyEngine, copy_cycles
 
+# the platforms' resources are asked for with buffers, as long as Amaranth 0.5 has that
+pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")
+
 #: straight from the oscillator, at the simulation's 4 cycles a bit
 BOARD = replace(boards()["hx8k-evn"], baud=3_000_000)
 MHZ = BOARD.oscillator_mhz
