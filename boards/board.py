@@ -59,7 +59,7 @@ class Board:
     loader
         What openFPGALoader calls the board.
     reserve
-        Look-up tables, flip-flops, multiplier blocks and block RAMs that link, memory control and memory take: a plan gets the rest.
+        Look-up tables, flip-flops, multiplier blocks and block RAMs that are for something else than Penstock's own link and memory.
     lean
         Plans get what is for small parts; see `models.analytics.config.Plan`.
     page_size
@@ -109,10 +109,11 @@ class Board:
 
     @property
     def budget(self) -> Target:
-        """The target less what link and memory take, whatever the name is registered for."""
+        """The device's resources, whatever the name is registered for; link and memory are part of what a plan takes of them."""
         part = self.part
         lut, ff, dsp, bram = (have - kept for have, kept in zip((part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True))
         return Target(self.name, self.title, self.clock_mhz, self.bus_bytes, self.memory.bytes_per_cycle, self.memory.latency, self.ports,
+                      shared=(self.memory.bytes if self.memory.kind == "block RAM" else 0) if self.open else None, lean=self.lean,
                       family=part.family, lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
 
     def make_platform(self) -> Any:

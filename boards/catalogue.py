@@ -9,44 +9,41 @@ from .board import Board, Memory
 __all__ = ["BOARDS"]
 
 
-def _ulx3s(size: str, reserve: tuple[int, int, int, int], memory: int) -> Board:
+def _ulx3s(size: str, memory: int) -> Board:
     return Board(
         f"ulx3s-{size.lower()}", f"ULX3S with Lattice ECP5-{size}", f"LFE5U-{size}", "CABGA381", "6", Memory("block RAM", memory, 4, 8), 8, 60.0, 25.0,
-        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", reserve=reserve, lean=True,
+        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", lean=True,
         status="placed, see docs/boards.md" if size == "25F" else "not placed yet")
 
 
-def _ecp5(name: str, title: str, device: str, package: str, speed: str, memory: int, reserve: tuple[int, int, int, int], oscillator: float,
+def _ecp5(name: str, title: str, device: str, package: str, speed: str, memory: int, oscillator: float,
           platform: str, **more: Any) -> Board:
-    return Board(name, title, device, package, speed, Memory("block RAM", memory, 4, 8), 8, 60.0, oscillator, platform, reserve=reserve, lean=True, **more)
+    return Board(name, title, device, package, speed, Memory("block RAM", memory, 4, 8), 8, 60.0, oscillator, platform, lean=True, **more)
 
-
-#: what link and memory control take; block RAM for the pages comes on top, 2 KiB each
-_LINK = 1_200, 900, 0
 
 BOARDS: tuple[Board, ...] = (
-    _ulx3s("12F", (*_LINK, 8), 16 << 10),
-    _ulx3s("25F", (*_LINK, 16), 32 << 10),
-    _ulx3s("45F", (*_LINK, 32), 64 << 10),
-    _ulx3s("85F", (*_LINK, 64), 128 << 10),
-    _ecp5("orangecrab-r0.2", "OrangeCrab r0.2 with ECP5-25F", "LFE5U-25F", "CSFBGA285", "8", 32 << 10, (*_LINK, 16), 48.0,
+    _ulx3s("12F", 16 << 10),
+    _ulx3s("25F", 32 << 10),
+    _ulx3s("45F", 64 << 10),
+    _ulx3s("85F", 128 << 10),
+    _ecp5("orangecrab-r0.2", "OrangeCrab r0.2 with ECP5-25F", "LFE5U-25F", "CSFBGA285", "8", 32 << 10, 48.0,
           "amaranth_boards.orangecrab_r0_2:OrangeCrabR0_2_25FPlatform", clock="clk", uart_pins=("N17", "M18"), loader="orangecrab",
           link="UART on header pins 0 (RX) and 1 (TX)"),
-    _ecp5("colorlight-i5", "Colorlight i5 (ECP5-25F) on its extension board", "LFE5U-25F", "CABGA381", "6", 32 << 10, (*_LINK, 16), 25.0,
+    _ecp5("colorlight-i5", "Colorlight i5 (ECP5-25F) on its extension board", "LFE5U-25F", "CABGA381", "6", 32 << 10, 25.0,
           ".platforms:ColorlightI5Platform", clock="clk25", loader="colorlight-i5"),
-    _ecp5("ecp5-evn", "Lattice ECP5 Evaluation Board (ECP5-5G-85F)", "LFE5UM5G-85F", "CABGA381", "8", 128 << 10, (*_LINK, 64), 12.0,
+    _ecp5("ecp5-evn", "Lattice ECP5 Evaluation Board (ECP5-5G-85F)", "LFE5UM5G-85F", "CABGA381", "8", 128 << 10, 12.0,
           "amaranth_boards.ecp5_5g_evn:ECP55GEVNPlatform", clock="clk12", loader="ecp5_evn"),
     Board("icebreaker", "iCEBreaker with iCE40UP5K", "iCE40UP5K", "sg48", "", Memory("SPRAM", 64 << 10, 2, 4), 4, 12.0, 12.0,
-          "amaranth_boards.icebreaker:ICEBreakerPlatform", clock="clk12", baud=500_000, loader="ice40_generic", reserve=(700, 500, 0, 8), lean=True,
+          "amaranth_boards.icebreaker:ICEBreakerPlatform", clock="clk12", baud=500_000, loader="ice40_generic", lean=True,
           page_size=1024),
     Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", Memory("block RAM", 4 << 10, 3, 4), 4, 24.0, 12.0,
-          "amaranth_boards.ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform", clock="clk12", loader="ice40_generic", reserve=(700, 500, 0, 8), lean=True,
+          "amaranth_boards.ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform", clock="clk12", loader="ice40_generic", lean=True,
           page_size=1024, status="placed by hand, see docs/boards.md"),
     Board("tang-nano-9k", "Sipeed Tang Nano 9K with Gowin GW1NR-9", "GW1NR-9C", "QN88P", "C6/I5", Memory("block RAM", 16 << 10, 4, 4), 4, 27.0, 27.0,
-          "amaranth_boards.tang_nano_9k:TangNano9kPlatform", clock="clk27", loader="tangnano9k", reserve=(1_200, 900, 0, 8), lean=True,
+          "amaranth_boards.tang_nano_9k:TangNano9kPlatform", clock="clk27", loader="tangnano9k", lean=True,
           page_size=1024),
     Board("crosslink-nx-evn", "Lattice CrossLink-NX Evaluation Board", "LIFCL-40", "BG400", "9", Memory("block RAM", 32 << 10, 4, 8), 8, 12.0, 12.0,
-          ".platforms:CrossLinkNXEVNPlatform", clock="clk12", baud=500_000, loader="", reserve=(*_LINK, 16), lean=True),
+          ".platforms:CrossLinkNXEVNPlatform", clock="clk12", baud=500_000, loader="", lean=True),
     Board("arty-a7-100t", "Digilent Arty A7-100T (Artix-7)", "XC7A100T", "csg324", "-1", Memory("block RAM", 256 << 10, 4, 8), 8, 100.0, 100.0, None,
           loader="arty_a7_100t", reserve=(1_200, 900, 0, 64), status="project folder, unplaced"),
     Board("kcu105", "AMD KCU105 (Kintex UltraScale KU040)", "XCKU040", "ffva1156", "-2", Memory("block RAM", 1 << 20, 4, 32), 32, 125.0, 125.0, None,

@@ -146,14 +146,17 @@ class _Planner:
         rows = max(1, (self.schema.page_size - 24) // (self.tuple_bytes + 4))
         tuple_slots = 4 if walkers == 1 else min(rows + 1, 4096)
         latency_pages = (self.memory.latency + 24) / max(1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes))
+        # beside small block RAMs a third page would take as many of them again
+        pages = 2 if self.target.bram_bits <= 4096 else 2 + int(np.ceil(latency_pages / walkers))
         buffers, ops, remap = _compact(scheduled.buffers, program, scheduled)
         buffers = tuple(replace(b, slots=input_slots) if b.kind == "input" else b for b in buffers)
         return Plan(
             kernel=self.graph.name, target=self.target.name, format_name=self.fmt.name, lanes=layout.lanes, threads=threads, ports=ports, walkers=walkers,
-            page_buffers=2 + int(np.ceil(latency_pages / walkers)), tuple_slots=tuple_slots, input_slots=input_slots, bus_bytes=self.target.bus_bytes,
+            page_buffers=pages, tuple_slots=tuple_slots, input_slots=input_slots, bus_bytes=self.target.bus_bytes,
             merge_count=self.graph.merge_count, epochs=self.graph.epochs, layout=layout, buffers=buffers, units=scheduled.units, ops=ops,
             models=tuple(remap[n] for n in program.models), runs=tuple(remap[n] for n in program.runs if n in remap),
             until=remap[program.until] if program.until is not None else None, schedule=s, schema=self.schema, visibility=self.choices.visibility,
+            lean=self.target.lean,
             notes={"run_values": {buffers[remap[n]].name: np.asarray(v).tolist() for n, v in zip(program.runs, program.run_values, strict=True) if n in remap}})
 
     # the stream of tuples

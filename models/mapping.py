@@ -19,7 +19,8 @@ __all__ = ["Mapped", "Storage", "map_storage", "multiplier_blocks"]
 class Storage:
     """A memory as hardware writes it: `depth` words of `width` bits, one write port with `granules` write enables (0: read only), `readers` ports.
 
-    `clocked`: reads take a cycle; only such memories can be block RAM. `transparent`: what is written is read in the same cycle.
+    `clocked`: reads take a cycle; only such memories can be block RAM. `transparent`: what is written is read in the same cycle. `apart`: nobody uses
+    what is read of a word while it is written (`hdl.apart`).
     """
 
     width: int
@@ -28,6 +29,7 @@ class Storage:
     granules: int = 1
     clocked: bool = True
     transparent: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Mapped:
 
 @dataclass(frozen=True)
 class _Ram:
-    """One kind of block: `cost`, `address` bits for the narrowest of `widths`, bits per write enable (`byte`), the narrowest written width, LUT RAM or not."""
+    """One kind of block: `cost`, `address` bits for the narrowest of `widths`, bits per write enable (`byte`), the narrowest written width, LUT RAM or not,
+    and whether a word that is being written is read as it was (`old`), which otherwise takes logic."""
 
     cost: int
     address: int
@@ -50,12 +53,13 @@ class _Ram:
     byte: int
     least: int = 0
     distributed: bool = False
+    old: bool = False
 
 
-_LUTRAM = _Ram(4, 4, (4,), 4, distributed=True)
+_LUTRAM = _Ram(4, 4, (4,), 4, distributed=True, old=True)
 _RAMS: dict[str, tuple[_Ram, ...]] = {
     "ecp5": (_LUTRAM, _Ram(128, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, least=9)),
-    "nexus": (_LUTRAM, _Ram(129, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9)),
+    "nexus": (_LUTRAM, _Ram(129, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, old=True)),
     "gowin": (_LUTRAM, _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9)),
     "ice40": (_Ram(64, 11, (2, 4, 8, 16), 1),),
 }
@@ -96,7 +100,7 @@ def _geometries(memory: Storage, ram: _Ram) -> Iterator[tuple[float, int, int]]:
         padded = granules * -(-(memory.width // granules) // byte) * byte
         banks = -(-memory.depth // (1 << (ram.address - log)))
         units = -(-banks * padded // unit)
-        read_first = 3 * (memory.granules > 0 and not ram.distributed and not memory.transparent)
+        read_first = 3 * (memory.granules > 0 and not ram.old and not memory.transparent and not memory.apart)
         emulated = read_first + memory.readers * (1 + 3 * (memory.transparent or read_first > 0))
         cost = ram.cost * units * memory.readers + (banks - 1) * memory.width * memory.readers / 2 + 2 * emulated
         yield cost + (banks * granules / 2 if banks > 1 and memory.granules else 0), units, banks

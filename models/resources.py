@@ -11,7 +11,7 @@ __all__ = ["FILL", "Resources", "memory_blocks"]
 #: memories of at most this many words are expected in LUTs
 SHALLOW = 32
 #: how full of logic a part may become and still be routed
-FILL = 0.9
+FILL = 0.97
 
 
 @dataclass(frozen=True)

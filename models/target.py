@@ -32,6 +32,8 @@ class Target(Capacity):
     """One part with its memory.
 
     `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default memory timing of a port at `clock_mhz`.
+    `shared`: bytes of block RAM that hold pages on the part itself, beside the engine and the host's link (0: link and memory control, but memory
+    elsewhere); None: the part has the engine alone. `lean`: plans get what is for small parts, see `models.analytics.config.Plan`.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Target(Capacity):
     bytes_per_cycle: int
     latency: int
     ports: int
+    shared: int | None = None
+    lean: bool = False
 
     @property
     def memory(self) -> str:

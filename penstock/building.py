@@ -138,8 +138,6 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
         hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board)}"
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
     chosen = replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0)
-    if board.part.bram_bits <= 4096:            # a third page would take as many small block RAMs again
-        chosen = replace(chosen, page_buffers=2)
     return replace(design, plan=chosen)
 
 

@@ -1,57 +1,147 @@
-"""Resources of a plan, estimated from its units, buffers and Striders (what is placed is another matter: see the docs)."""
+"""Resources of a plan: multiplier blocks and block RAMs counted from what the hardware is written with, look-up tables and flip-flops from its parts.
+
+The whole device is counted where the target has its memory and link on the chip (`Target.shared`), as `penstock build` makes it; else the engine in its
+shell. Products and memories are those of `storages`, mapped as Yosys maps them (`models.mapping`): on the ECP5 both counts are exact. Look-up
+tables are a sum over the parts of the hardware (`parts`), each a number of things times what one of them took when it was synthesised alone for an
+ECP5: `benchmarks/estimates.py` compares, and `docs/boards.md` has its table. Other families get these in proportion (`_SCALE`).
+"""
 
 from __future__ import annotations
 
-from ..numerics.latency import Cost, convert_cost, cost
-from ..resources import Resources, memory_blocks
-from ..target import Target
-from .config import Buffer, Plan
-from .timing import REDUCE_FN
+from collections.abc import Mapping
 
-__all__ = ["estimate"]
+from ..mapping import Storage, map_storage, multiplier_blocks
+from ..numerics.latency import Cost, convert_cost, cost
+from ..resources import Resources
+from ..strider.isa import Op as Step
+from ..target import Target
+from . import storages
+from .config import Plan, depth
+
+__all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
+
+#: look-up tables of one of each kind of thing that `features` counts; fitted by benchmarks/estimates.py --fit
+COEFFICIENTS: dict[str, dict[str, float]] = {
+    "device": {"device": 1470.0},
+    "shell": {"shell": 1450.0, "wide": 600.0},
+    "port": {"port": 400.0, "walker": 1000.0, "windows": 2.0, "array": 300.0, "attributes": 100.0, "converters": 0.8, "turns": 1.0, "lanes": 40.0,
+             "collector": 0.5},
+    "core": {"core": 120.0, "operations": 8.0, "counters": 0.7, "loads": 24.0, "parameters": 5.0, "reductions": 3.0, "storage": 1.4, "lanes": 8.0,
+             "units": 0.93},
+    "thread": {"thread": 230.0, "units": 0.97, "operands": 1.7, "reductions": 1.35, "storage": 0.54},
+}
+#: look-up tables of a family for each of the ECP5's
+_SCALE = {"ecp5": 1.0, "nexus": 1.0, "gowin": 1.0, "ice40": 1.0, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:
-    """Return what the plan is expected to take on `target`."""
-    fmt, shape = plan.format, target.multiplier
-    total = Cost(1500, 1500, 0)                                    # control registers and conductor
+    """Return what the plan takes on `target`."""
+    family = target.family
+    memories = [(copies, memory) for _, copies, memory in storages.buffers(plan)]
+    memories += storages.ports(plan)
+    if target.shared is not None:
+        memories += storages.device(plan.bus_bytes, target.shared)
+    units = list(storages.arithmetic(plan))
+    memories += [(unit.copies, table) for unit in units for table in storages.tables(unit.fn, plan.format)]
+    bram = sum(copies * map_storage(memory, family, target.bram_bits).blocks for copies, memory in memories)
+    dsp = sum(unit.live * multiplier_blocks(storages.products(unit.fn, plan.format), family) for unit in units) if target.dsp else 0
+    found = parts(plan, target)
+    return Resources(round(sum(part.lut for part in found.values())), round(sum(part.ff for part in found.values())), dsp, bram)
+
+
+def parts(plan: Plan, target: Target) -> dict[str, Cost]:
+    """Return look-up tables and flip-flops of each part of the hardware: all threads, core, memory ports, shell, and the device around them."""
+    copies = {"thread": plan.threads, "port": plan.ports}
+    scale = _SCALE.get(target.family, 1.0)
+    flops = _flops(plan)
+    found = {}
+    for part, counts in features(plan, target).items():
+        luts = sum(COEFFICIENTS[part].get(name, 0.0) * count for name, count in counts.items())
+        found[part] = Cost(round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part]))
+    return found
+
+
+def features(plan: Plan, target: Target) -> dict[str, dict[str, float]]:
+    """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
+    found = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": _port(plan), "core": _core(plan, target), "thread": _thread(plan, target)}
+    if target.shared is not None:
+        found["device"] = {"device": 1}
+    return found
+
+
+def _thread(plan: Plan, target: Target) -> dict[str, float]:
+    return {"thread": 1, **_datapath(plan, target, "thread")}
+
+
+def _core(plan: Plan, target: Target) -> dict[str, float]:
+    lanes, width = plan.lanes, plan.format.width
+    counters = 0
+    for op in plan.ops:
+        counters += sum((extent - 1).bit_length() for extent in op.extents)
+        counters += sum((plan.buffers[o.buffer].beats(lanes) * plan.buffers[o.buffer].slots - 1).bit_length() for o in op.operands)
+        counters += 2 * (plan.buffers[op.dest].beats(lanes) * plan.buffers[op.dest].slots - 1).bit_length()
+    loads = plan.threads * sum(b.kind == "input" for b in plan.buffers)
+    ways_out = sum(plan.buffers[n].width(lanes) * width for n in plan.models)
+    return {"core": 1, "operations": len(plan.ops), "counters": counters, "loads": loads, "parameters": ways_out,
+            **_datapath(plan, target, "core")}
+
+
+def _datapath(plan: Plan, target: Target, home: str) -> dict[str, float]:
+    """Count arithmetic, operand multiplexers, reductions, chosen lanes and storage of one thread, or of the core."""
+    fmt, shape, width = plan.format, target.multiplier, plan.format.width
+    share = plan.threads if home == "thread" else 1
+    here = [unit for unit in storages.arithmetic(plan) if unit.home == home]
+    units = sum(unit.copies // share * cost(unit.fn, fmt, shape).lut for unit in here)
+    if not target.dsp:                                              # multipliers made of adders: a look-up table with carry for each bit of each row
+        units += sum(unit.live // share * sum(a * b for a, b in storages.products(unit.fn, fmt)) for unit in here)
+    operands = reductions = chosen = 0
     for number, unit in enumerate(plan.units):
-        copies = plan.threads if unit.home == "thread" else 1
-        if unit.fn.startswith("merge-"):
-            combine = cost(REDUCE_FN[unit.fn.removeprefix("merge-")], fmt, shape)
-            total += unit.lanes * plan.threads * combine               # threads - 1 in the tree, one accumulates
+        users = [op for op in plan.ops if op.unit == number and op.home == home]
+        if not users:
             continue
-        total += copies * unit.lanes * (cost(unit.fn, fmt, shape) + Cost(fmt.width // 2, 2 * fmt.width, 0))
-        kinds = {(op.reduce, op.lane_reduce): max(o.extents[2] for o in plan.ops
-                                                       if o.unit == number and o.reduce == op.reduce and o.lane_reduce == op.lane_reduce)
-                 for op in plan.ops if op.unit == number and op.reduce is not None}
-        for (reduce, lane_reduce), longest in kinds.items():
-            assert reduce is not None
-            adders = (unit.lanes - 1 if lane_reduce else 0) + (longest - 1).bit_length() * (1 if lane_reduce else unit.lanes)
-            total += copies * adders * cost(REDUCE_FN[reduce], fmt, shape)
-    bram = luts = 0
-    for number, buffer in enumerate(plan.buffers):
-        b, t = _buffer(plan, number, buffer, target)
-        bram, luts = bram + b, luts + t
-    total += Cost(luts + 60 * len(plan.ops), 60 * len(plan.ops), 0)
-    port_cost, port_bram = _port(plan, target)
-    total += plan.ports * port_cost
-    tables = -(-total.bram * 18 * 1024 // target.bram_bits)        # units count theirs in blocks of 18 kbit
-    return Resources(total.lut, total.ff, total.dsp, bram + tables + plan.ports * port_bram)
+        operands += unit.lanes * width * (len(users) - 1) * len(users[0].operands)
+        for op in users:
+            chosen += sum(width * (plan.buffers[o.buffer].width(plan.lanes) - 1) for o in op.operands if o.element and o.col)
+        for lane_reduce in {op.lane_reduce for op in users if op.reduce is not None}:
+            levels = max(depth(op.extents[2]) for op in users if op.reduce is not None and op.lane_reduce == lane_reduce)
+            reductions += width * (unit.lanes + 2 * levels if lane_reduce else 2 * levels * unit.lanes)
+    storage = 0.0
+    for where, copies, memory in storages.buffers(plan):
+        if where == home:
+            storage += copies // share * _storage(memory, target)
+    return {"units": units, "operands": operands, "reductions": reductions, "lanes": chosen, "storage": storage}
 
 
-def _buffer(plan: Plan, number: int, buffer: Buffer, target: Target) -> tuple[int, int]:
-    readers = sum(operand.buffer == number for op in plan.ops for operand in op.operands) + (buffer.kind == "model") + (buffer.kind == "acc")
-    copies = plan.threads if buffer.home == "thread" else 1
-    blocks, luts = memory_blocks(buffer.width(plan.lanes) * plan.format.width, buffer.beats(plan.lanes) * buffer.slots, readers, target)
-    return copies * blocks, copies * luts
+def _storage(memory: Storage, target: Target) -> float:
+    """Return the look-up tables of a memory: LUT RAM or multiplexers of flip-flops, and what makes block RAM read the old word while the new one is written."""
+    found = map_storage(memory, target.family, target.bram_bits)
+    choice = (found.banks - 1) * memory.width * memory.readers * 0.7
+    if found.blocks:
+        return choice + (0 if memory.apart or not memory.granules else memory.readers * (memory.width + 8) + 4)
+    if found.cells:
+        return choice + 4 * found.cells
+    return 0.6 * found.bits * memory.readers + 8 if memory.depth > 1 else 0
 
 
-def _port(plan: Plan, target: Target) -> tuple[Cost, int]:
-    """Return logic and block RAMs of one memory port with its Striders."""
-    port, fmt = plan.port, plan.format
+def _port(plan: Plan) -> dict[str, float]:
+    port, fmt, walkers = plan.port, plan.format, plan.walkers
+    steps = {instruction.op for instruction in port.fixed.instructions} if port.fixed is not None else set(Step)
     elements = max(port.elements(name) for name in port.types)
-    pages, _ = memory_blocks(8 * port.bus_bytes // 2, 2 * port.words_per_page * port.buffers // 2, 1, target)
-    slots, slot_luts = memory_blocks(plan.lanes * fmt.width, port.slots * port.beats, 1, target)
-    walker = Cost(1200 + 24 * port.bus_bytes + slot_luts, 900 + 12 * port.bus_bytes, 0) + elements * convert_cost(port.types, fmt)
-    return Cost(800, 900, 0) + plan.walkers * walker, plan.walkers * (2 * pages + slots + 1)
+    turns = (port.lanes - 1).bit_length() * port.lanes * (fmt.width + 1)
+    windows = 8 * port.bus_bytes * (port.bus_bytes.bit_length() - 1)
+    return {"port": 1, "walker": walkers, "windows": walkers * windows, "array": walkers * (Step.ARR in steps), "attributes": walkers * (Step.ATT in steps),
+            "converters": walkers * elements * convert_cost(port.types, fmt).lut, "turns": walkers * turns, "lanes": walkers * port.lanes,
+            "collector": (walkers - 1) * port.lanes * fmt.width}
+
+
+def _flops(plan: Plan) -> Mapping[str, float]:
+    """Return the flip-flops of each part: registers of operands and units, of delays, and of the ports."""
+    fmt, shape, width = plan.format, (18, 18), plan.format.width
+    per = {"thread": 60.0, "core": 60.0 * len(plan.ops)}
+    for home in per:
+        share = plan.threads if home == "thread" else 1
+        per[home] += sum(unit.copies // share * (cost(unit.fn, fmt, shape).ff + 2 * width) for unit in storages.arithmetic(plan) if unit.home == home)
+    port = plan.port
+    elements = max(port.elements(name) for name in port.types)
+    per_walker = 900 + 4 * port.bus_bytes + elements * convert_cost(port.types, fmt).ff + 24 * port.lanes
+    return {**per, "port": 350 + plan.walkers * per_walker, "shell": 700 if plan.lean else 1500, "device": 650}

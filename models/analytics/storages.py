@@ -1,12 +1,13 @@
 """The memories and multipliers that the hardware of a plan is written with, as data: what the estimate counts and tests compare with synthesis.
 
-Each entry is (copies, what). The hardware has its memories in `hdl.analytics.store` (buffers), `hdl.strider.pages`, `.tuples` and `.walker` (Striders),
+The hardware has its memories in `hdl.analytics.store` (buffers), `hdl.strider.pages`, `.tuples` and `.walker` (Striders),
 `hdl.arith.functions` (tables), `hdl.link.frames` and `hdl.memory.blockram` (a device's own); its multipliers in `hdl.arith`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ..link.frames import RING
@@ -15,17 +16,20 @@ from ..numerics.formats import Fixed, Float, Format
 from ..numerics.functions import FUNCTIONS, pipeline
 from ..numerics.latency import slices
 from ..numerics.pipeline import Wire
-from .config import Plan
+from .config import Operand, Plan
 from .timing import REDUCE_FN
 
-__all__ = ["arithmetic", "buffers", "device", "ports", "products", "tables"]
+__all__ = ["Arithmetic", "arithmetic", "buffers", "device", "ports", "products", "tables"]
 
 #: widest word of a function's table
 _TABLE = 36
 
 
-def buffers(plan: Plan) -> Iterator[tuple[int, Storage]]:
-    """Yield the plan's buffers of more than one beat: a read port for every operand, for a merge that adds to it, and for a model's way out."""
+def buffers(plan: Plan) -> Iterator[tuple[str, int, Storage]]:
+    """Yield (home, copies, memory) of the plan's buffers of more than one beat.
+
+    There is a read port for every operand, for a merge that adds to it, and for a model's way out.
+    """
     readers = [0] * len(plan.buffers)
     for op in plan.ops:
         for operand in op.operands:
@@ -37,7 +41,7 @@ def buffers(plan: Plan) -> Iterator[tuple[int, Storage]]:
     for number, buffer in enumerate(plan.buffers):
         lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots
         if depth > 1 and readers[number]:
-            yield (plan.threads if buffer.home == "thread" else 1), Storage(lanes * plan.format.width, depth, readers[number], lanes)
+            yield buffer.home, (plan.threads if buffer.home == "thread" else 1), Storage(lanes * plan.format.width, depth, readers[number], lanes)
 
 
 def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
@@ -45,7 +49,7 @@ def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
     port, walkers = plan.port, plan.ports * plan.walkers
     banks = 1 if port.fixed is not None and port.fixed.granule >= port.bus_bytes else 2       # one where windows are bus words
     yield banks * walkers, Storage(8 * port.bus_bytes, port.buffers * port.words_per_page // banks)
-    yield walkers * port.lanes, Storage(plan.format.width, port.slots * port.beats)
+    yield walkers * port.lanes, Storage(plan.format.width, port.slots * port.beats, apart=True)
     if port.fixed is None:
         yield walkers, Storage(96, port.program_depth)
     else:
@@ -54,27 +58,47 @@ def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
 
 def device(bus_bytes: int, memory_bytes: int) -> Iterator[tuple[int, Storage]]:
     """Yield the memories that a board has beside the engine: the link's ring, and the pages' block RAM (0 bytes: it is elsewhere)."""
-    yield 1, Storage(8, RING)
+    yield 1, Storage(8, RING, apart=True)
     if memory_bytes:
-        yield 1, Storage(8 * bus_bytes, memory_bytes // bus_bytes, granules=bus_bytes)
+        yield 1, Storage(8 * bus_bytes, memory_bytes // bus_bytes, granules=bus_bytes, apart=True)
 
 
-def arithmetic(plan: Plan) -> Iterator[tuple[int, str]]:
-    """Yield the arithmetic units as (copies, function)."""
+@dataclass(frozen=True)
+class Arithmetic:
+    """`copies` equal arithmetic units in all threads or in the core; the products of `live` of them are left: lanes that only ever hold zero have none."""
+
+    home: str
+    fn: str
+    copies: int
+    live: int
+
+
+def arithmetic(plan: Plan) -> Iterator[Arithmetic]:
+    """Yield the plan's arithmetic units, those of reductions and merges included."""
     for number, unit in enumerate(plan.units):
         copies = plan.threads if unit.home == "thread" else 1
         if unit.fn.startswith("merge-"):
-            yield unit.lanes * plan.threads, REDUCE_FN[unit.fn.removeprefix("merge-")]    # threads - 1 in the tree, one accumulates
+            count = unit.lanes * plan.threads                          # threads - 1 in the tree, one accumulates
+            yield Arithmetic("core", REDUCE_FN[unit.fn.removeprefix("merge-")], count, count)
             continue
-        yield copies * unit.lanes, unit.fn
+        users = [op for op in plan.ops if op.unit == number]
+        reached = [max(_covered(plan, op.operands[k], unit.lanes) for op in users) for k in range(len(users[0].operands))]
+        yield Arithmetic(unit.home, unit.fn, copies * unit.lanes, copies * min(reached))
         longest: dict[tuple[str, bool], int] = {}
-        for op in plan.ops:
-            if op.unit == number and op.reduce is not None:
+        for op in users:
+            if op.reduce is not None:
                 key = op.reduce, op.lane_reduce
                 longest[key] = max(longest.get(key, 1), op.extents[2])
         for (reduce, lane_reduce), steps in longest.items():
             levels = (steps - 1).bit_length()
-            yield copies * (_tree(unit.lanes) + levels if lane_reduce else levels * unit.lanes), REDUCE_FN[reduce]
+            count = copies * (_tree(unit.lanes) + levels if lane_reduce else levels * unit.lanes)
+            yield Arithmetic(unit.home, REDUCE_FN[reduce], count, count)
+
+
+def _covered(plan: Plan, operand: Operand, lanes: int) -> int:
+    """Return how many of a unit's lanes an operand reaches: all where it is one code for all."""
+    stored = plan.buffers[operand.buffer].width(plan.lanes)
+    return lanes if operand.element or stored == 1 else min(stored, lanes)
 
 
 def _tree(leaves: int) -> int:

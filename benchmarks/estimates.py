@@ -1,0 +1,143 @@
+"""Estimates beside synthesis: random plans for the ECP5 boards, each synthesised whole and packed, and every resource compared.
+
+What is counted is what `penstock build` builds: link, memory, shell and engine, by `nextpnr-ecp5 --pack-only`. `--seeds 0:20` names the plans; results are
+kept in `--keep`, so that a changed formula is compared without another synthesis (the key is the hardware's digest).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from common import kernel, markdown
+
+from penstock.api import Choices, Design, SourceError, compile
+from penstock.boards.board import Board, boards
+from penstock.boards.build import elaborate
+from penstock.boards.flow import synthesise
+from penstock.boards.tools import run_tool, tool_versions
+from penstock.boards.top import clock_setting
+from penstock.dsl.diagnostics import KernelError
+from penstock.models.analytics.resources import estimate
+from penstock.models.heap.schema import Column, Schema
+from penstock.models.resources import Resources
+
+#: kernels with the dimensions that are drawn for them
+KERNELS = {"linear": {"d": (1, 16)}, "logistic": {"d": (1, 16)}, "svm": {"d": (1, 16)}, "ridge": {"d": (1, 12)},
+           "lrmf": {"m": (2, 6), "n": (2, 6), "k": (1, 3)}, "mlp": {"d": (2, 6), "h": (2, 4)}}
+FORMATS = ("float32", "float32", "bfloat16", "bfloat16", "float16", "fixed:8,8", "fixed:8,8", "fixed:4,6", "fixed:4,12", "fixed:6,14", "fixed:8,16",
+           "fixed:8,24")
+TYPES = ("bool", "int2", "int4", "int8", "float4", "float8")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random plan: `words` say what was drawn."""
+
+    seed: int
+    board: Board
+    design: Design
+    words: tuple[str, ...]
+
+    @property
+    def estimate(self) -> Resources:
+        return estimate(self.design.plan, self.board.budget)
+
+
+def draw(seed: int) -> Case:
+    """Return the plan of a seed: board, kernel, dimensions, format, columns, page size, threads, lanes and Striders."""
+    rng = random.Random(seed)
+    open_boards = [b for b in boards().values() if b.open and b.part.family == "ecp5"]
+    while True:
+        board, name = rng.choice(open_boards), rng.choice([*KERNELS, "linear", "logistic", "svm"])
+        dims = {dim: rng.randint(*limits) for dim, limits in KERNELS[name].items()}
+        number = rng.choice(FORMATS)
+        table, columns = _table(rng, name, dims)
+        choices = Choices(lanes=rng.choice((None, None, 1, 2, 4)), threads=rng.choice((None, 1, 1, 2, 4)), walkers=rng.choice((None, 1, 1, 2)),
+                          visibility=rng.choice(("hints", "all")), on_null=rng.choice(("error", "error", "skip")))
+        try:
+            bindings = {"x": [c.name for c in table.columns if c.name.startswith("x")]} if "x0" in {c.name for c in table.columns} else None
+            design = compile(kernel(name), board.budget, table, number, dims=dims, bindings=bindings, choices=choices)
+        except (KernelError, SourceError):
+            continue
+        design = replace(design, plan=replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0))
+        plan = design.plan
+        return Case(seed, board, design, (board.name, f"{name} {', '.join(f'{k} = {v}' for k, v in dims.items())}", number, columns,
+                                          f"{plan.threads} × {plan.lanes}", str(plan.walkers), str(plan.page_size)))
+
+
+def _table(rng: random.Random, name: str, dims: dict[str, int]) -> tuple[Schema, str]:
+    from penstock.assumed import fitted
+    size = rng.choice((1024, 2048, 8192))
+    if name == "lrmf":
+        columns, words = [Column(column, "float4[]", length=dims[dim]) for column, dim in (("u", "m"), ("r", "n"), ("mask", "n"))], "arrays"
+    elif rng.random() < 0.5 or dims["d"] > 8:
+        kind, label = rng.choice(("float4[]", "float4[]", "float8[]")), rng.choice(TYPES)
+        columns, words = [Column("x", kind, length=dims["d"]), Column("y", label)], f"{kind}, {label}"
+    else:
+        kind, label, fixed = rng.choice(("float4", "float4", *TYPES)), rng.choice(TYPES), rng.random() < 0.5
+        columns = [Column(f"x{k}", kind, not_null=fixed) for k in range(dims["d"])] + [Column("y", label, not_null=fixed)]
+        words = f"{kind} columns, {label}{' NOT NULL' if fixed else ''}"
+    if rng.random() < 0.3:
+        columns.insert(0, Column("id", "int8"))
+    return fitted(Schema(f"random_{name}", tuple(columns), page_size=size)), words
+
+
+def measure(case: Case, keep: Path) -> dict:
+    """Return what synthesis and packing make of a case: resources, cells by type, seconds, and the plan."""
+    sources = elaborate(case.design.plan, case.board, design=1, setting=clock_setting(case.board, 40.0))
+    key = hashlib.sha256(f"{sources.rtlil}{case.board.part.tool}{tool_versions(('yosys', 'nextpnr-ecp5'))}".encode()).hexdigest()[:32]
+    kept = keep / f"{key}.json"
+    if kept.is_file():
+        return json.loads(kept.read_text())
+    begin = perf_counter()
+    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
+        folder = Path(temporary)
+        cells = synthesise(case.board, sources, folder)
+        run_tool("nextpnr-ecp5", [case.board.part.tool.replace("12k", "25k"), "--package", case.board.package, "--speed", case.board.speed, "--lpf",
+                                  "penstock.lpf", "--json", "penstock.json", "--pack-only", "--report", "report.json", "--quiet"], folder)
+        used = json.loads((folder / "report.json").read_text())["utilization"]
+    found = {"lut": used["TRELLIS_COMB"]["used"], "ff": used["TRELLIS_FF"]["used"], "dsp": used["MULT18X18D"]["used"], "bram": used["DP16KD"]["used"],
+             "cells": cells, "seconds": perf_counter() - begin, "plan": case.design.plan.to_json(), "board": case.board.name, "words": case.words}
+    keep.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(found))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0:20", help="first and end of the plans' seeds")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--keep", type=Path, default=Path("estimates"), help="folder of results")
+    options = parser.parse_args()
+    first, end = map(int, options.seeds.split(":"))
+    cases = [draw(seed) for seed in range(first, end)]
+
+    def one(case: Case) -> dict:
+        found = measure(case, options.keep)
+        expected = case.estimate
+        compared = ", ".join(f"{what} {getattr(expected, what):,}/{found[what]:,}" for what in ("lut", "ff", "dsp", "bram"))
+        print(f"{case.seed}: {' | '.join(case.words)}: {compared}", file=sys.stderr, flush=True)
+        return found
+
+    with ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        found = list(pool.map(one, cases))
+    rows = []
+    for case, placed in zip(cases, found, strict=True):
+        expected = case.estimate
+        rows.append((*case.words, f"{expected.lut:,} / {placed['lut']:,}", f"{expected.lut / placed['lut'] - 1:+.1%}",
+                     *(f"{getattr(expected, what)} / {placed[what]}" for what in ("dsp", "bram"))))
+    print(markdown(("board", "kernel", "format", "columns", "threads × lanes", "Striders", "page", "LUT, estimated / packed", "error", "DSP", "BRAM"), rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
