@@ -261,7 +261,7 @@ def test_damage_is_seen(toy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -
     assert right(netlist) and not right(damaged)
     models = cell_models("ice40")
     assert "LUT_INIT[{I3, I2, I1, I0}]" in models
-    monkeypatch.setattr("penstock.sim.netlist.build.cell_models", lambda family: models.replace("LUT_INIT[{I3, I2, I1, I0}]", "LUT_INIT[{I0, I2, I1, I3}]"))
+    monkeypatch.setattr("penstock.sim.netlist.library.cell_models", lambda family: models.replace("LUT_INIT[{I3, I2, I1, I0}]", "LUT_INIT[{I0, I2, I1, I3}]"))
     assert not right(netlist)
 
 
