@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.qr.config import Config
+from ...models.qr.layout import Size, sums_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
@@ -50,7 +51,7 @@ class Core(wiring.Component):
     bits, rows : In(stream.Signature(8 * bus_bytes))
         Words of full jobs' rows, as `Rows` takes them.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' parts c and AᵀA, job by job.
+        Words of the memos' parts c and AᵀA, job by job; as many as the largest job has may come before they are wanted.
     record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
         What the sums take in this cycle, a job's `end` too.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
@@ -83,6 +84,8 @@ class Core(wiring.Component):
         m.submodules.delta = delta = Delta(config)
         m.submodules.merge = merge = Merge(config)
         m.submodules.loader = loader = Loader(config, self.parts)
+        # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
+        m.submodules.sums = sums = Queue(8 * config.bus_bytes, sum(sums_words(Size(config.n_max, 0), config)))
 
         # offsets and columns stay until the job's last record has been added
         busy, full, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
@@ -120,7 +123,8 @@ class Core(wiring.Component):
             waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job), self.report.live.eq(delta.done.p.live),
             self.report.code.eq(delta.done.p.code),
             delta.chunk.eq(merge.chunk), merge.moments.eq(delta.moments), merge.entries.eq(delta.entries),
-            merge.i.payload.eq(self.memo.payload), merge.i.valid.eq(self.memo.valid), self.memo.ready.eq(merge.i.ready)]
+            sums.i.payload.eq(self.memo.payload), sums.i.valid.eq(self.memo.valid), self.memo.ready.eq(sums.i.ready),
+            merge.i.payload.eq(sums.o.payload), merge.i.valid.eq(sums.o.valid), sums.o.ready.eq(merge.i.ready)]
         last_taken, solver = Signal(), index(config.solvers, name="solver")
         m.d.comb += [last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last), delta.done.ready.eq(last_taken)]
         with m.If(begin):

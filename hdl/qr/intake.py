@@ -149,8 +149,11 @@ class Intake(wiring.Component):
             with m.State("BODY"):
                 m.d.comb += in_body.eq(1)
                 with m.If(taken & self.i.p.final & self.i.p.last):
-                    m.d.comb += self.body.ready.eq(1)
-                    m.next = "HEAD"
+                    with m.If(pending & ~command.ready):
+                        m.next = "LAST"
+                    with m.Else():
+                        m.d.comb += self.body.ready.eq(1)
+                        m.next = "HEAD"
             with m.State("LAST"):
                 with m.If(~pending):
                     m.d.comb += self.body.ready.eq(1)

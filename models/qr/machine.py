@@ -16,6 +16,7 @@ from .layout import (
     DESCRIPTOR_BYTES,
     HEAD_BYTES,
     Places,
+    Size,
     anchor_words,
     change_words,
     head_words,
@@ -66,7 +67,8 @@ class _Port:
 
     def __init__(self, memory: Fixed, bus_bytes: int) -> None:
         self.bus_bytes, self.port = bus_bytes, memory.port(bus_bytes)
-        self.flight: deque[list[int | Request]] = deque()
+        self.flight: deque[Request] = deque()
+        self.left = 0                                       # words of the oldest one that have not come
         self.free = 0                                       # the first cycle that can take the next request
 
     def ready(self, now: int) -> bool:
@@ -76,16 +78,24 @@ class _Port:
         """Take a request; return when its first word can come at the earliest."""
         self.free = now + burst_count(request.address, request.beats, self.bus_bytes)
         self.port.address(now + 1, request.beats)
-        self.flight.append([request, request.beats])
+        self.left = self.left or request.beats
+        self.flight.append(request)
         return self.port.offer()
 
     def word(self, now: int) -> Request | None:
         """What the word is of that is offered."""
-        if self.flight and self.port.offer() <= now:
-            request = self.flight[0][0]
-            assert isinstance(request, Request)
-            return request
-        return None
+        return self.flight[0] if self.flight and self.port.offer() <= now else None
+
+    def take(self, now: int) -> bool:
+        """Take that word; return whether it is the last one of its request."""
+        self.port.accept(now)
+        self.left -= 1
+        return not self.left
+
+    def pop(self) -> None:
+        """The oldest request's words have come."""
+        self.flight.popleft()
+        self.left = self.flight[0].beats if self.flight else 0
 
 
 class _Run:
@@ -134,10 +144,7 @@ class _Run:
         last = False
         if request is not None:
             if taken:
-                port.port.accept(now)
-                left = port.flight[0]
-                left[1] -= 1                                 # type: ignore[operator]
-                last = left[1] == 0
+                last = port.take(now)
                 self.times.words_read += 1
             else:
                 self.times.held += 1
@@ -146,15 +153,15 @@ class _Run:
         moved = taken
         retired = bounds.retired(now)
         asks = bounds.asks
-        pops = intake.pops(request if taken else None, last)
-        moved |= fetch.step(now, retired, route == _DESCRIPTOR and last, bounds.job if asks else None, pops)
         given = intake.pending and core.ready(self.works[intake.job])
+        pops = intake.pops(request if taken else None, last, given)
+        moved |= fetch.step(now, retired, route == _DESCRIPTOR and last, bounds.job if asks else None, pops)
         job = intake.job
         moved |= bounds.step(now, fed)
         moved |= core.step(now, fed, job if given else None)
         moved |= intake.step(now, request if taken else None, last, given)
         if last:
-            port.flight.popleft()
+            port.pop()
         if port.flight:
             self.wake(port.port.offer())
         return moved
@@ -204,7 +211,7 @@ class _Fetch:
             assert self.held is not None
             run.wake(run.port.ask(now, self.held))
             self.held, moved = None, True
-        wants = self.state == "REQUEST" and self.next[0].beats > 0
+        wants = self.state == "REQUEST"
         granted = False
         if free:
             if self.passes:
@@ -272,11 +279,11 @@ class _Intake:
             return run.bounds.takes[1]
         return self.state == "BODY" and (self.bad or run.core.takes(route))
 
-    def pops(self, request: Request | None, last: bool) -> bool:
-        """Whether a job's words have all come."""
+    def pops(self, request: Request | None, last: bool, given: bool) -> bool:
+        """Whether a job's words have all come, and it has been given on."""
         if self.state == "LAST":
             return not self.pending
-        return self.state == "BODY" and request is not None and request.final and last
+        return self.state == "BODY" and request is not None and request.final and last and not (self.pending and not given)
 
     def step(self, now: int, request: Request | None, last: bool, given: bool) -> bool:
         run, config, state = self.run, self.run.config, self.state
@@ -300,7 +307,7 @@ class _Intake:
             if request.route == _ANCHOR and last and not self.bad:
                 self.pending = True
             if request.final and last:
-                self.state = "HEAD"
+                self.state = "LAST" if self.pending else "HEAD"
         elif state == "LAST" and not (self.pending or given):
             self.state = "HEAD"
             return True
@@ -319,6 +326,7 @@ class _Core:
         self.waiting: deque[int] = deque()
         self.loaded = 0                                     # the job that the loader has
         self.bits = self.put = False
+        self.held, self.room = 0, sum(sums_words(Size(config.n_max, 0), config))         # words of sums in their queue
 
     def look(self, now: int) -> None:
         self.delta.look(now)
@@ -333,7 +341,7 @@ class _Core:
         if route == _CHANGES:
             return self.records.cutter.ready
         if route == _SUMS:
-            return self.merge.ready(self.loader.ready)
+            return self.held < self.room
         return self.bits if route == _BITS else self.put
 
     def step(self, now: int, fed: int, given: int | None) -> bool:
@@ -360,7 +368,9 @@ class _Core:
         begin = done and not self.merging and not self.merge.active and self.loader.idle
         room = self.loader.ready
         word = self.merge.out if room else None
-        moved |= self.merge.step(fed == _SUMS, room)
+        given_on = self.held > 0 and self.merge.ready(room)
+        self.held += (fed == _SUMS) - given_on
+        moved |= self.merge.step(given_on, room)
         moved |= self.loader.step(now, word, row)
         freed = word == 2
         if freed:
