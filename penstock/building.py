@@ -17,6 +17,7 @@ from rich.table import Table
 import penstock.api as api
 from penstock.boards.board import Board, boards
 from penstock.boards.build import Build, Slow, build, elaborate
+from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import FLOWS, NAME, Unfit
 from penstock.boards.pll import Unreachable
 from penstock.boards.tools import ToolError, ToolMissing
@@ -25,6 +26,7 @@ from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.functions import closest
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
+from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.heap.schema import Schema
 from penstock.options import Request, names
@@ -89,7 +91,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     check_folder(folder, written)
     with steps.step("planning"):
         design = state.record.design = board_design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
-    wanted = clock or board.clock_mhz
+    wanted = clock or chosen_clock(board, design.plan.format)
     try:
         setting = clock_setting(board, wanted)
         real = setting.output_mhz if setting is not None else board.oscillator_mhz
@@ -176,7 +178,8 @@ def _plans(request: Request, board: Board, dims: Mapping[str, int]) -> bool:
 
 def _publish(design: api.Design, board: Board, made: Build, folder: Path) -> None:
     manifest = {"penstock": 1, "engine": "analytics", "digest": design.digest, "plan": design.plan.to_json(), "memory": str(design.memory),
-                "register_map": register_map(design.plan, design.identity).to_json(), "estimate": {**asdict(design.resources), "source": "estimate"},
+                "register_map": register_map(design.plan, design.identity).to_json(),
+                "estimate": {**asdict(estimate(design.plan, board.budget)), "source": "estimate"},
                 "start": {name: value.tolist() for name, value in design.start.items()}, "shapes": {k: list(v) for k, v in design.shapes.items()},
                 "labels": list(design.labels), "run_values": design.run_values, "build": made.report(),
                 "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory_bytes": board.memory.bytes}}
@@ -188,9 +191,8 @@ def _summary(design: api.Design, board: Board, made: Build, folder: Path) -> Tab
     table = Table(box=box.ROUNDED, padding=(0, 1), title=f"{design.plan.kernel} on {board.name}, {design.plan.format_name}", caption_justify="left")
     for title in ("", "LUT", "FF", "DSP", "BRAM", "MHz"):
         table.add_column(title, justify="right" if title else "left")
-    estimate = design.resources
-    rows = (("estimate of the engine", estimate, ""), ("placed, link and memory too", made.resources, f"{made.fmax_mhz:.1f}" if made.fmax_mhz else "?"),
-            ("device", board.part, f"{made.clock_mhz:g} asked"))
+    rows = (("estimate", estimate(design.plan, board.budget), ""), ("of it the engine", estimate(design.plan, replace(board.budget, shared=None)), ""),
+            ("placed", made.resources, f"{made.fmax_mhz:.1f}" if made.fmax_mhz else "?"), ("device", board.part, f"{made.clock_mhz:g} asked"))
     for title, r, mhz in rows:
         table.add_row(title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
     plan = design.plan

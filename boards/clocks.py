@@ -1,0 +1,30 @@
+"""Which clock a plan is built for where the user names none.
+
+What limits a device is the longest path between two registers: in the Striders' address arithmetic for narrow formats, in the adders, shifters and
+products of wide ones. `REACH` is the lowest clock that placements with one seed have reached on a family's speed grade (docs/boards.md has the builds);
+a plan is made for `MARGIN` of it, and never for more than the board's own limit.
+"""
+
+from __future__ import annotations
+
+from ..models.numerics.formats import Format
+from .board import Board
+
+__all__ = ["MARGIN", "REACH", "chosen_clock"]
+
+#: share of what placements have reached: seeds and plans differ by as much
+MARGIN = 0.9
+#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats
+REACH: dict[tuple[str, str], tuple[float, float, float]] = {
+    ("ecp5", "6"): (56.0, 50.0, 50.0),
+    ("ecp5", "8"): (67.0, 60.0, 60.0),
+}
+
+
+def chosen_clock(board: Board, fmt: Format) -> float:
+    """Return the clock in MHz that a plan in this format is built for on the board; boards of other families have their own."""
+    reach = REACH.get((board.part.family, board.speed))
+    if reach is None:
+        return board.clock_mhz
+    kind = 2 if fmt.is_float else 1 if fmt.width > 16 else 0
+    return min(board.clock_mhz, float(int(MARGIN * reach[kind])))

@@ -1,0 +1,86 @@
+"""Real bitstreams, each from one command: small ones on every run, every open board's with --long. Every build runs in two processes at once that share
+no cache, folder or hash seed, and both must give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.boards.board import boards
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = """kernel small(x: input[2], y: output, w: model[2], rate: meta = 0.25)
+  step = merge((sum(w * x) - y) * x, 4)
+  w    <- w - rate * step
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One build: `kernel` a file of examples, or None for the smallest one; further words of the command line."""
+
+    board: str
+    kernel: str | None
+    words: tuple[str, ...]
+
+
+#: built on every run: one board of each family that the open tools know well
+QUICK = [Case("ulx3s-12f", None, ("--format", "fixed:4,4"))]
+#: built with --long: every open board, with the clock that the plan chooses
+ALL = [Case(board, "logistic.py", ("--dim", "d=4", "--format", "fixed:8,8"))
+       for board in ("ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "colorlight-i5", "ecp5-evn")]
+
+
+def _twice(case: Case, folder: Path) -> list[dict]:
+    """Build in two processes at once; return both manifests after comparing all that was written."""
+    processes = []
+    for number in (1, 2):
+        place = folder / f"place{number}"
+        place.mkdir()
+        kernel = place / "small.psk"
+        kernel.write_text(SMALL)
+        source = str(kernel) if case.kernel is None else str(EXAMPLES / case.kernel)
+        environment = {**os.environ, "PENSTOCK_CACHE": str(place / "cache"), "PYTHONHASHSEED": str(number)}
+        code = "import sys; from penstock.cli import main; sys.exit(main())"
+        processes.append(subprocess.Popen([sys.executable, "-c", code, "build", source, "--board", case.board, "--out", "out", "-q", *case.words],
+                                          cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    said = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    written = [{path.name: path.read_bytes() for path in (folder / f"place{number}" / "out").iterdir()} for number in (1, 2)]
+    assert written[0] == written[1]
+    manifests = [json.loads(files["manifest.json"]) for files in written]
+    for files, manifest in zip(written, manifests, strict=True):
+        build = manifest["build"]
+        assert build["sha256"] == {name: hashlib.sha256(files[name]).hexdigest() for name in build["sha256"]}
+        assert build["fmax_mhz"] >= build["clock_mhz"] == manifest["board"]["clock_mhz"]
+        assert build["tools"] and all(re.match(r"\d+\.\d+", version) for version in build["tools"].values()) and build["seed"] == 1
+        text = files["manifest.json"].decode()
+        assert str(folder) not in text and "/tmp" not in text and str(Path.home()) not in text
+    return manifests
+
+
+def _check(case: Case, folder: Path) -> None:
+    manifest = _twice(case, folder)[0]
+    placed, expected = manifest["build"]["resources"], manifest["estimate"]
+    if boards()[case.board].part.family == "ecp5":
+        assert (expected["dsp"], expected["bram"]) == (placed["dsp"], placed["bram"])
+        assert abs(expected["lut"] / placed["lut"] - 1) < 0.15
+
+
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.board)
+def test_small(case: Case, tmp_path: Path) -> None:
+    _check(case, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.board)
+def test_board(case: Case, tmp_path: Path) -> None:
+    _check(case, tmp_path)
