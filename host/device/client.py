@@ -12,7 +12,8 @@ import errno
 import os
 import termios
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import serial
@@ -70,6 +71,17 @@ def _refusal(path: str, problem: Exception) -> LinkError:
     if "configure" in str(problem):
         return LinkError(f"cannot open {path}: it is no serial port")
     return LinkError(f"cannot open {path}: {problem}")
+
+
+@contextmanager
+def _together(parts: list[asyncio.Future[Response]]) -> Iterator[None]:
+    """Requests of one transfer: when it is cancelled, so are all of them."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        for part in parts:
+            part.cancel()
+        raise
 
 
 class Client:
@@ -145,11 +157,12 @@ class Client:
         """Read bytes; return them and the worst response."""
         parts: list[asyncio.Future[Response]] = []
         position = 0
-        while position < length:
-            count = min(self._chunk, length - position)
-            parts.append(await self._begin(space, address + position, count))
-            position += count
-        return await self._gather(parts)
+        with _together(parts):
+            while position < length:
+                count = min(self._chunk, length - position)
+                parts.append(await self._begin(space, address + position, count))
+                position += count
+            return await self._gather(parts)
 
     async def write(self, space: Space, address: int, data: bytes) -> int:
         """Write bytes; return the worst response. Writes to registers are done once, whatever happens on the line."""
@@ -160,11 +173,12 @@ class Client:
             return status
         parts: list[asyncio.Future[Response]] = []
         position = 0
-        while position < len(data):
-            piece = data[position:position + self._chunk]
-            parts.append(await self._begin(space, address + position, data=piece))
-            position += len(piece)
-        return (await self._gather(parts))[1]
+        with _together(parts):
+            while position < len(data):
+                piece = data[position:position + self._chunk]
+                parts.append(await self._begin(space, address + position, data=piece))
+                position += len(piece)
+            return (await self._gather(parts))[1]
 
     async def _gather(self, parts: list[asyncio.Future[Response]]) -> tuple[bytes, int]:
         answers = await asyncio.gather(*parts)
@@ -210,6 +224,9 @@ class Client:
     # the line
 
     def _send(self, waiting: _Waiting) -> None:
+        if waiting.answer.cancelled():
+            self._forget(waiting)
+            return
         now = time.monotonic()
         waiting.tries += 1
         if waiting.tries > _TRIES and now - waiting.first >= self.timeout:

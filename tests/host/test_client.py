@@ -8,12 +8,15 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.host.device import Device, DeviceError, LinkError, open_device
-from penstock.models.link import FrameError, Identity
+from penstock.models.link import FrameError, Identity, Parser, decode_request
 from penstock.models.shell import RegisterMap, Status
 from penstock.sim.link_cases import MAP, SIZE, Paced, Silent, golden
 from penstock.sim.serial import Faulty, SerialServer
@@ -76,6 +79,56 @@ def test_a_slow_line() -> None:
         device.write(1, content)
         assert device.read(1, 100) == content[:100]
         assert device.statistics.again <= device.statistics.sent // 2
+
+
+class Losing:
+    """Every fifth request is lost."""
+
+    active = False
+
+    def __init__(self) -> None:
+        self.device, self.parser, self.count = golden()[0].device, Parser(), 0
+
+    def exchange(self, data: bytes) -> bytes:
+        out = b""
+        for body in self.parser.feed(data):
+            self.count += 1
+            out += b"" if self.count % 5 == 0 else self.device.answer(decode_request(body)).encode()
+        return out
+
+
+def test_answers_tell_of_losses() -> None:
+    """Without the timer, which is set to a second here: an answer says that requests sent before were lost."""
+    with SerialServer(Losing()) as server, Device(server.path, baud=300, timeout=3, register_map=MAP) as device:
+        begin = time.monotonic()
+        device.write(0, bytes(range(256)) * 16)
+        assert device.statistics.again >= 5
+        assert time.monotonic() - begin < 3                  # not a second for each
+
+
+@pytest.mark.parametrize("wrong", [{"sequence": 77}, {"kind": 6}, {"data": b"12"}, {"status": 1 << 4}])
+def test_answers_to_something_else(wrong: dict[str, Any]) -> None:
+    """What is no answer to the request is not taken for one."""
+    device = golden()[0].device
+
+    class Other:
+        active = False
+        lie = False
+
+        def exchange(self, data: bytes) -> bytes:
+            bodies = [decode_request(body) for body in parser.feed(data)]
+            return b"".join(replace(device.answer(b), **wrong if self.lie else {}).encode() for b in bodies)
+
+    parser, endpoint = Parser(), Other()
+    with SerialServer(endpoint) as server, Device(server.path, timeout=0.2, register_map=MAP) as connected:
+        assert connected.read(0, 3) == bytes(3)
+        endpoint.lie = True
+        timer = threading.Timer(0.5, lambda: setattr(endpoint, "lie", False))       # such a peer is heard, so it is not given up
+        timer.start()
+        begin = time.monotonic()
+        with suppress(LinkError):
+            assert connected.read(0, 3) == bytes(3) and time.monotonic() - begin > 0.4
+        timer.join()
 
 
 class Bursts:
@@ -157,7 +210,7 @@ def test_an_interrupted_call_sends_nothing_more() -> None:
             registers.log.clear()
             device.write(0, bytes([2]) * 2000)
             device.write_register("key", 2)
-            time.sleep(0.05)
+            time.sleep(0.5)                                  # what is left over would come by now
             assert memory.content[:2000] == bytes([2]) * 2000
             assert [v for _, v in registers.log] == [2]
         assert device.read(1, 2) == b"\2\2"

@@ -162,6 +162,15 @@ def test_transfers_and_a_run_on_a_bad_line(library: tuple[Path, RegisterMap]) ->
             assert np.array_equal(np.frombuffer(device.read(8192, 2400), np.uint32), source ^ np.uint32(0x12345678))
 
 
+def test_the_buffer_of_requests_is_not_overrun(library: tuple[Path, RegisterMap]) -> None:
+    path, register_map = library
+    with Board(path) as board, SerialServer(board) as server, Device(server.path, timeout=10, register_map=register_map) as device:
+        content = bytes(range(256)) * 16
+        device.write(3, content)
+        assert device.read(3, len(content)) == content
+        assert device.statistics.nacks == 0
+
+
 def test_errors_and_stopping(library: tuple[Path, RegisterMap]) -> None:
     path, register_map = library
     with Board(path) as board, SerialServer(board) as server, Device(server.path, timeout=10, register_map=register_map) as device:
