@@ -17,7 +17,7 @@ from . import functions
 from .diagnostics import KernelError, Span
 from .dims import LARGE_HINT, MAX_DIM
 from .graph import Graph
-from .kernel import Kernel, Parameter
+from .kernel import AnyKernel, Parameter
 
 __all__ = ["Binding", "Source", "bind", "schema_for"]
 
@@ -48,7 +48,7 @@ class _Take:
 
 
 def bind(
-    kernel: Kernel, schema: Schema, bindings: Mapping[str, Sequence[str]] | None = None, dims: Mapping[str, int] | None = None
+    kernel: AnyKernel, schema: Schema, bindings: Mapping[str, Sequence[str]] | None = None, dims: Mapping[str, int] | None = None
 ) -> Binding:
     """Return the binding of a kernel to a table. Raises KernelError.
 
@@ -63,7 +63,7 @@ def bind(
 
 
 class _Binder:
-    def __init__(self, kernel: Kernel, schema: Schema, bindings: Mapping[str, Sequence[str]], dims: dict[str, int]) -> None:
+    def __init__(self, kernel: AnyKernel, schema: Schema, bindings: Mapping[str, Sequence[str]], dims: dict[str, int]) -> None:
         self.kernel = kernel
         self.schema = schema
         self.bindings = bindings

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from penstock.models.target import TARGETS, Target
 from penstock.output import write_folder
 
 if TYPE_CHECKING:
-    from penstock.fits import FitDesign
     from penstock.host.device import Device
 
 __all__ = ["BACKENDS", "Choices", "Design", "KernelError", "Run", "SourceError", "Table", "assume", "compile", "front", "load", "open_table", "timing_of"]
@@ -296,20 +295,11 @@ def load(folder: str | Path) -> Any:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
 
 
-@overload
-def compile(kernel: FitKernel, target: str | Target = "vu9p", *, memory: str | Fixed | None = None) -> FitDesign: ...
-
-
-@overload
-def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None, format: str | Format = "float32", *,
-            dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
-            init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Design: ...
-
-
 def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None, format: str | Format = "float32", *,
             dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
             init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
-    """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel for a target alone (a `FitDesign`).
+    """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel becomes a `fits.FitDesign`, over
+    columns a `fit_columns.ColumnsDesign`.
 
     Parameters: `target`: "small" unless given, for a fit kernel "vu9p"; `table`: a `Table`, its `Schema`, a source as the command line takes it, or None:
     then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as
@@ -321,8 +311,13 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     if not isinstance(kernel, AnyKernel):
         kernel = load_kernel(kernel)
     if isinstance(kernel, FitKernel):
-        from penstock.fits import compile_fit
-        return compile_fit(kernel, _target("vu9p" if target is None else target), memory=memory)
+        part = _target("vu9p" if target is None else target)
+        if kernel.of_kind("key"):
+            from penstock.fits import compile_fit
+            return compile_fit(kernel, part, memory=memory)
+        from penstock.fit_columns import FORMAT, compile_columns
+        return compile_columns(kernel, part, table, FORMAT if format == "float32" else format, dims=dict(dims or {}), bindings=dict(bindings or {}),
+                               memory=memory)
     kernel, part = tuple_by_tuple(kernel), _target("small" if target is None else target)
     graph, schema, binding = front(kernel, table, dims, bindings)
     graph = with_overrides(graph, metas, init, epochs)

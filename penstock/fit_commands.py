@@ -11,9 +11,11 @@ from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.fit import FitKernel
 from penstock.dsl.functions import closest
 from penstock.failures import DISAGREE, hardware_failure
+from penstock.fit_columns import ColumnsDesign
+from penstock.fit_columns import summary as columns_summary
 from penstock.fit_report import fit_table, summary
 from penstock.fits import FIT_FILES, FitDesign
-from penstock.host.sources import RandomOptions
+from penstock.host.sources import RandomOptions, Table
 from penstock.host.workloads import Changes, Refits, TooFew
 from penstock.options import Conflict, Request, names
 from penstock.outcome import differences
@@ -34,7 +36,15 @@ _FOREIGN = {"dims": "--dim", "metas": "--set", "init": "--init", "epochs": "--ep
 def check(state: State, kernel: FitKernel) -> None:
     """Find mistakes in a fit kernel and its options; print what it fits."""
     request = state.asked
-    _allowed(request)
+    _allowed(request, kernel)
+    if not kernel.of_kind("key"):
+        if request.plans or request.data is not None:
+            state.record.fits = _columns(request, kernel)[0]
+        graph = state.record.fits.graph if state.record.fits is not None else kernel.trace(names(request.dims))
+        if not request.quiet:
+            state.show(fit_table(graph))
+            state.out.print(f"{request.kernel}: the fit kernel {kernel.name} is fine")
+        return
     graph = kernel.trace()
     if request.plans:
         state.record.fits = _compile(request, kernel)
@@ -50,7 +60,10 @@ def compile_kernel(state: State, kernel: FitKernel, folder: Path) -> None:
     from penstock.output import check_folder
     check_folder(folder, FIT_FILES)
     steps = _steps(state)
-    _allowed(state.asked)
+    _allowed(state.asked, kernel)
+    if not kernel.of_kind("key"):
+        raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
+                           hint="penstock model predicts its cycles, penstock simulate --backend golden runs it")
     with steps.step("planning"):
         design = state.record.fits = _compile(state.asked, kernel)
     with steps.step("Verilog"):
@@ -66,7 +79,9 @@ def predict(state: State, kernel: FitKernel) -> int:
     request, outcome, steps = state.asked, state.record, _steps(state)
     if request.data is None and request.rows is None:
         raise error("E904", "model needs keys, or the number of rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
-    _allowed(request)
+    _allowed(request, kernel)
+    if not kernel.of_kind("key"):
+        return _over_columns(state, kernel, "model")
     with steps.step("planning"):
         design = outcome.fits = _compile(request, kernel)
     refits = _refits(state, kernel, design, steps)
@@ -84,7 +99,9 @@ def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, d
     for value, name in ((waves, "--waves"), (device, "--device")):
         if value is not None:
             raise Conflict(f"{name} is not for fit kernels", f"leave {name} out")
-    _allowed(request)
+    _allowed(request, kernel)
+    if not kernel.of_kind("key"):
+        return _over_columns(state, kernel, backend)
     with steps.step("planning"):
         design = outcome.fits = _compile(request, kernel)
     refits = _refits(state, kernel, design, steps)
@@ -129,12 +146,55 @@ def _steps(state: State) -> Steps:
     return Steps(state.err, state.asked.quiet, state.asked.verbose > 0)
 
 
-def _allowed(request: Request) -> None:
+def _allowed(request: Request, kernel: FitKernel) -> None:
+    keys = bool(kernel.of_kind("key"))
     for name, option in _FOREIGN.items():
-        if getattr(request, name) not in (None, ()):
+        if getattr(request, name) not in (None, ()) and (keys or name != "dims"):
             raise Conflict(f"{option} is not for fit kernels", f"leave {option} out: a fit has a window, a target and a method, all in the kernel")
-    if request.format not in (None, "float32"):
+    if not keys and request.groups not in (None, 1):
+        raise Conflict("--groups is for fits of keys", "leave --groups out: a table is one group of rows")
+    if keys and request.format not in (None, "float32"):
         raise Conflict(f"--format {request.format} is not for fits of keys", "leave --format out: weights are float32")
+
+
+def _changes(request: Request, groups: int | None = None) -> Changes:
+    given = Changes() if groups is None else Changes(groups)
+    return Changes(*(getattr(given, name) if getattr(request, name) is None else getattr(request, name) for name in ("groups", "refits", "new", "gone")))
+
+
+def _columns(request: Request, kernel: FitKernel) -> tuple[ColumnsDesign, Table | None]:
+    """Return the design of a fit over columns and its table, where there is one."""
+    opened = api.open_table(request.source) if request.source is not None and not request.source.startswith("random:") else None
+    target = DEFAULT_TARGET if request.target is None else request.target
+    design: ColumnsDesign = api.compile(kernel, target, opened if opened is not None else request.source, request.format or "float32", dims=names(request.dims),
+                                        bindings=names(request.bindings), memory=request.memory)
+    if opened is None and request.source is not None:
+        opened = api.open_table(request.source, design.schema, (str(design.graph.label),))
+    return design, opened
+
+
+def _over_columns(state: State, kernel: FitKernel, backend: str) -> int:
+    request, outcome, steps = state.asked, state.record, _steps(state)
+    if backend not in ("golden", "model"):
+        raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
+                           hint="--backend golden runs it, --backend model predicts its cycles as well")
+    if request.data is None:
+        raise error("E904", "a fit over columns needs its table", Span.whole("penstock model"), hint="give --data SRC, for example --data random:rows=8000")
+    with steps.step("planning"):
+        design, table = _columns(request, kernel)
+    assert table is not None
+    outcome.fits, outcome.table, outcome.rows, outcome.pages = design, table.name, table.rows, len(table.pages)
+    changes, on_null = _changes(request, 1), request.on_null or "error"
+    try:
+        with steps.step("golden run"):
+            outcome.golden = design.run(table, "golden", changes=changes, on_null=on_null)
+        if backend == "model":
+            with steps.step("cycle model"):
+                outcome.model = design.run(table, "model", changes=changes, on_null=on_null)
+    except TooFew as problem:
+        raise error("E701", str(problem), Span.whole(str(request.source)), hint="more rows, or fewer --refits or --new") from None
+    state.show(columns_summary(outcome))
+    return 0
 
 
 def _compile(request: Request, kernel: FitKernel) -> FitDesign:
@@ -145,9 +205,7 @@ def _compile(request: Request, kernel: FitKernel) -> FitDesign:
 def _refits(state: State, kernel: FitKernel, design: FitDesign, steps: Steps) -> Refits:
     """Return the refits that the options ask for."""
     request, outcome = state.asked, state.record
-    given = Changes()
-    changes = Changes(*(getattr(given, name) if getattr(request, name) is None else getattr(request, name) for name in ("groups", "refits", "new", "gone")))
-    seed, source = request.seed or 1, request.source
+    changes, seed, source = _changes(request), request.seed or 1, request.source
     with steps.step("keys"):
         try:
             if source is None or source.startswith("random:"):

@@ -33,8 +33,9 @@ def _fit(graph: FitGraph) -> list[tuple[str, str]]:
 
 def summary(outcome: Outcome) -> Table:
     """Return the table of a compiled, predicted or simulated fit."""
+    from penstock.fits import FitDesign
     design = outcome.fits
-    assert design is not None
+    assert isinstance(design, FitDesign)
     config, target = design.config, design.target
     table = fit_table(design.graph)
     units = (f"{plural(config.solvers, 'solver')} × {plural(config.lanes, 'lane')}, {plural(config.gram_lanes, 'sum')} a cycle" if config.method.value == "gram"

@@ -11,6 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from penstock.api import Design, Run
+    from penstock.fit_columns import ColumnsDesign
     from penstock.fits import FitDesign
 
 __all__ = ["Outcome", "differences"]
@@ -46,7 +47,7 @@ class Outcome:
     command: str
     kernel: str
     design: Design | None = None
-    fits: FitDesign | None = None           #: a fit kernel's design, in place of `design`
+    fits: FitDesign | ColumnsDesign | None = None           #: a fit kernel's design, in place of `design`
     table: str = ""
     rows: int | None = None
     pages: int | None = None

@@ -1,0 +1,163 @@
+"""Least squares over numeric columns with method `gram`: values in fixed point, sums in exact integers, so that rows come and go for ever without drift.
+
+A row's features and label are rounded to integers of a format `fixed:I,F` of at most 17 bits (units of 2**-F, saturated), and less fixed offsets of as
+many bits, chosen at the first fit about the columns' means: a has 18 bits, what one multiplier block of the parts takes. The sums over a aᵀ, a = (1, features,
+label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets and sums alone, so they are those of a
+fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
+
+The fit is that of the rounded values. There is no hardware for it: cycles are of the structure (sums as rows stream past, then one solver), not held to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..memory.timing import Fixed as Timing
+from ..numerics.fixedpoint import Fixed
+from ..numerics.formats import Codes, parse_format
+from ..numerics.latency import Cost, cost
+from ..resources import Resources
+from ..target import Target
+from . import factor
+from .arith import codes, from_integer, numbers
+from .config import Config
+from .cycles import Bound
+from .job import Integers
+from .schedule import CONVERT, DIV, gram_tasks
+from .solver import alone
+
+__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "bound", "cycles", "estimate", "first", "quantised", "solved", "taken"]
+
+#: most bits of a value, its sign included
+BITS_MAX = 17
+#: most rows
+ROWS_MAX = 1 << 23
+#: rows whose sums are exact in float64, where BLAS is quick: 2**(2 · 18 + 17) is no more than 2**53
+_CHUNK = 1 << 17
+
+
+@dataclass(frozen=True)
+class Columns:
+    """An engine for `n` columns, the bias among them (2 to 64), of values in `format_name`.
+
+    `gram_lanes`: products a cycle of the (n + 1) (n + 2) / 2 that a row takes with its label; `lanes`: of the solver.
+    """
+
+    n: int
+    format_name: str = "fixed:8,8"
+    gram_lanes: int = 8
+    lanes: int = 8
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n <= 64 or not 1 <= self.gram_lanes <= self.products or not 1 <= self.lanes <= 64:
+            raise ValueError(f"no such engine: {self}")
+        if not isinstance(self.format, Fixed) or self.format.width > BITS_MAX:
+            raise ValueError(f"values are fixed point of at most {BITS_MAX} bits, not {self.format_name}")
+
+    @property
+    def format(self) -> Fixed:
+        made = parse_format(self.format_name)
+        if not isinstance(made, Fixed):
+            raise ValueError(f"values are fixed point, not {self.format_name}")
+        return made
+
+    @property
+    def products(self) -> int:
+        """Products that a row takes."""
+        return (self.n + 1) * (self.n + 2) // 2
+
+    @property
+    def row_cycles(self) -> int:
+        return -(-self.products // self.gram_lanes)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a refit goes on from: int64 `offsets` of features and label (n,), `rows`, and the sums over a aᵀ, int64 (n + 1, n + 1), upper triangle."""
+
+    offsets: Integers
+    rows: int
+    sums: Integers
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights as float32 codes (n,) of features less offsets, bias first; `mask`: columns that have one; `values`: for features as they are, float64 (n,)."""
+
+    weights: Codes
+    mask: NDArray[np.bool_]
+    values: NDArray[np.float64]
+
+
+def quantised(values: ArrayLike, fmt: Fixed) -> tuple[Integers, int]:
+    """Return values as integers in units of 2**-F, and how many of them were saturated."""
+    real = np.asarray(values, dtype=np.float64)
+    limit = float(fmt.top) * 2.0 ** -fmt.fraction_bits
+    out = int(np.count_nonzero((real > limit + 2.0 ** -fmt.fraction_bits / 2) | (real < fmt.min_value - 2.0 ** -fmt.fraction_bits / 2)))
+    return fmt.to_integers(fmt.encode(real)), out
+
+
+def first(rows: Integers) -> Totals:
+    """Return empty totals with the offsets for rows int64 (m, n): features, then the label."""
+    return Totals(np.rint(rows.mean(axis=0)).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64))
+
+
+def added(totals: Totals, rows: Integers) -> Totals:
+    """Return the totals with more rows. Raises ValueError beyond `ROWS_MAX`."""
+    if totals.rows + len(rows) > ROWS_MAX:
+        raise ValueError(f"{totals.rows + len(rows)} rows are more than the sums hold: {ROWS_MAX}")
+    return Totals(totals.offsets, totals.rows + len(rows), totals.sums + _sums(totals, rows))
+
+
+def taken(totals: Totals, rows: Integers) -> Totals:
+    """Return the totals without rows that are among theirs."""
+    return Totals(totals.offsets, totals.rows - len(rows), totals.sums - _sums(totals, rows))
+
+
+def _sums(totals: Totals, rows: Integers) -> Integers:
+    a = np.ones((len(rows), rows.shape[1] + 1))
+    a[:, 1:] = rows - totals.offsets
+    found = np.zeros((a.shape[1],) * 2, dtype=np.int64)
+    for at in range(0, len(a), _CHUNK):
+        part = a[at:at + _CHUNK]
+        found += (part.T @ part).astype(np.int64)
+    return np.triu(found)
+
+
+def solved(totals: Totals, fmt: Fixed) -> Solution:
+    """Return the weights: AᵀA rounded to float32 once and eliminated, c likewise, two triangular solves (`factor`)."""
+    d, u, keep = factor.eliminate(totals.sums[:-1, :-1])
+    w = factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))
+    real = numbers(codes(w)).astype(np.float64)
+    offsets = totals.offsets * 2.0 ** -fmt.fraction_bits
+    bias = real[0] * 2.0 ** -fmt.fraction_bits + offsets[-1] - float(real[1:] @ offsets[:-1])
+    return Solution(codes(w), keep, np.concatenate([[bias if totals.rows else 0.0], real[1:]]))
+
+
+def _solve_cycles(config: Columns) -> int:
+    one = Config(n_max=max(4, config.n), lanes=config.lanes, contexts=1)
+    return config.products + CONVERT + DIV + alone(one, [gram_tasks(max(4, config.n), config.lanes)])
+
+
+def cycles(config: Columns, rows: int, words: int, interval: int, latency: int) -> int:
+    """Return the cycles of a fit that `rows` rows come to or leave, read in `words` bus words, one every `interval` cycles."""
+    return latency + max(words * interval, rows * config.row_cycles) + _solve_cycles(config)
+
+
+def bound(config: Columns, rows: int, words: int, timing: Timing, bus_bytes: int) -> Bound:
+    """Return the least cycles of such a fit."""
+    return Bound(words * timing.interval(bus_bytes), rows * config.row_cycles, 0, 0, _solve_cycles(config))
+
+
+def estimate(config: Columns, target: Target) -> Resources:
+    """Return what an engine is expected to take: a multiplier block and a 64-bit sum a lane, a solver, the shell and a Strider's walker."""
+    mul, add, div = (cost(op, parse_format("float32"), target.multiplier) for op in ("mul", "add", "div"))
+    total = Cost(9000, 8000) + config.gram_lanes * Cost(110, 130, 1) + config.lanes * (mul + add) + div
+    return Resources(total.lut, total.ff, total.dsp, 8 + -(-64 * config.products // target.bram_bits))

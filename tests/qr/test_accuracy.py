@@ -1,0 +1,87 @@
+"""Weights after a thousand random batches of inserts and deletes: as near as float64 least squares, `gram`'s sums those of Python's integers.
+
+The quick version is `test_golden.test_thousand_batches_as_least_squares`; here are the groups of the goals, and slots.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.models.qr.config import Config
+from penstock.models.qr.golden import refit
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
+from penstock.sim.qr_cases import Group, keys
+
+
+def matrix(job: Job) -> np.ndarray:
+    a = np.ones((len(job.rows), job.window.columns))
+    a[:, 1:] = job.rows.astype(float) - job.offsets
+    return a
+
+
+def largest(a: np.ndarray, weights: np.ndarray, job: Job) -> float:
+    return float(np.abs(job.target_labels() - a @ weights)[job.alive].max())
+
+
+def as_near_as_least_squares(job: Job, fit: Fit) -> float:
+    """How much larger the largest position error is than that of float64 least squares over the same rows."""
+    a = matrix(job)
+    best = largest(a, np.linalg.lstsq(a, job.target_labels().astype(float), rcond=None)[0], job)
+    found = largest(a, fit.values.astype(float), job)
+    assert abs(found - best) <= 0.01 * best
+    return found / best - 1
+
+
+def equals_python(job: Job, fit: Fit) -> None:
+    """c and AᵀA in Python's own integers, whatever their size."""
+    a = [[1, *(int(x) - int(o) for x, o in zip(row, job.offsets, strict=True))] for row in job.rows]
+    labels = [int(b) for b in job.target_labels()]
+    for i in range(job.window.columns):
+        assert int(fit.memo.moments[i]) == sum(b * row[i] for b, row in zip(labels, a, strict=True))
+        if fit.memo.gram is not None:
+            for j in range(i, job.window.columns):
+                assert int(fit.memo.gram[i, j]) == sum(row[i] * row[j] for row in a)
+
+
+def run(config: Config, rows: int, batches: int, most: int, every: int, seed: int) -> None:
+    """Random batches on one group; the fit is compared after every `every`-th, the integers at the end."""
+    source = np.random.default_rng(seed)
+    length = config.n_max - 1
+    group = Group(config, keys(source, rows, length, 62, 48), density=0.5)
+    job = group.full()
+    full = 0
+    for number in range(batches):
+        fit = refit(job, config)
+        assert isinstance(fit, Fit)
+        group.take(fit)
+        full += job.memo is None
+        if number % every == every - 1:
+            as_near_as_least_squares(job, fit)
+        if number + 1 == batches:
+            equals_python(job, fit)
+            break
+        live = np.flatnonzero(group.live)
+        come, go = (int(source.integers(0, most + 1)) for _ in range(2))
+        doomed = np.sort(source.choice(live, min(go, max(len(live) - rows // 2, 0)), replace=False))
+        tombstones = len(group.live) - len(live)
+        job = group.full() if tombstones > len(group.rows) // 4 else group.batch(keys(source, come, length, 62, 48), doomed)
+    assert full < batches / 4
+
+
+CASES = [(Method.GRAM, Target.RANK), (Method.GRAM, Target.SLOT), (Method.GIVENS, Target.RANK)]
+
+
+@pytest.mark.parametrize(("method", "target"), CASES)
+def test_hundred_batches(method: Method, target: Target) -> None:
+    config = Config(n_max=12, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    run(config, 300, 100, 12, 20, 7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [(500, 9), (5000, 33)], ids=["500 x 9", "5000 x 33"])
+@pytest.mark.parametrize(("method", "target"), CASES)
+def test_thousand_batches(method: Method, target: Target, shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    config = Config(n_max=columns, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    run(config, rows, 1000, 50 if rows == 5000 else 20, 50, 11)

@@ -1,0 +1,100 @@
+"""Least squares over numeric columns: sums as Python's integers have them, refits equal to fits of all rows, weights as float64 least squares has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.models.memory import Fixed as Timing
+from penstock.models.numerics.formats import Fixed
+from penstock.models.qr.columns import BITS_MAX, ROWS_MAX, Columns, added, bound, cycles, estimate, first, quantised, solved, taken
+from penstock.models.target import target
+
+WIDE = Fixed(5, BITS_MAX - 5)
+
+
+def table(seed: int, rows: int, features: int, fmt: Fixed = WIDE) -> np.ndarray:
+    source = np.random.default_rng(seed)
+    x = source.standard_normal((rows, features)) * source.uniform(0.1, 3, features) + source.uniform(-2, 2, features)
+    y = x @ source.uniform(-1, 1, features) + 0.3 + 0.1 * source.standard_normal(rows)
+    return quantised(np.column_stack([x, y]), fmt)[0]
+
+
+def test_sums_are_pythons() -> None:
+    rows = table(1, 60, 4)
+    totals = added(first(rows), rows)
+    a = [[1, *(int(v) - int(o) for v, o in zip(row, totals.offsets, strict=True))] for row in rows]
+    for i in range(6):
+        for j in range(6):
+            assert int(totals.sums[i, j]) == (sum(row[i] * row[j] for row in a) if i <= j else 0)
+    assert totals.rows == 60
+
+
+def test_extreme_rows_do_not_overflow() -> None:
+    """The largest products, at the largest number of rows, as the sums would have them."""
+    top = (1 << BITS_MAX - 1) - 1
+    rows = np.tile(np.array([[top, -top - 1, top]]), (1 << 10, 1))
+    rows[0] = [-top - 1, top, -top - 1]
+    totals = added(first(rows[:1]), rows)                   # offsets at one end, rows at the other
+    most = int(np.abs(totals.sums).max())
+    assert most == (2 * top + 1) ** 2 * ((1 << 10) - 1)
+    assert most * (ROWS_MAX >> 10) < 1 << 63 and (2 * top + 1).bit_length() <= 17
+    with pytest.raises(ValueError, match="more than the sums hold"):
+        added(type(totals)(totals.offsets, ROWS_MAX, totals.sums), rows[:1])
+
+
+def test_refits_equal_fits_of_all_rows() -> None:
+    rows = table(2, 600, 7)
+    fmt, source = WIDE, np.random.default_rng(3)
+    totals = added(first(rows[:200]), rows[:200])
+    begin, end = 0, 200
+    for _ in range(40):
+        come, go = int(source.integers(0, 11)), int(source.integers(0, 8))
+        totals = taken(added(totals, rows[end:end + come]), rows[begin:begin + go])
+        begin, end = begin + go, end + come
+        whole = added(type(totals)(totals.offsets, 0, np.zeros_like(totals.sums)), rows[begin:end])
+        assert np.array_equal(whole.sums, totals.sums) and whole.rows == totals.rows == end - begin
+        again, once = solved(totals, fmt), solved(whole, fmt)
+        assert np.array_equal(again.weights, once.weights) and np.array_equal(again.mask, once.mask)
+
+
+@pytest.mark.parametrize("features", [1, 5, 20, 63])
+def test_weights_are_those_of_least_squares(features: int) -> None:
+    rows = table(features, 2000, features)
+    found = solved(added(first(rows), rows), WIDE)
+    a = np.column_stack([np.ones(len(rows)), rows[:, :-1] * 2.0 ** -WIDE.fraction_bits])
+    b = rows[:, -1] * 2.0 ** -WIDE.fraction_bits
+    best = np.linalg.lstsq(a, b, rcond=None)[0]
+    assert np.allclose(found.values, best, rtol=0, atol=1e-4 * np.abs(best).max()) and found.mask.all()
+    left = [float(np.square(b - a @ w).sum()) for w in (found.values, best)]
+    assert left[0] <= left[1] * (1 + 1e-6)
+
+
+def test_collinear_and_constant_columns_have_no_weight() -> None:
+    rows = table(5, 300, 4)
+    rows[:, 2] = 77
+    rows[:, 3] = rows[:, 0] - 5
+    found = solved(added(first(rows), rows), WIDE)
+    assert found.mask.tolist() == [True, True, True, False, False] and not found.values[3:].any()
+    nothing = first(rows)
+    assert not solved(nothing, WIDE).values.any()
+
+
+def test_values_that_do_not_fit_are_counted() -> None:
+    fmt = Fixed(4, 4)
+    values, out = quantised([[7.9375, 8.0], [-8.0, -8.1]], fmt)
+    assert values.tolist() == [[127, 127], [-128, -128]] and out == 2
+    assert quantised([0.03125, 0.09375], fmt)[0].tolist() == [0, 2]       # nearest even
+
+
+def test_cycles_and_configurations() -> None:
+    timing, part = Timing(40, 64), target("vu9p")
+    for lanes in (1, 10, 78):
+        config = Columns(11, "fixed:8,8", lanes, 8)
+        assert config.products == 78 and config.row_cycles == -(-78 // lanes)
+        for rows, words in ((1, 1), (1000, 500), (50, 20_000)):
+            assert cycles(config, rows, words, 1, 40) > bound(config, rows, words, timing, 64).cycles
+        assert estimate(config, part).dsp > lanes
+    for wrong in ({"n": 1}, {"n": 65}, {"format_name": "fixed:9,9"}, {"format_name": "float32"}, {"gram_lanes": 79}):
+        with pytest.raises(ValueError, match=r"no such engine|values are fixed point"):
+            Columns(**{"n": 11, **wrong})       # type: ignore[arg-type]
