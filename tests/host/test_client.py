@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from penstock.host.device import Device, DeviceError, LinkError, open_device
-from penstock.models.link import FrameError, Identity, Parser, decode_request
+from penstock.models.link import Device as GoldenDevice
+from penstock.models.link import FrameError, Identity, Parser, Words, decode_request
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.link_cases import MAP, SIZE, Paced, Silent, golden
-from penstock.sim.serial import Faulty, SerialServer
+from penstock.sim.link_cases import MAP, SIZE, Paced, Registers, Silent, golden
+from penstock.sim.serial import Faulty, Golden, SerialServer
 
 KEY = MAP["key"].offset
 
@@ -284,6 +285,24 @@ def test_folders_that_hold_no_design(tmp_path: Path) -> None:
             with pytest.raises(DeviceError, match=message) as found:
                 open_device(url, design=design)
             assert "penstock compile" in found.value.hint
+
+
+def test_errors_of_the_bus() -> None:
+    """A device with less memory, or other registers, than it should have."""
+    class Refusing(Registers):
+        def read(self, address: int) -> tuple[bytes, int]:
+            return (bytes(4), 3) if address == KEY else super().read(address)
+
+    device = GoldenDevice(Identity(8, SIZE, 1), Refusing(), Words(SIZE // 2, 8))
+    with SerialServer(Golden(device)) as server, Device(server.path, register_map=MAP) as connected:
+        assert connected.read(SIZE // 2 - 200, 200) == bytes(200)
+        for address, length in ((SIZE // 2 - 1, 2), (SIZE // 2 - 200, 201), (SIZE - 1, 1)):
+            with pytest.raises(DeviceError, match=r"read of memory at .* was answered with SLVERR"):
+                connected.read(address, length)
+            with pytest.raises(DeviceError, match=r"write to memory at .* was answered with SLVERR"):
+                connected.write(address, bytes(length))
+        with pytest.raises(DeviceError, match="read of register key was answered with DECERR"):
+            connected.read_register("key")
 
 
 def test_a_number_is_not_memory() -> None:
