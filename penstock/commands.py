@@ -134,6 +134,9 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
         design = outcome.design = _for_board(request, kernel, table) if backend == "board" else _compile(request, kernel, table)
+    if backend == "netlist":
+        from penstock.netlists import family_of
+        family_of(design.target, family)                # said before anything takes long
     _warnings(state, kernel)
     opened = _opened(state, design, table)
     with steps.step("golden run"):
@@ -162,13 +165,14 @@ def _on_board(state: State, kernel: Kernel, opened: api.Table, profile: bool, ur
     """Train on a device, in simulation or connected; compare it with golden, and its cycles with the model where its memory has one."""
     from penstock.boards.board import boards
     from penstock.host.device import open_device
-    from penstock.models.memory import block_ram
+    from penstock.models.memory import ON_CHIP
     outcome, steps = state.record, _steps(state)
     design = outcome.design
     assert design is not None and outcome.golden is not None
     board = boards().get(design.plan.target)
-    if design.plan.ports == 1 and not outcome.golden.errors and (url is None or (board is not None and board.memory.kind == "block RAM")):
-        outcome.design = replace(design, memory=block_ram(design.plan.bus_bytes))       # what the report names
+    kind = api.simulated_memory(design.plan)[0] if url is None else board.memory.kind if board is not None else ""
+    if design.plan.ports == 1 and not outcome.golden.errors and kind in ON_CHIP:
+        outcome.design = replace(design, memory=ON_CHIP[kind](design.plan.bus_bytes))    # what the report names
         with steps.step("cycle model"):
             outcome.model = outcome.design.predict(opened, epochs=outcome.golden.epochs)
     if url is None:
