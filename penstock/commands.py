@@ -115,7 +115,11 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     """Run golden, model and hardware (the engine's Verilog, its netlist, or the whole device of a board); compare them. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
     loaded = load_kernel(request.kernel)
+    if family is not None and backend != "netlist":
+        raise Conflict("--family is for --backend netlist", "add --backend netlist, or leave --family out")
     if isinstance(loaded, FitKernel):
+        if backend in ("netlist", "board"):
+            raise Conflict(f"--backend {backend} is not for fit kernels", "leave it out: their engine runs as Verilog, and not on boards yet")
         return fit_commands().simulate(state, loaded, backend, waves, device)
     _of_tables(request)
     if backend in ("golden", "model"):
@@ -124,8 +128,6 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
     if device is not None and backend != "board":
         raise Conflict("--device is for --backend board", "add --backend board, or leave --device out")
-    if family is not None and backend != "netlist":
-        raise Conflict("--family is for --backend netlist", "add --backend netlist, or leave --family out")
     if waves is not None and backend == "board":
         raise Conflict("--waves is for the engine alone", "leave --waves or --backend board out")
     if waves is not None:
