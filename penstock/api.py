@@ -230,12 +230,14 @@ class Design:
         return Run("board", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds)
 
     def simulated_board(self, table: Table) -> Device:
-        """Return the whole device in simulation, connected, with as much block RAM as training on `table` takes."""
+        """Return the whole device in simulation, connected: with the board's single-port RAM, or with as much block RAM as training on `table` takes."""
         from penstock.cache import remembered
         from penstock.host.device import memory_needed, simulated_device
         from penstock.sim.board import generate
-        size = memory_needed(self.plan, self.runs(), self.models(), len(table.pages))
-        source = remembered(f"{self.digest} board {size}", lambda: generate(self.plan, self.identity, memory_bytes=size))
+        kind, size = simulated_memory(self.plan)
+        size = size or memory_needed(self.plan, self.runs(), self.models(), len(table.pages))
+        more = {} if kind == "block RAM" else {"memory": kind}
+        source = remembered(f"{self.digest} board {size} {kind}", lambda: generate(self.plan, self.identity, memory_bytes=size, **more))
         return simulated_device(source, register_map(self.plan, self.identity))
 
     def library(self, **options: Any) -> Any:
@@ -256,7 +258,8 @@ class Design:
         from penstock.netlists import family_of
         from penstock.sim.analytics import ports
         from penstock.sim.netlist import build
-        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.plan), register_map=register_map(self.plan, self.identity), **options)
+        registers = register_map(self.plan, self.identity)
+        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.plan), register_map=registers, **options)
 
     def save(self, folder: str | Path) -> Path:
         """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it.
@@ -273,6 +276,14 @@ class Design:
             "penstock.v": self.verilog.encode(), "boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes(),
             "strider.asm": disassemble(generate(self.plan.walk)).encode(),
             "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
+
+
+def simulated_memory(plan: Plan) -> tuple[str, int]:
+    """Return kind and bytes of the memory that a device in simulation has: the board's where that is single-port RAM or has addresses made for it, else
+    block RAM of any size (0)."""
+    board = boards().get(plan.target)
+    kind = "SPRAM" if board is not None and board.memory.kind == "SPRAM" and plan.memory_bytes else "block RAM"
+    return kind, plan.memory_bytes
 
 
 def _default(missing: Any) -> str:
@@ -378,7 +389,7 @@ def front(kernel: Kernel, table: Table | Schema | str | None, dims: Mapping[str,
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
     """
     if table is None or (isinstance(table, str) and table.startswith("random:")):
-        schema = fitted(schema_for(kernel.trace(dims)))
+        schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
     elif isinstance(table, Schema):
         schema = table
     else:
