@@ -90,7 +90,7 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
     """Return the kernel that the text describes. Raises KernelError."""
     parser, lines = _parser()
     try:
-        tree = parser.parse(source)
+        tree: Any = parser.parse(source)
     except UnexpectedInput as problem:
         raise syntax_error(problem, lines.open, lines.seen, source, filename) from None
     if not tree.children:

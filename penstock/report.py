@@ -13,6 +13,7 @@ from rich.text import Text
 
 from penstock.dsl.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import Plan
+from penstock.models.analytics.job import Bound
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
 from penstock.outcome import Outcome, differences
@@ -92,6 +93,7 @@ def _shares(table: Table, outcome: Outcome, cycles: int) -> None:
     if outcome.model is None or outcome.model.bound is None:
         return
     limits, counters = outcome.model.bound, outcome.model.counters
+    assert isinstance(limits, Bound)
     table.add_section()
     table.add_row("busy", "each part alone, of all cycles (they overlap)")
     parts = {"memory": limits.memory, "Striders": counters.get("striders", 0), "engine": limits.operations, "new model": limits.recurrence}

@@ -152,8 +152,8 @@ class Engine:
                    for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))]
         if report.error is not None:
             self._session.stop()
-        for at, size in scratch:
-            arena.free[size].append(at)
+        for at, count in scratch:
+            arena.free[count].append(at)
         return results
 
     def _place(self, memo: Memo) -> int:

@@ -160,26 +160,30 @@ class Trainer:
     def refit(self, changes: Sequence[Change]) -> list[Model]:
         """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and not too many rows are
         tombstones."""
-        jobs, ghosts, slots = [], [], []
+        jobs: list[Job] = []
+        ghosts: list[list[bytes]] = []
+        slots: list[Slots | None] = []
         for number, change in enumerate(changes):
             model, keys = change.model, change.keys
             kept: list[bytes] = sorted(model.ghosts + change.removed) if self.config.method is Method.GIVENS else []
             ends = [texts[at] for texts in (keys, kept, change.removed) if texts for at in (0, -1)]
             usable = bool(ends) and common(min(ends), max(ends)) >= model.window.prefix and len(kept) <= self.ghosts * len(keys)
-            job = (self._in_slots(number, change) if self.gaps else self._again(number, change, kept)) if usable else None
-            if job is None:
+            found: tuple[Job, Slots | None] | None = None
+            if usable:
+                found = self._in_slots(number, change) if self.gaps else self._again(number, change, kept)
+            if found is None:
                 self.full += 1
                 inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
                 where = self._fresh(len(keys))
-                job = _whole(number, keys, model.window if inside else _moved(model, keys, self.longest), where), where
+                found = _whole(number, keys, model.window if inside else _moved(model, keys, self.longest), where), where
             else:
                 self.incremental += 1
-            ghosts.append(kept if job[0].memo is not None else [])
-            jobs.append(job[0])
-            slots.append(job[1])
+            ghosts.append(kept if found[0].memo is not None else [])
+            jobs.append(found[0])
+            slots.append(found[1])
         return [Model(fit, left, where) for fit, left, where in zip(self._do(jobs), ghosts, slots, strict=True)]
 
-    def _in_slots(self, number: int, change: Change) -> tuple[Job, Slots] | None:
+    def _in_slots(self, number: int, change: Change) -> tuple[Job, Slots | None] | None:
         """The job of a change in an array with gaps; None where there are no more of them."""
         model, keys, memo = change.model, change.keys, change.model.fit.memo
         new = set(change.added)
@@ -195,7 +199,7 @@ class Trainer:
                    removed_labels=model.slots.array()[gone], moved=np.array(moved, dtype=np.int64), moved_from=np.array(before, dtype=np.int64), memo=memo,
                    epoch=memo.epoch, limit=int(self.limit / DENSITY)), slots
 
-    def _again(self, number: int, change: Change, kept: list[bytes]) -> tuple[Job, None]:
+    def _again(self, number: int, change: Change, kept: list[bytes]) -> tuple[Job, Slots | None]:
         keys, memo = change.keys, change.model.fit.memo
         if not kept:
             rows = features(keys, memo.window)
