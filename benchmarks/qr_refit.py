@@ -10,12 +10,12 @@ from common import Options, Section, main, markdown
 from penstock.models.memory.timing import Fixed
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, bound, run
+from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Fit, Method, Sums, Target
 from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.resources import estimate
-from penstock.models.qr.schedule import fold_tasks, multiplications
-from penstock.models.qr.solver import alone
+from penstock.models.qr.rotations import alone
 from penstock.models.qr.suffix import LEAF, Blocks
 from penstock.models.target import target
 from penstock.sim.qr_cases import Group, keys
@@ -139,15 +139,17 @@ def traffic(options: Options) -> str:
 def folding(options: Options) -> str:
     """A dense 64 × 32 block on `givens`: 20 rotation lanes and one vectoring unit, 63 multipliers."""
     rows = []
-    lanes, vectors = 5, 4
+    lanes, vectors = 10, 2
     count = vectors * lanes * 3 + 3
-    for name, met in (("fresh factor", tuple(min(i + 1, 32) for i in range(64))), ("onto a full factor", (32,) * 64)):
-        tasks = list(fold_tasks(32, met, lanes))
-        for groups in (1, 8):
-            config = Config(n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=groups)
-            cycles = alone(config, [tasks] * groups)
-            rows.append((name, groups, f"{cycles:,}", f"{cycles / groups:,.0f}", f"{groups * multiplications(tasks) / cycles / count:.0%}"))
-    return markdown(("64 × 32", "groups interleaved", "cycles", "a block", f"{count} multipliers busy"), rows)
+    for name, met, fresh in (("fresh factor", tuple(min(i + 1, 32) for i in range(64)), True), ("onto a full factor", (32,) * 64, False)):
+        work = Folding(32, met, (None,) * 32, fresh)
+        for groups in (1, 8, 64):
+            config = Config(n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=8)
+            folded, cycles = alone(config, [work] * groups, rotated=True), alone(config, [work] * groups)
+            busy = groups * work.multiplications / cycles / count
+            rows.append((name, groups, f"{folded:,}", f"{cycles:,}", f"{cycles / groups:,.0f}", f"{busy:.0%}"))
+    return markdown(("64 × 32", "groups, up to 8 interleaved", "cycles to the last rotation", "to the last weights", "a block", f"{count} multipliers busy"),
+                    rows)
 
 
 def whole(options: Options) -> str:

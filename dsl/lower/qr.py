@@ -13,12 +13,12 @@ from functools import lru_cache
 import numpy as np
 
 from ...models.memory.timing import Fixed
+from ...models.qr import rotations
 from ...models.qr.config import Config
 from ...models.qr.cycles import Work
 from ...models.qr.job import Bounds, Method, Sums, Target
 from ...models.qr.layout import ENTRY_BYTES, Size, row_stride
 from ...models.qr.resources import estimate
-from ...models.qr.schedule import Task
 from ...models.qr.solver import alone
 from ...models.qr.suffix import Blocks
 from ...models.resources import FILL, Resources
@@ -36,6 +36,8 @@ SEGMENTS = {Target.SLOT: 1, Target.RANK: 32}
 MOST_CONTEXTS = 16
 _DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SOLVERS = (1, 2, 3, 4, 6, 8, 12, 16)
+#: rows that show how long a group takes alone
+_SAMPLE = 64
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,18 @@ def cost(config: Config, load: Load, memory: Fixed) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
     interval = memory.interval(config.bus_bytes)
-    solver = sum(task.slots for task in _tasks(config, work)) / (config.solvers * config.vectors)
+    solver = _slots(config, work) / (config.solvers * config.vectors)
     return max(interval * max(sum(work.read(config)), work.written(config)), work.sums_cycles(config), work.dot_cycles(config), solver)
 
 
 @lru_cache(maxsize=1024)
-def _tasks_of(config: Config, work: Work) -> tuple[Task, ...]:
-    return tuple(work.tasks(config))
+def _slots_of(config: Config, work: Work) -> int:
+    return work.slots(config)
 
 
-def _tasks(config: Config, work: Work) -> tuple[Task, ...]:
-    # the tasks do not depend on anything else
-    return _tasks_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
+def _slots(config: Config, work: Work) -> int:
+    # the slots do not depend on anything else
+    return _slots_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
 
 
 def _base(graph: FitGraph, part: Part, columns: int | None = None) -> Config:
@@ -136,8 +138,11 @@ def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
 
 @lru_cache(maxsize=4096)
 def _contexts_of(config: Config, work: Work) -> int:
-    tasks = _tasks_of(config, work)
-    return min(MOST_CONTEXTS, -(-alone(replace(config, contexts=1), [tasks]) // max(1, sum(task.slots for task in tasks) // config.vectors)) + 1)
+    if config.method is Method.GIVENS:
+        work = replace(work, met=work.met[:_SAMPLE])
+    one = replace(config, contexts=1)
+    cycles = rotations.alone(one, [work.folding()]) if config.method is Method.GIVENS else alone(one, [work.tasks(config)])
+    return min(MOST_CONTEXTS, -(-cycles // max(1, work.slots(config) // config.vectors)) + 1)
 
 
 def _contexts(config: Config, load: Load) -> int:

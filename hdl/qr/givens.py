@@ -161,7 +161,8 @@ class Givens(wiring.Component):
             unload.goes.eq(issue.goes), unload.goes_context.eq(issue.goes_context), unload.columns.eq(issue.columns), unload.jobs.eq(issue.jobs),
             back.out_address.eq(unload.address), back.out_column_address.eq(unload.column_address), back.out_en.eq(unload.en),
             unload.values.eq(back.out_values), unload.d.eq(back.out_d),
-            self.factor.payload.eq(unload.o.payload), self.factor.valid.eq(unload.o.valid), unload.o.ready.eq(self.factor.ready), self.o.weights.eq(back.weights)]
+            self.factor.payload.eq(unload.o.payload), self.factor.valid.eq(unload.o.valid), unload.o.ready.eq(self.factor.ready),
+            self.o.weights.eq(back.weights)]
         m.d.sync += [self.o_valid.eq(back.ended), self.o.job.eq(Array([issue.jobs[c] for c in range(count)])[back.ended_context]),
                      self.o.mask.eq(Array([vectoring.kept[c] for c in range(count)])[back.ended_context])]
         return m

@@ -140,10 +140,11 @@ class Issue(wiring.Component):
         slots = Signal.like(self._slots[0], name="slots")
         m.d.comb += [
             slots.eq(Mux(loads, load_slots, picked["slots"])), o.some.eq(loads | chosen.any()), o.kind.eq(Mux(loads, Kind.LOAD, picked["kind"])),
-            o.context.eq(context), o.column.eq(Mux(loads, load_column, column)), o.place.eq(picked["place"]), o.to.eq(picked["to"]), o.blank.eq(picked["blank"]),
+            o.context.eq(context), o.column.eq(Mux(loads, load_column, column)), o.place.eq(picked["place"]), o.to.eq(picked["to"]),
+            o.blank.eq(picked["blank"]),
             o.last.eq(Mux(loads, load_last, picked["last"])), o.flag.eq(picked["flag"])]
         way_back = (picked["kind"] == Kind.BACK.value) | (picked["kind"] == Kind.FINAL.value)
-        unit_used = [(loads & (load_column_is(load_column, v, vectors, n))) | (~loads & chosen.any() & Mux(way_back, v == vectors - 1, (picked["onehot"] & sum(
+        unit_used = [(loads & (_of_unit(load_column, v, vectors, n))) | (~loads & chosen.any() & Mux(way_back, v == vectors - 1, (picked["onehot"] & sum(
             1 << k for k in range(v, n, vectors))).any())) for v in range(vectors)]
         for v, used in enumerate(unit_used):
             with m.If(used & (slots != 0)):
@@ -254,7 +255,8 @@ class Issue(wiring.Component):
         m.d.comb += [
             where.eq(Mux(state == State.KEEPS, s.keeps, s.column)), spot.eq(1 << where), open_.eq((s.free & units_free & spot).any()),
             behind.eq(s.side & (take_busy == 0) & Mux(where == 0, s.all_in & (s.ring == 0), ~(taken & spot).any())),
-            token.eq(s.active & ((passes & open_ & behind) | (is_drop & open_ & (room & (spot << 1)[:n]).any()) | (is_back & (s.timer == 0) & (last_busy == 0))))]
+            token.eq(s.active & ((passes & open_ & behind) | (is_drop & open_ & (room & (spot << 1)[:n]).any())
+                                 | (is_back & (s.timer == 0) & (last_busy == 0))))]
         s.token = token
         m.d.comb += s.may.eq(s.active & (token | ready.any()))
         source = Signal(n, name=f"source{c}")                     # the operation's column
@@ -366,7 +368,7 @@ class _Context:
         self.slots, self.back = Signal(range(most + 1), name=f"slots{c}"), Signal(range(n), name=f"back{c}")
 
 
-def load_column_is(column, unit, vectors, n):
+def _of_unit(column, unit, vectors, n):
     """Whether this column is the unit's."""
     return Array([k % vectors == unit for k in range(n)])[column]
 

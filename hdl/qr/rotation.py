@@ -95,8 +95,8 @@ class VectorUnit(wiring.Component):
         kind, here = Kind(self.data.operation.kind), self.data
         first = here.slot == 0
         turn = {}
-        for name, value in (("c", self.c), ("s", self.s), ("head", Mux((kind == Kind.BACK) | (kind == Kind.FINAL), self.factor, self.head)), ("keep", self.keep),
-                            ("skip", self.skip)):
+        for name, value in (("c", self.c), ("s", self.s), ("head", Mux((kind == Kind.BACK) | (kind == Kind.FINAL), self.factor, self.head)),
+                            ("keep", self.keep), ("skip", self.skip)):
             held = Signal(len(value), name=f"{name}_held")
             now = pipe.wire(Mux(first, value, held), name=f"{name}_now")
             m.d.sync += held.eq(now)

@@ -36,7 +36,7 @@ class Vectoring(wiring.Component):
     load_d : In(32)
         With a LOAD: d of the row that comes in.
     head, head_context, head_column, head_place, head_value : In
-        A row's element of a column has been computed; it may be asked for in the same cycle.
+        A row's element of a column has been computed; the operation that wants it was issued two cycles before at the earliest.
     side, side_context, side_column, side_value, side_limit : In
         A column of a right side and the limit of its pivot.
     c, s, head_o, keep, skip : Out
@@ -65,6 +65,11 @@ class Vectoring(wiring.Component):
 
     def _unit(self, m, label, op, a, b):
         return self.parts.instance(m, label, f"{op}_float32", lambda: unit(op, float32), a=a, b=b)["o"]
+
+    def _comes(self, operation) -> Value:
+        """Whether the element that comes in this cycle is the operation's."""
+        place = Mux(operation.kind == Kind.ROW, operation.place[:2], PLACES)
+        return self.head & (self.head_context == operation.context) & (self.head_column == operation.column) & (self.head_place == place)
 
     def elaborate(self, platform):
         m = Module()
@@ -101,7 +106,8 @@ class Vectoring(wiring.Component):
             first_write.data.eq(self.side_value), limit_write.en.eq(self.side), limit_write.addr.eq(self.side_context * n + self.side_column),
             limit_write.data.eq(self.side_limit)]
         entering = stages[1].column == 0
-        x = pipe.rank(o=Mux(entering, Mux(is_(1, Kind.ROW), _ONE, first_read.data), head_read.data)).o
+        held = pipe.rank(o=Mux(entering, Mux(is_(1, Kind.ROW), _ONE, first_read.data), Mux(self._comes(stages[1]), self.head_value, head_read.data))).o
+        x = pipe.wire(Mux(self._comes(stages[2]) & (stages[2].column != 0), self.head_value, held), name="x_now")
         weight = pipe.delay(Mux(entering, _ONE, weight_read.data), 1, name="weight")
         e = self._unit(m, "mul_e", "mul", weight, x)
         step = self._unit(m, "mul_step", "mul", e, pipe.delay(x, MUL, name="x"))
@@ -138,8 +144,8 @@ class Vectoring(wiring.Component):
 
         # the row's weight in the next column; y_k / d_k of the right side
         drop = is_(_TURN, Kind.DROP)
-        a = pipe.delay(Mux(is_(_TURN, Kind.SIDE), self.head_o, Mux(drop, pipe.delay(old, DIV, name="late_d"), pipe.delay(weight, VECTORING, name="late_weight"))),
-                       1, name="a")
+        own = Mux(drop, pipe.delay(old, DIV, name="late_d"), pipe.delay(weight, VECTORING, name="late_weight"))
+        a = pipe.delay(Mux(is_(_TURN, Kind.SIDE), self.head_o, own), 1, name="a")
         b = pipe.delay(Mux(drop | self.skip, _ONE, c), 1, name="b")
         product = self._unit(m, "mul_weight", "mul", a, b)
         here = stages[_WEIGHT]

@@ -102,7 +102,8 @@ class WayBack(wiring.Component):
             m.submodules[f"work{lane}"] = work = Memory(shape=unsigned(32), depth=max(count * self.words, 2), init=[])
             first_write, first_read, work_write, work_read = first.write_port(), first.read_port(), work.write_port(), work.read_port()
             m.d.comb += [first_read.addr.eq(z_address), first_read.en.eq(1), work_read.addr.eq(z_address), work_read.en.eq(1),
-                         first_write.en.eq(self.z & (lane_of[self.z_column] == lane)), first_write.addr.eq(self.z_context * self.words + word_of[self.z_column]),
+                         first_write.en.eq(self.z & (lane_of[self.z_column] == lane)),
+                         first_write.addr.eq(self.z_context * self.words + word_of[self.z_column]),
                          first_write.data.eq(self.z_value)]
             work_writes.append(work_write)
             firsts.append(first_read.data)

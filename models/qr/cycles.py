@@ -9,13 +9,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..memory.timing import Fixed
 from .config import Config
 from .job import Method
 from .layout import Places, place, sums_words
 from .machine import run as run_machine
-from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, VECTORING, dot_latency, multiplications
+from .rotations import Rotations
+from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, VECTORING, dot_latency
 from .solver import Solver
 from .work import Work
 
@@ -49,7 +51,8 @@ class _Run:
         self.read, self.write = memory.port(config.bus_bytes), memory.write_port(config.bus_bytes)
         self.events: list[tuple[int, int, Callable[[int], None]]] = []
         self.serial = 0
-        self.solvers = [Solver(config, self.post, self.solved) for _ in range(config.solvers)]
+        make = Rotations if config.method is Method.GIVENS else Solver
+        self.solvers: list[Any] = [make(config, self.post, self.solved) for _ in range(config.solvers)]
         self.sums_free = self.words_free = self.dot_free = self.ahead = 0
         self.result = Cycles(0, 0, 0, 0, 0, 0, 0, [0] * len(works))
 
@@ -86,8 +89,12 @@ class _Run:
         begin = max(first + 1, self.sums_free)
         self.result.sums_busy += cycles
         if config.method is Method.GIVENS:
+            # factor and rows go to the solver as they come, the right side behind the sums
             self.sums_free = max(begin + cycles, last + 1)
-            self.post(self.sums_free + ACCESS + MIDDLE, lambda now: self.solve(now, job))
+            side = self.sums_free + ACCESS + MIDDLE
+            self.result.slots += work.slots(config)
+            self.result.multiplications += work.multiplications(config)
+            self.post(last + 1, lambda now: self.solvers[0].give(now, job, work.folding(), side))
             return
         # the memo's sums come last, through the other bank: words of c, words of AᵀA, then the right side
         n, size = work.size.columns, work.size
@@ -101,10 +108,10 @@ class _Run:
         self.post(side - n, lambda now: self.solve(now, job))
 
     def solve(self, time: int, job: int) -> None:
-        tasks = self.works[job].tasks(self.config)
-        self.result.slots += sum(task.slots for task in tasks)
-        self.result.multiplications += multiplications(tasks)
-        self.solvers[job % len(self.solvers)].give(time, job, tasks)
+        work = self.works[job]
+        self.result.slots += work.slots(self.config)
+        self.result.multiplications += work.multiplications(self.config)
+        self.solvers[job % len(self.solvers)].give(time, job, work.tasks(self.config))
 
     def solved(self, time: int, job: int) -> None:
         work, config = self.works[job], self.config
@@ -140,7 +147,7 @@ def run(config: Config, works: Sequence[Work], memory: Fixed, places: Sequence[P
     if not config.built:
         return _Run(config, works, memory).go()
     times = run_machine(config, works, memory, place([work.size for work in works], config, ring) if places is None else places, ring)
-    return Cycles(times.total, times.words_read, times.words_written, times.sums, times.slots, sum(multiplications(work.tasks(config)) for work in works),
+    return Cycles(times.total, times.words_read, times.words_written, times.sums, times.slots, sum(work.multiplications(config) for work in works),
                   sum(work.dot_cycles(config) for work in works), times.ended)
 
 
@@ -167,8 +174,8 @@ def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
     """Return the bound of a run.
 
     memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or
-    rotations, one a cycle. recurrence: the longest job's own chain with as many units as could be used: three memory latencies, its words, each column's
-    pivot to the next one, both solves.
+    rotations, one a cycle, the right side's passes among them. recurrence: the longest job's own chain with as many units as could be used: three memory
+    latencies, its words, each column's pivot to the next one, both solves.
     """
     interval = memory.interval(config.bus_bytes)
     lanes = config.solvers * config.vectors * config.lanes * (3 if config.method is Method.GIVENS else 1)
@@ -179,7 +186,10 @@ def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
         kept = sum(work.keep)
         pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
         chains.append(3 * memory.latency + interval * sum(work.read(config)) + kept * (pivot + 2 * (MUL + ADD)) + dot_latency(config.n_max))
-    tasks = [task for work in works for task in work.tasks(config)]
-    solver = max(-(-sum(task.work for task in tasks) // lanes), sum(task.vectoring > 0 for task in tasks))
+    if config.method is Method.GIVENS:
+        foldings = [work.folding() for work in works]
+        solver = max(-(-sum(folding.products for folding in foldings) // lanes), sum(folding.rotations + folding.columns for folding in foldings))
+    else:
+        solver = -(-sum(work.multiplications(config) for work in works) // lanes)
     sums, dot = sum(work.sums_cycles(config) for work in works), sum(work.dot_cycles(config) for work in works)
     return Bound(interval * max(read, written), sums, solver, dot, max(chains, default=0))

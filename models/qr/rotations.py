@@ -16,51 +16,23 @@ from enum import Enum, auto
 from itertools import count
 
 from .config import Config
+from .folding import Folding
 from .schedule import STEP, VECTORING
 
-__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Folding", "Rotations", "alone"]
+__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Rotations", "alone"]
 
 #: places for rows before each column of a context
 PLACES = 3
 #: new rows that a context holds before its first column
 RING = 32
-#: cycles from a rotation's issue to that of its row's next one, to its column's next one `STEP`
-ARRIVE = VECTORING + STEP
+#: from an operation's issue to its first results; from a rotation's to that of its column's next one `STEP`
+RESULT = VECTORING + STEP
+#: from a rotation's issue to that of its row's next one, whose first element goes straight from lane to vectoring unit
+ARRIVE = RESULT - 2
 #: from a step of the way back to the next one: its lanes may lie a cycle apart
 BACK = STEP + 1
 #: from an operation's issue to its first lane's operands from memory
 _READ = VECTORING + 1
-
-
-@dataclass(frozen=True)
-class Folding:
-    """What a job's times depend on. `met`: columns that each row met; `again`: those that each dropped column's row met, None where there was none to fold
-    (`factor.fold`, `factor.full_rank`). `fresh`: there is no memo, and no factor comes in.
-    """
-
-    columns: int
-    met: tuple[int, ...]
-    again: tuple[int | None, ...]
-    fresh: bool = False
-
-    @property
-    def rotations(self) -> int:
-        return sum(self.met) + sum(k for k in self.again if k)
-
-    @property
-    def multiplications(self) -> int:
-        """Of the lanes and of the vectoring unit, 3 each: rotations and both solves."""
-        n = self.columns
-        rows = [(0, count) for count in self.met] + [(k + 1, count) for k, count in enumerate(self.again) if count]
-        return sum(3 * (n - k) for first, count in rows for k in range(first, first + count)) + n * (n - 1) + n + 1
-
-    def slots(self, lanes: int) -> int:
-        """Cycles of vector units, all of them together."""
-        n = self.columns
-        rows = [(0, count) for count in self.met] + [(k + 1, count) for k, count in enumerate(self.again) if count]
-        rotated = sum(-(-(n - 1 - k) // lanes) for first, count in rows for k in range(first, first + count))
-        passes = sum(max(1, -(-(n - 1 - k) // lanes)) for k in range(n)) + (0 if self.fresh else sum(-(-(n - 1 - k) // lanes) for k in range(n)))
-        return rotated + passes + sum(-(-j // lanes) for j in range(1, n)) + -(-n // lanes)
 
 
 class State(Enum):
@@ -128,6 +100,7 @@ class Rotations:
         self.to_side: deque[tuple[Context, int, int]] = deque()
         self.out = Unloading(config)
         self.running = False
+        self.rotated = 0                                         # the cycle in which the last rotation's results are written
 
     def give(self, time: int, job: int, work: Folding, side: int = 0) -> None:
         """A job whose factor and rows are there from `time` on, its right side from `side` on."""
@@ -241,7 +214,9 @@ class Rotations:
         else:
             place, end = context.rows[column].popleft()
             self._leave(context, column, place)
-        self._use(context, column, time, self._slots(context, column))
+        slots = self._slots(context, column)
+        self._use(context, column, time, slots)
+        self.rotated = max(self.rotated, time + RESULT + max(slots, 1) - 1)
         if column + 1 < context.work.columns:
             self._fly(context, column + 1, end, time)
 
@@ -332,7 +307,7 @@ class Rotations:
             self._at(time + BACK, lambda: setattr(context, "state", State.BACK))
             return True
         context.state = State.ENDS
-        end = time + ARRIVE + slots
+        end = time + RESULT + slots
         self._at(end, lambda: setattr(context, "weights", True))
         self.post(end, lambda now: self.finished(now, context.job))
         return True
@@ -379,8 +354,8 @@ class Unloading:
         return gone
 
 
-def alone(config: Config, works: Sequence[Folding]) -> int:
-    """Return the cycles of one solver from the first job's start to the last weights, everything there from the start."""
+def alone(config: Config, works: Sequence[Folding], *, rotated: bool = False) -> int:
+    """Return the cycles of one solver from the first job's start to the last weights (`rotated`: to the last rotation), everything there from the start."""
     events: list[tuple[int, int, Callable[[int], None]]] = []
     ends: list[int] = []
     serial = count()
@@ -393,4 +368,4 @@ def alone(config: Config, works: Sequence[Folding]) -> int:
     while events:
         time, _, action = heapq.heappop(events)
         action(time)
-    return max(ends)
+    return solver.rotated if rotated else max(ends)

@@ -13,8 +13,7 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "Task", "dot_latency", "fold_tasks", "gram_tasks", "multiplications", "solve_tasks",
-           "widen_latency"]
+__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "Task", "dot_latency", "gram_tasks", "multiplications", "widen_latency"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
@@ -29,13 +28,11 @@ ACCESS = 3
 STEP = MUL + ADD + ACCESS
 #: e, e · x, d', then c and s: from a rotation's issue to its first lane
 VECTORING = MUL + MUL + ADD + DIV
-#: a row meets the next column so many half waves later: about twice what a column takes (VECTORING + STEP) over what a row takes (STEP)
-LAG = 7
 
 
 @dataclass(frozen=True)
 class Task:
-    """`after`: (index of an earlier task, cycles from its issue). `work`, `vectoring`: multiplications of its lanes, and of the vectoring unit.
+    """`after`: (index of an earlier task, cycles from its issue). `work`: multiplications of its lanes.
 
     `load`: it takes a row of the job's matrix; a job's first task waits until all rows of the job before have been taken.
     """
@@ -43,7 +40,6 @@ class Task:
     slots: int
     after: tuple[tuple[int, int], ...]
     work: int = 0
-    vectoring: int = 0
     load: bool = False
 
 
@@ -59,24 +55,6 @@ def widen_latency(n_max: int) -> int:
 
 def _slots(count: int, lanes: int) -> int:
     return -(-count // lanes)
-
-
-@lru_cache(maxsize=64)
-def fold_tasks(n: int, met: tuple[int, ...], lanes: int, first: int = 0) -> tuple[Task, ...]:
-    """Rotations of rows, row i meeting `met[i]` columns from `first` on, in waves: row i meets column k in wave 2 i + LAG · (k - first)."""
-    order = sorted((2 * i + LAG * (k - first), -k, i, k) for i, count in enumerate(met) for k in range(first, first + count))
-    place: dict[tuple[int, int], int] = {}
-    before: dict[int, int] = {}                         # the latest rotation in a column
-    tasks: list[Task] = []
-    for _, _, i, k in order:
-        after = []
-        if k > first:
-            after.append((place[i, k - 1], VECTORING + STEP))
-        if k in before:
-            after.append((before[k], STEP))
-        place[i, k] = before[k] = len(tasks)
-        tasks.append(Task(_slots(n - 1 - k, lanes), tuple(after), 3 * (n - 1 - k), 3))
-    return tuple(tasks)
 
 
 @lru_cache(maxsize=64)
@@ -103,20 +81,5 @@ def gram_tasks(n: int, lanes: int) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
-def solve_tasks(n: int, keep: Sequence[bool], lanes: int, base: int) -> list[Task]:
-    """Both triangular solves of method `givens`, after `base` tasks; the right side is ready by then, and h goes back into the bias at the end."""
-    kept = [k for k in range(n) if keep[k]]
-    tasks: list[Task] = []
-    for k in kept:
-        tasks.append(Task(_slots(n - 1 - k, lanes), ((base + len(tasks) - 1, STEP),) if base + len(tasks) else (), n - 1 - k))
-    tasks.append(Task(_slots(n, lanes), ((base + len(tasks) - 1, STEP),) if base + len(tasks) else (), n))
-    wait = MUL + ACCESS
-    for j in reversed(kept):
-        tasks.append(Task(_slots(j, lanes), ((base + len(tasks) - 1, wait),), j))
-        wait = STEP
-    tasks.append(Task(1, ((base + len(tasks) - 1, STEP),), 1))
-    return tasks
-
-
 def multiplications(tasks: Sequence[Task]) -> int:
-    return sum(task.work + task.vectoring for task in tasks)
+    return sum(task.work for task in tasks)

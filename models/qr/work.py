@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from ..errors import ErrorCode, HardwareError
 from .check import descending
 from .config import Config
+from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
-from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, words
-from .schedule import STEP, VECTORING, Task, fold_tasks, gram_tasks, solve_tasks
+from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, sums_words, words
+from .schedule import Task, gram_tasks, multiplications
 
 __all__ = ["Fails", "Work"]
 
@@ -72,7 +73,9 @@ class Work:
         return cls(size, (True,) * n, rescanned, not rescanned, sums_read, sums_written, met, (None,) * n)
 
     def live_places(self) -> Iterator[int]:
-        """Of each place of a full job: whether there is a row."""
+        """Of each place in the pass that gives c: whether AᵀA takes its row. With sums by `scan` every place has a row."""
+        if not self.size.span:
+            return iter([int(self.size.full)] * self.size.places)
         if self.live is not None:
             return iter(self.live.astype(int).tolist())
         rows, places = self.size.rows, self.size.places
@@ -84,6 +87,8 @@ class Work:
         body = 0 if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
         if size.full or config.sums is Sums.SCAN:
             body += row_words(size, config)
+        if not size.full and config.sums is Sums.SCAN and config.method is Method.GRAM:
+            body -= sums_words(size, config)[0]
         return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
 
     def written(self, config: Config) -> int:
@@ -107,18 +112,20 @@ class Work:
         return total + (-(-size.places // config.row_units) if self.rescanned else 0)
 
     def tasks(self, config: Config) -> Sequence[Task]:
-        """The solver's tasks, in order."""
-        n, lanes = self.size.columns, config.lanes
-        if config.method is Method.GRAM:
-            return gram_tasks(n, lanes)
-        tasks = list(fold_tasks(n, self.met, lanes))
-        for k, again in enumerate(self.met_again):
-            base = len(tasks)
-            for task in fold_tasks(n, (again,), lanes, k + 1) if again else ():
-                after = tuple((base + at, wait) for at, wait in task.after) or (((base - 1, VECTORING + STEP),) if base else ())
-                tasks.append(Task(task.slots, after, task.work, task.vectoring))
-        last = len(tasks)
-        return tasks + solve_tasks(n, self.keep, lanes, last)
+        """The solver's tasks, in order (method `gram`)."""
+        return gram_tasks(self.size.columns, config.lanes)
+
+    def folding(self) -> Folding:
+        """The solver's work (method `givens`)."""
+        return Folding(self.size.columns, self.met, self.met_again, self.size.full)
+
+    def slots(self, config: Config) -> int:
+        """Cycles of the solver's vector units, all of them together."""
+        return self.folding().slots(config.lanes) if config.method is Method.GIVENS else sum(task.slots for task in self.tasks(config))
+
+    def multiplications(self, config: Config) -> int:
+        """Float32 products of the solver."""
+        return self.folding().multiplications if config.method is Method.GIVENS else multiplications(self.tasks(config))
 
 
 def _where(job: Job, code: ErrorCode) -> Fails:

@@ -10,32 +10,32 @@ import pytest
 from penstock.models.memory.timing import Fixed
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, bound, run
+from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
 from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
-from penstock.models.qr.schedule import fold_tasks, gram_tasks, multiplications, solve_tasks
-from penstock.models.qr.solver import alone
+from penstock.models.qr.rotations import alone
+from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.models.target import target
 from penstock.sim.qr_cases import Group, keys
 
 MEMORY = Fixed(40, 64)
 REFIT = Config(n_max=33, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,
                lanes=33, contexts=4, jobs=32)
-FOLD = Config(n_max=32, method=Method.GIVENS, vectors=4, lanes=5, contexts=8)
+FOLD = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8)
 FRESH = tuple(min(i + 1, 32) for i in range(64))
 
 
 def test_fold_of_a_dense_block():
-    tasks = list(fold_tasks(32, FRESH, FOLD.lanes))
     multipliers = 3 * FOLD.vectors * FOLD.lanes + 3
     assert multipliers <= 64
-    assert alone(replace(FOLD, contexts=1), [tasks]) <= 2400
-    full = list(fold_tasks(32, (32,) * 64, FOLD.lanes))
-    for each in (tasks, full):
-        cycles = alone(FOLD, [each] * 8)
-        assert cycles / 8 <= 2400
-        assert 8 * multiplications(each) / cycles / multipliers >= 0.6
+    fresh, full = Folding(32, FRESH, (None,) * 32, True), Folding(32, (32,) * 64, (None,) * 32)
+    assert alone(FOLD, [fresh], rotated=True) <= 2400
+    for each in (fresh, full):
+        assert 8 * each.multiplications / alone(FOLD, [each] * 8) / multipliers >= 0.6
+    # in the long run
+    assert alone(FOLD, [fresh] * 24) / 24 <= 2400
 
 
 def test_fresh_factor_meets_what_the_schedule_says():
@@ -105,14 +105,12 @@ def test_work_of_random_jobs():
 
 
 def test_schedules_do_all_the_work():
-    n, everything = 9, (True,) * 9
-    assert multiplications(fold_tasks(n, (n,) * 5, 4)) == 5 * (3 * n * (n - 1) // 2 + 3 * n)
+    n = 9
+    assert Folding(n, (n,) * 5, (None,) * n).multiplications == 5 * (3 * n * (n - 1) // 2 + 3 * n) + n * (n - 1) + n + 1
     # elimination with u once more for the way back, the right side, the way back, h
     assert multiplications(gram_tasks(n, 4)) == sum(2 * (n - 1 - k) + (n - 1 - k) * (n - k) // 2 + (n - k) for k in range(n)) + n * (n - 1) // 2 + 1
-    assert multiplications(solve_tasks(n, everything, 4, 0)) == n * (n - 1) + n + 1
-    for tasks in (gram_tasks(n, 4), list(fold_tasks(n, (n,) * 5, 4))):
-        assert all(at < number for number, task in enumerate(tasks) for at, _ in task.after)
-    assert solve_tasks(n, (False,) * 9, 4, 0)[0].slots == 3
+    assert all(at < number for number, task in enumerate(gram_tasks(n, 4)) for at, _ in task.after)
+    assert Folding(n, (2, n), (None, None, 3, *[None] * 6)).rotations == 2 + n + 3
 
 
 def test_configurations_that_cannot_be():

@@ -13,11 +13,13 @@ from penstock.hdl.qr.givens import Givens
 from penstock.models.qr import factor
 from penstock.models.qr.arith import add, codes, from_integer, mul
 from penstock.models.qr.config import Config
+from penstock.models.qr.folding import Folding
 from penstock.models.qr.job import Method
-from penstock.models.qr.rotations import Folding, alone
+from penstock.models.qr.rotations import alone
 from penstock.sim.pysim import drain, feed
+from penstock.sim.streams import build_streams, run_streams
 
-KINDS = ("plain", "constant", "collinear", "equal", "empty", "few")
+KINDS = ("plain", "constant", "collinear", "close", "equal", "empty", "few")
 
 
 @dataclass(frozen=True)
@@ -127,20 +129,73 @@ def check(config, cases, found, factors):
         at += len(part)
 
 
-@pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(6, 2, 2, 2, 64), (5, 1, 1, 1, 8), (7, 3, 2, 3, 16)])
-def test_jobs(n, vectors, lanes, contexts, bus):
-    config = Config(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16)
-    source = np.random.default_rng(n)
-    kinds = ["plain", *KINDS, "plain", "close"]
-    cases = [case(source, int(source.integers(2, n + 1)) if k % 3 == 2 else n, kind) for k, kind in enumerate(kinds)]
+def test_jobs():
+    """In Amaranth's own simulator."""
+    config = Config(n_max=5, method=Method.GIVENS, vectors=2, lanes=2, contexts=2, bus_bytes=16, jobs=16)
+    source = np.random.default_rng(5)
+    cases = [case(source, 5, "few"), case(source, 3, "plain", 10, 3), case(source, 5, "empty")]
     first, found, factors = run(config, cases)
     check(config, cases, found, factors)
     assert found[-1][0] - first == alone(config, [c.work for c in cases])
 
 
-def test_backpressure():
-    config = Config(n_max=6, method=Method.GIVENS, vectors=2, lanes=2, contexts=2, bus_bytes=16, jobs=16)
+def run_built(built, config, cases, pace=1.0, seed=1):
+    """As `run`, under Verilator."""
+    given = {name: [pattern(built.inputs[name], item) for item in items]
+             for name, items in zip(("start", "load", "rows", "side"), streams(config, cases), strict=True)}
+    accepted, out = run_streams(built, given, {"o": len(cases), "factor": sum(len(words(config, c)) for c in cases)}, pace=pace, seed=seed)
+    solutions = [built.outputs["o"].from_bits(item) for item in out["o"].items]
+    found = [(cycle, o.job, o.mask, [o.weights[k] for k in range(config.n_max)]) for cycle, o in zip(out["o"].cycles, solutions, strict=True)]
+    return accepted["start"][0], found, [(f.job, f.last, f.data) for f in map(built.outputs["factor"].from_bits, out["factor"].items)]
+
+
+def pattern(shape, item):
+    return shape.const(item).as_bits()
+
+
+def sweep(config, seeds, most=12):
+    built = build_streams(lambda parts: Givens(config, parts))
+    dropped = 0
+    for seed in range(seeds):
+        source = np.random.default_rng(seed)
+        cases = [case(source, int(source.integers(2, config.n_max + 1)), KINDS[source.integers(len(KINDS))], int(source.integers(1, 60)),
+                      int(source.integers(0, 50))) for _ in range(int(source.integers(1, most)))]
+        dropped += sum(k is not None for c in cases for k in c.work.again)
+        pace = 0.3 if seed % 4 == 3 else 1.0
+        first, found, factors = run_built(built, config, cases, pace, seed + 1)
+        check(config, cases, found, factors)
+        if pace == 1:
+            assert found[-1][0] - first == alone(config, [c.work for c in cases])
+    assert dropped
+
+
+@pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(8, 2, 3, 3, 16)])
+def test_random(n, vectors, lanes, contexts, bus):
+    """Random jobs, at full pace in the model's cycles, and with stalls everywhere."""
+    sweep(Config(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 24)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(5, 1, 1, 1, 8), (7, 3, 2, 2, 64), (64, 3, 8, 2, 64), (33, 4, 4, 5, 32), (9, 8, 1, 8, 64),
+                                                                        (16, 1, 20, 4, 8)])
+def test_configurations(n, vectors, lanes, contexts, bus):
+    sweep(Config(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 40)
+
+
+@pytest.mark.long
+def test_dense_block():
+    """The goals: a block of 64 × 32 folded in 2,400 cycles by 63 multipliers, busy at least 60 % of the time with 8 groups interleaved."""
+    config = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, jobs=32)
+    built = build_streams(lambda parts: Givens(config, parts))
     source = np.random.default_rng(1)
-    cases = [case(source, 6, kind) for kind in KINDS]
-    _, found, factors = run(config, cases, pace=0.3)
-    check(config, cases, found, factors)
+    for before in (0, 64):
+        cases = [case(source, 32, "plain", before, 64) for _ in range(8)]
+        first, found, factors = run_built(built, config, cases)
+        check(config, cases, found, factors)
+        cycles = found[-1][0] - first
+        assert cycles == alone(config, [c.work for c in cases])
+        assert sum(c.work.multiplications for c in cases) / cycles / 63 >= 0.6
+        alone_first, (last,), _ = run_built(built, config, cases[:1])
+        assert last[0] - alone_first == alone(config, [cases[0].work])
+    fresh = case(source, 32, "plain", 0, 64).work
+    assert alone(config, [fresh], rotated=True) <= 2400
