@@ -287,14 +287,18 @@ def _elements(count: int) -> str:
     return f"{count} element" if count == 1 else f"{count} elements"
 
 
-def schema_for(graph: Graph, names: Iterable[str] | None = None) -> Schema:
+def schema_for(graph: Graph, names: Iterable[str] | None = None, bindings: Mapping[str, Sequence[str]] | None = None) -> Schema:
     """Return the schema of a table made for the kernel: one `float4` or `float4[]` column for each input and output (for
-    random data).
+    random data). A variable of which `bindings` name as many columns as it has elements has these, `float4 NOT NULL`.
     """
     wanted = set(names) if names is not None else None
     columns = []
     for variable in (*graph.of_kind("output"), *graph.of_kind("input")):
         if wanted is None or variable.name in wanted:
             size = math.prod(variable.shape)
+            given = tuple(bindings.get(variable.name, ())) if bindings else ()
+            if given and len(given) == size:
+                columns += [Column(name, "float4", not_null=True) for name in given]
+                continue
             columns.append(Column(variable.name, "float4[]", length=size) if variable.shape else Column(variable.name, "float4"))
     return Schema("random", tuple(columns))

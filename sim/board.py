@@ -33,11 +33,11 @@ def verilog(soc: Soc) -> str:
     return to_verilog(soc, library=soc.library)
 
 
-def generate(plan: Plan, design: int = 0, *, memory_bytes: int) -> str:
-    """Return the Verilog of the analytics engine's device, with `memory_bytes` of block RAM and the simulation's serial line."""
+def generate(plan: Plan, design: int = 0, *, memory_bytes: int, memory: str = "block RAM") -> str:
+    """Return the Verilog of the analytics engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line."""
     library = ModuleLibrary()
     engine = Engine(plan, plan.port, library, design=design)
-    return verilog(Soc(engine, engine.register_map, library=library, memory_bytes=memory_bytes, clock_hz=CLOCK_HZ, baud=BAUD))
+    return verilog(Soc(engine, engine.register_map, library=library, memory_bytes=memory_bytes, clock_hz=CLOCK_HZ, baud=BAUD, memory=memory))
 
 
 def build(source: str) -> Path:

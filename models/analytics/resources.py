@@ -31,7 +31,7 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
     "thread": {"thread": 230.0, "units": 0.97, "operands": 1.7, "reductions": 1.35, "storage": 0.54},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 1.0, "nexus": 1.0, "gowin": 1.0, "ice40": 1.0, "amd": 0.8}
+_SCALE = {"ecp5": 1.0, "nexus": 1.0, "gowin": 1.0, "ice40": 0.87, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .timing import Fixed
 
-__all__ = ["LATENCY", "SPRAM_LATENCY", "SPRAM_WORDS", "block_ram", "spram"]
+__all__ = ["LATENCY", "ON_CHIP", "SPRAM_LATENCY", "SPRAM_WORDS", "block_ram", "spram"]
 
 #: cycles from AR to the first beat: into the queue, into the address counter, through the RAM's output register
 LATENCY = 3
@@ -22,3 +24,7 @@ def block_ram(bus_bytes: int) -> Fixed:
 def spram(bus_bytes: int) -> Fixed:
     """Return the timing of single-port RAM that one manager sees while it reads or writes, not both at once: a word a cycle."""
     return Fixed(SPRAM_LATENCY, bus_bytes)
+
+
+#: the timing of each kind of on-chip memory by the bytes of a bus word
+ON_CHIP: dict[str, Callable[[int], Fixed]] = {"block RAM": block_ram, "SPRAM": spram}

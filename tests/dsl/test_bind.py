@@ -240,3 +240,10 @@ def test_wrong_dimension() -> None:
     assert message(VECTOR, table("x:float4[]:3", "y:float4"), dims={"e": 3}).startswith(
         "error[E504]: the kernel f has no dimension e\n"
     )
+
+
+def test_a_made_table_has_the_columns_that_are_bound() -> None:
+    graph = Kernel.from_text(VECTOR).trace({"d": 2})
+    found = schema_for(graph, bindings={"x": ["a", "b"], "y": ["y"]}).columns
+    assert [(c.name, c.type, c.not_null) for c in found] == [("y", "float4", True), ("a", "float4", True), ("b", "float4", True)]
+    assert [c.name for c in schema_for(graph, bindings={"x": ["a"]}).columns] == ["y", "x"]      # not as many as there are elements

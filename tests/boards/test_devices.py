@@ -1,0 +1,44 @@
+"""The devices of boards, Verilated whole with their own kind of memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import penstock.api as api
+from penstock.boards.board import boards
+from penstock.host.device import DeviceError
+from penstock.models.memory import spram
+
+KERNEL = '''import penstock as ps
+
+@ps.kernel(epochs=3)
+def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
+    return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
+'''
+
+
+def test_an_ultraplus_device(tmp_path) -> None:
+    """Single-port RAM and addresses of just its size: golden bit for bit, and the cycles of its timing one for one; a table that is too large is said."""
+    (tmp_path / "k.py").write_text(KERNEL)
+    board = boards()["icebreaker"]
+    assert board.memory.kind == "SPRAM"
+    part = replace(board.budget, lut=100_000, ff=100_000)
+    rng = np.random.default_rng(5)
+    columns = {name: rng.normal(size=400).astype(np.float32) for name in ("x0", "x1", "y")}
+    table = api.Table.from_columns(columns, "t", page_size=1024)
+    design = api.compile(tmp_path / "k.py", part, table, "fixed:4,6", dims={"d": 2}, bindings={"x": ("x0", "x1"), "y": ("y",)})
+    design = replace(design, plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes, page_buffers=2))
+    with design.simulated_board(table) as device:
+        assert device.identity.memory_bytes == board.memory.bytes
+        for epochs in (3, 1):
+            golden, run = design.run(table, "golden", epochs=epochs), design.run(table, "board", device=device, epochs=epochs)
+            assert golden.codes is not None and run.codes is not None and np.array_equal(golden.codes["w"], run.codes["w"])
+            assert run.cycles == design.predict(table, memory=spram(board.bus_bytes), epochs=epochs).cycles
+        device.write(board.memory.bytes - 5, b"ended")
+        assert device.read(board.memory.bytes - 5, 5) == b"ended"
+        many = api.Table.from_columns({name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024)
+        with pytest.raises(DeviceError, match=f"the device has {board.memory.bytes}"):
+            design.run(many, "board", device=device)
