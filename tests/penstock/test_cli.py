@@ -347,7 +347,7 @@ def test_compile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 
 def _disagreeing(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let RTL be golden with one thing changed."""
-    def simulate(self: api.Design, limited: object, table: api.Table, memory: object, options: object) -> api.Run:
+    def simulate(self: api.Design, limited: object, table: api.Table, memory: object, backend: str, options: object) -> api.Run:
         from dataclasses import replace
         golden, model = self.run(table, "golden"), self.predict(table)
         assert golden.codes is not None and model.cycles is not None
