@@ -23,6 +23,7 @@ from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
 from penstock.models.target import register, target
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNEL = '''import penstock as ps
 
 @ps.fit{options}
@@ -51,6 +52,38 @@ def test_both_languages_give_the_same_engine() -> None:
     a, b = (ps.compile(load_kernel(name)) for name in ("f.py", "f.psk"))
     assert isinstance(a, FitDesign) and a.config == b.config and a.digest == b.digest and a.target.name == "vu9p"
     assert (a.config.n_max, a.config.target, a.config.sums, a.config.bounds) == (9, Target.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
+
+
+def test_examples() -> None:
+    slots, text = (ps.compile(EXAMPLES / name) for name in ("rank_model.py:slots", "rank_model.psk"))
+    assert slots.config == text.config and slots.config.n_max == 33 and slots.config.target is Target.SLOT
+    assert ps.compile(EXAMPLES / "rank_model.py:rank_model").config.target is Target.RANK
+    source = f"heap:{EXAMPLES / 'data' / 'diabetes'}.heap,{EXAMPLES / 'data' / 'diabetes'}.json"
+    a, b = (ps.compile(EXAMPLES / name, "vu9p", source, "fixed:5,12") for name in ("closed_form.py", "closed_form.psk"))
+    assert a.config == b.config and a.config.n == 11
+
+
+@pytest.mark.long
+def test_hardware_equals_golden_and_model() -> None:
+    """From the kernel to the simulated engine: same bits, same cycles, trainings and refits, with and without a pass for the bounds."""
+    written(length=5)
+    Path("k.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=slot(key), bounds=\"rescan\")\n")
+    for kernel in ("f.py", "k.psk"):
+        line = f"simulate {kernel} --target small --data random:rows=200 --groups 4 --refits 3 --new 6 --gone 2 -q --json r.json"
+        assert run(line.split()) == 0
+        report = json.loads(Path("r.json").read_text())
+        assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
+        assert report["memory"]["bytes_read"] > 0 and report["simulation"]["cycles_per_s"] > 0 and report["counters"]["jobs_ended"] == 16
+
+
+@pytest.mark.long
+def test_saved_designs_come_back() -> None:
+    design = ps.compile(written(length=5), "small")
+    design.save("out")
+    again = ps.load("out")
+    assert again == design and again.digest == design.digest and again.verilog == design.verilog
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    assert manifest["engine"] == "qr" and manifest["register_map"]["design"] == design.identity
 
 
 @pytest.mark.parametrize(("options", "sums", "bounds", "method"), [
