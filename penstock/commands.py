@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import penstock.api as api
 from penstock.dsl.diagnostics import Diagnostic, Span, error, render
@@ -158,7 +158,7 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     if waves is not None and library.trace and not waves.endswith(library.trace) and not request.quiet:
         state.err.print(f"note: the waves in {waves} are {library.trace.upper()}", soft_wrap=True)
     with steps.step("simulating", outcome.model.cycles if outcome.model is not None else None) as advance:
-        options = {} if backend == "rtl" else {"family": family}
+        options: dict[str, Any] = {} if backend == "rtl" else {"family": family}
         outcome.rtl = design.run(opened, backend, progress=advance, waves=waves, watchdog=_patience(design), **options)
     return _verdict(state, kernel, opened, profile)
 
