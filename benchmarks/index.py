@@ -274,8 +274,8 @@ def serving(options: Options) -> str:
     def ends(which: int, than: str) -> str:
         by = sorted((entry[which], entry[2]) for entry in gains)
         return f"{by[0][0]:.2f} × ({by[0][1]}) to {by[-1][0]:.2f} × ({by[-1][1]}) the operations of {than}"
-    header = ("workload", "new keys", "service times", "operation, µs", "merge, µs", "fit, µs: SVD · Gram · engine", "M op/s: SVD trainer", "Gram trainer", "engine",
-              "free training", "engine ÷ SVD", "engine ÷ Gram")
+    header = ("workload", "new keys", "service times", "operation, µs", "merge, µs", "fit, µs: SVD · Gram · engine", "M op/s: SVD trainer", "Gram trainer",
+              "engine", "free training", "engine ÷ SVD", "engine ÷ Gram")
     return (f"{markdown(header, rows)}\n\nWith native service times the engine gives {ends(0, 'a trainer as SIndex has it')}, "
             f"{ends(1, 'an exact Gram update on a core')}. {machine()}")
 
