@@ -78,6 +78,11 @@ RAMS = [(9, (18, 18), (0, 1)), (9, (9, 18), (2, 0)), (9, (36, 36), (0, 0)), (9, 
 WRITE_MODES = ("NORMAL", "WRITETHROUGH", "READBEFOREWRITE")
 
 
+def reset_mode(widths: tuple[int, int]) -> str:
+    """Both are tried; seen at the clock they differ in that a reset at once does not stop a write."""
+    return "ASYNC" if widths[0] == widths[1] else "SYNC"
+
+
 def content(byte: int) -> int:
     return random.Random(byte).getrandbits(2048 * byte)
 
@@ -127,6 +132,7 @@ def dp16kd(ports: Any, q_a: Any, q_b: Any, widths: tuple[int, int], modes: tuple
     bits = content(9)
     words = [sum((bits >> 18 * (16 * row + k) & 0x3FFFF) << 20 * k for k in range(16)) for row in range(64)]
     pins: dict[str, Any] = {f"p_INITVAL_{row:02X}": Const(word, 320) for row, word in enumerate(words)}
+    pins["p_RESETMODE"] = reset_mode(widths)
     for n, p in enumerate("AB"):
         pins |= {f"p_DATA_WIDTH_{p}": widths[n], f"p_WRITEMODE_{p}": WRITE_MODES[modes[n]], f"i_CLK{p}": ClockSignal(), f"i_OCE{p}": Const(1)}
         pins |= {f"i_{name}{p}": getattr(ports, f"{what}_{p.lower()}") for name, what in (("CE", "en"), ("WE", "we"), ("RST", "rst"))}
@@ -148,7 +154,7 @@ def gowin_ram(ports: Any, q_a: Any, q_b: Any, byte: int, widths: tuple[int, int]
     pins: dict[str, Any] = {f"p_INIT_RAM_{row:02X}": Const(bits >> 32 * byte * row & ((1 << 32 * byte) - 1), 32 * byte) for row in range(64)}
     pins |= {f"i_CLK{p}": ClockSignal() for p in "AB"} | {"i_CEA": ports.en_a, "i_CEB": ports.en_b, "i_RESETA": ports.rst_a, "i_RESETB": ports.rst_b}
     pins |= {"i_ADA": ports.addr_a, "i_ADB": ports.addr_b, "p_BIT_WIDTH_0": widths[0], "p_BIT_WIDTH_1": widths[1],
-             "i_BLKSELA": Const(0, 3), "i_BLKSELB": Const(0, 3)}
+             "i_BLKSELA": Const(0, 3), "i_BLKSELB": Const(0, 3), "p_RESET_MODE": reset_mode(widths)}
     if max(widths) == 4 * byte:                              # one port writes, the other reads
         assert modes == (0, 0)
         return Instance("SDPX9B" if byte == 9 else "SDPB", **pins, i_DI=ports.d_a[:4 * byte], i_OCE=Const(1), o_DO=q_b[:4 * byte])
@@ -198,7 +204,7 @@ def check_products(size: int, inputs: dict[str, Any], found: dict[str, Any]) -> 
 def check_ram(family: str, ram: tuple[int, tuple[int, int], tuple[int, int]], inputs: dict[str, Any], found: list[Any]) -> None:
     byte, widths, modes = ram
     wide = 4 * byte in widths                                    # port B only reads then, and the Gowin's port A only writes
-    plain = PlainRam(byte, widths, modes, family == "ecp5", content(byte))
+    plain = PlainRam(byte, widths, modes, family == "ecp5" and reset_mode(widths) == "SYNC", content(byte))
     shown = [(1 << widths[0]) - 1 if 4 * byte != widths[1] and not (wide and family == "gowin") else 0, (1 << widths[1]) - 1]
     for t in range(len(inputs["d_a"])):
         first, second = (tuple(int(inputs[f"{what}_{p}"][t]) for what in ("en", "we", "rst", "addr", "d")) for p in "ab")
