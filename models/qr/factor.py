@@ -17,6 +17,8 @@ __all__ = ["TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
 #: a column is kept if its pivot is greater than this times its sum of squares: about 8 roundings of a chain of 64 operations
 TOLERANCE = np.float32(2.0 ** -16)
 _ONE = np.float32(1)
+#: fewer rows than this are folded one by one
+_FEW = 4
 
 
 def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, first: int = 0) -> list[int]:
@@ -26,6 +28,13 @@ def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, fi
     δ' = δ · c, and for every j > k: u_kj' = c · u_kj + s · x_j and x_j' = x_j - x_k · u_kj, both with the old u_kj and x_j.
     Once δ' is 0 nothing is left of the row, and it leaves (so does row i of a fresh factor at column i, the columns being independent).
     """
+    if len(rows) < _FEW:
+        return _one_by_one(d, u, rows, weight, first)
+    return _in_waves(d[first:], u[first:, first:], rows[:, first:], weight)
+
+
+def _one_by_one(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first: int = 0) -> list[int]:
+    """The definition."""
     n, met = len(d), []
     for row in rows:
         x, delta, depth = row.copy(), weight, 0
@@ -41,6 +50,56 @@ def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, fi
                 break
         met.append(depth)
     return met
+
+
+def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list[int]:
+    """The same as a triangular array does it: in wave w row w - k meets column k, all columns at once."""
+    m, n = rows.shape
+    met = np.full(m, n, dtype=np.int64)
+    x = np.zeros((n, n), dtype=np.float32)                       # the row before each column, from there on; zeros before, as in u
+    delta, here = np.zeros(n, dtype=np.float32), np.zeros(n, dtype=bool)
+    columns = np.arange(n)
+    for wave in range(m + n - 1):
+        x[1:], delta[1:], here[1:] = x[:-1].copy(), delta[:-1].copy(), here[:-1].copy()
+        x[columns[1:], columns[:-1]] = 0
+        here[0] = wave < m
+        if here[0]:
+            x[0], delta[0] = rows[wave], weight
+        some = np.flatnonzero(here)
+        head, weights = x[some, some], delta[some]
+        turned, pivot, c, s, left = _vectors(d[some], head, weights)
+        if not turned.all():
+            some, head, pivot, c, s, left = (v[turned] for v in (some, head, pivot, c, s, left))
+        if not len(some):
+            continue
+        old, row = u[some], x[some]
+        row[np.arange(len(some)), some] = 0                      # so that u stays 0 there
+        u[some], x[some] = _rotate(c[:, None], s[:, None], head[:, None], old, row)
+        d[some], delta[some] = pivot, left
+        ends = some[left == 0]
+        here[ends] = False
+        met[wave - ends] = ends + 1
+    return met.tolist()
+
+
+def _vectors(d: Numbers, x: Numbers, delta: Numbers) -> tuple[NDArray[np.bool_], Numbers, Numbers, Numbers, Numbers]:
+    """Which rows are turned, and d', c, s, δ' of each."""
+    with np.errstate(all="ignore"):
+        e = delta * x
+        step = e * x
+        pivot = d + step
+        turned = pivot != 0
+        safe = np.where(turned, pivot, _ONE)
+        c, s = d / safe, e / safe
+        left = delta * c
+        if plain(e, step, pivot, c, s, left):
+            return turned, pivot, c, s, left
+    e = mul(delta, x)
+    pivot = add(d, mul(e, x))
+    turned = pivot != 0
+    safe = np.where(turned, pivot, _ONE)
+    c = div(d, safe)
+    return turned, pivot, c, div(e, safe), mul(delta, c)
 
 
 def _vector(d: np.float32, x: np.float32, delta: np.float32) -> tuple[np.float32, np.float32, np.float32]:
