@@ -64,12 +64,12 @@ def _run_rows(table: Table, outcome: Outcome) -> None:
     table.add_row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {plural(pages, 'page')} of {plan.page_size // 1024} KB{note}")
     table.add_row("epochs", _epochs(outcome))
     if outcome.bit_exact is not None:
-        table.add_row("golden = RTL", agreement(outcome))
+        table.add_row(f"golden = {_hardware(outcome)}", agreement(outcome))
     if outcome.cycle_exact is not None:
         assert outcome.model is not None and outcome.rtl is not None
         same = outcome.cycle_exact
-        both = f"{outcome.rtl.cycles:,} cycles both" if same else f"model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,} cycles"
-        table.add_row("model = RTL", verdict(same, both))
+        both = f"{outcome.rtl.cycles:,} cycles both" if same else f"model {outcome.model.cycles:,}, {_hardware(outcome)} {outcome.rtl.cycles:,} cycles"
+        table.add_row(f"model = {_hardware(outcome)}", verdict(same, both))
     if cycles is not None:
         table.add_row("cycles", f"{cycles:,}")
         limits = outcome.model.bound if outcome.model is not None else None
@@ -86,6 +86,12 @@ def _run_rows(table: Table, outcome: Outcome) -> None:
         table.add_row("predicted in", seconds_text(outcome.model.seconds))
     if cycles:
         _shares(table, outcome, cycles)
+
+
+def _hardware(outcome: Outcome) -> str:
+    """Return what ran, as rows of the table call it."""
+    assert outcome.rtl is not None
+    return "netlist" if outcome.rtl.backend == "netlist" else "RTL"
 
 
 def _shares(table: Table, outcome: Outcome, cycles: int) -> None:
