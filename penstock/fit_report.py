@@ -58,8 +58,7 @@ def summary(outcome: Outcome) -> Table:
 
 
 def _run_rows(table: Table, outcome: Outcome) -> None:
-    run = outcome.rtl or outcome.model or outcome.golden
-    design = outcome.fits
+    run, design = outcome.golden or outcome.model, outcome.fits
     assert run is not None and design is not None
     counters = run.counters
     groups = plural(counters["groups"], "group")

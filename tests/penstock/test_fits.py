@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.api import Run
 from penstock.cli import run
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.load import load_kernel
 from penstock.dsl.lower.qr import Load, cost, lower
 from penstock.fits import FitDesign
-from penstock.host.workloads import Changes
+from penstock.host.workloads import Changes, Round
+from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
 from penstock.models.qr.job import Bounds, Method, Sums, Target
@@ -167,6 +169,38 @@ MESSAGES = [
 def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(line.split()) == 1
     assert capsys.readouterr().err == message
+
+
+def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the hardware be the golden model with one thing changed."""
+    def simulate(self: FitDesign, rounds: list[Round]) -> Run:
+        if change == "hung":
+            from penstock.sim.qr import Hung
+            raise Hung("a report")      # type: ignore[arg-type]
+        if change == "error":
+            return Run("rtl", None, None, 5, {}, (HardwareError(ErrorCode.QR_MEMO, 3),))
+        golden, model = self.golden(rounds), self.predict(rounds)
+        assert golden.codes is not None and model.cycles is not None
+        codes = dict(golden.codes)
+        if change in codes:
+            codes[change] = codes[change] ^ (np.arange(codes[change].size).reshape(codes[change].shape) == 1)
+        return replace(golden, backend="rtl", codes=codes, cycles=model.cycles + (change == "cycles"), bytes_read=0, bytes_written=0)
+    monkeypatch.setattr(FitDesign, "verilog", "")
+    monkeypatch.setattr(FitDesign, "simulate", simulate)
+
+
+@pytest.mark.parametrize(("change", "code", "said"), [
+    ("", 0, "yes, bit for bit"), ("weights", 3, "weights: 1 of "), ("memos", 3, "memos: 1 of "), ("bounds", 3, "bounds: 1 of "),
+    ("cycles", 3, "cycles: model "), ("error", 2, "QR_MEMO: the memo is of another method"), ("hung", 2, "the simulated hardware hung")])
+def test_backends_that_disagree(change: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _hardware(change, monkeypatch)
+    assert run("simulate f.py --data random:rows=90 --groups 3 --refits 1 --new 5 --json r.json".split()) == code
+    out, err = capsys.readouterr()
+    assert said in (err if code else out)
+    report = json.loads(Path("r.json").read_text())
+    if code != 2:
+        assert report["bit_exact"] is (change in ("", "cycles"))
+    assert bool(report["errors"]) == bool(code)
 
 
 def test_refit_options_are_for_fits(capsys: pytest.CaptureFixture[str]) -> None:
