@@ -13,7 +13,7 @@ from ..models.target import TARGETS, Target, register
 from .device import DEVICES, Device
 from .tools import ToolMissing
 
-__all__ = ["GROUP", "Board", "Memory", "boards"]
+__all__ = ["GROUP", "Board", "Memory", "boards", "left_out"]
 
 #: entry points under which packages offer boards: each names a `Board`, or a list of them
 GROUP = "penstock.boards"
@@ -131,19 +131,33 @@ class Board:
 
 
 @cache
-def boards() -> dict[str, Board]:
-    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target.
-
-    Raises ValueError where two boards of different packages have one name.
-    """
+def _known() -> tuple[dict[str, Board], dict[str, str]]:
+    """Return all boards by name, and why the boards of an entry point are left out. What another package gets wrong breaks no command of this one."""
     from .catalogue import BOARDS
-    found = {board.name: board for board in BOARDS}
+    found, left_out = {board.name: board for board in BOARDS}, {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
-        offered = point.load()
-        for board in [offered] if isinstance(offered, Board) else offered:
-            if found.setdefault(board.name, board) != board:
-                raise ValueError(f"the entry point {point.name} offers a board {board.name!r}, which there is already")
+        try:
+            offered = point.load()
+            more = {board.name: board for board in ([offered] if isinstance(offered, Board) else offered)}
+        except Exception as problem:            # whatever a package does when it is imported
+            left_out[point.name] = f"{type(problem).__name__}: {problem}"
+            continue
+        taken = [name for name, board in more.items() if found.get(name, board) != board]
+        if taken:
+            left_out[point.name] = f"there is a board {taken[0]} already"
+        else:
+            found |= more
     for board in found.values():
         if board.name not in TARGETS:
             register(board.target)
-    return found
+    return found, left_out
+
+
+def boards() -> dict[str, Board]:
+    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target."""
+    return _known()[0]
+
+
+def left_out() -> dict[str, str]:
+    """Return the entry points whose boards are not among `boards`, each with the reason: it cannot be loaded, or offers another board of a known name."""
+    return _known()[1]

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 import penstock.api as api
-from penstock.boards.board import Board, boards
+from penstock.boards.board import Board, boards, left_out
 from penstock.boards.build import Build, Slow, build, elaborate
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import FLOWS, NAME, Unfit
@@ -46,8 +47,9 @@ def board_named(name: str) -> Board:
     """Return a board. Raises KernelError (E821)."""
     known = boards()
     if name not in known:
+        missing = "".join(f"; boards of the entry point {point} are left out: {why}" for point, why in left_out().items())
         raise error("E821", f"there is no board {name!r}", Span.whole("--board"),
-                    hint=closest(name.lower(), known) or "`penstock boards` lists them")
+                    hint=(closest(name.lower(), known) or "`penstock boards` lists them") + missing)
     return known[name]
 
 
@@ -59,8 +61,9 @@ def boards_json() -> list[dict[str, Any]]:
 
 
 def boards_table() -> Table:
-    """Return all boards for a terminal."""
-    table = Table(box=box.ROUNDED, padding=(0, 1))
+    """Return all boards for a terminal; below them, what other packages offer and cannot be used."""
+    unusable = "\n".join(f"left out: boards of the entry point {point}: {why}" for point, why in left_out().items())
+    table = Table(box=box.ROUNDED, padding=(0, 1), caption=escape(unusable) or None, caption_justify="left")
     for title in ("board", "device", "memory", "link", "MHz", "status"):
         table.add_column(title, justify="right" if title == "MHz" else "left", no_wrap=title in ("board", "device"))
     for b in boards().values():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +52,36 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(board_module, "entry_points", lambda group: [Point()] if group == "penstock.boards" else [])
     try:
-        assert boards.__wrapped__()["somebody's-board"] == other
+        assert board_module._known.__wrapped__()[0]["somebody's-board"] == other
         assert TARGETS["somebody's-board"].title == other.title
     finally:
         TARGETS.pop("somebody's-board", None)
 
 
-def test_entry_point_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from dataclasses import replace
 
     class Point:
-        name = "somebody"
+        def __init__(self, name: str, offered: Any) -> None:
+            self.name, self.offered = name, offered
 
         def load(self) -> Any:
-            return [replace(BOARDS[0], title="another")]
+            if isinstance(self.offered, Exception):
+                raise self.offered
+            return self.offered
 
-    monkeypatch.setattr(board_module, "entry_points", lambda group: [Point()])
-    with pytest.raises(ValueError, match="already"):
-        boards.__wrapped__()
-    assert EntryPoint                                   # what a real one is
+    taken, fresh = replace(BOARDS[0], title="another"), replace(BOARDS[0], name="fresh")
+    points = [Point("absent", ModuleNotFoundError("No module named 'them'")), Point("odd", 7), Point("same", [fresh, taken])]
+    monkeypatch.setattr(board_module, "entry_points", lambda group: points)
+    known = board_module._known.__wrapped__()
+    assert known == ({board.name: board for board in BOARDS}, {
+        "absent": "ModuleNotFoundError: No module named 'them'", "odd": "TypeError: 'int' object is not iterable",
+        "same": f"there is a board {taken.name} already"})
+    monkeypatch.setattr(board_module, "_known", lambda: known)
+    assert run(["boards"]) == 0
+    assert "absent: ModuleNotFoundError: No module named 'them'" in " ".join(capsys.readouterr().out.split())
+    assert run(["build", LOGISTIC, "--board", "fresh", "--dim", "d=4", "--out", "o"]) == 1
+    assert "there is a board" in capsys.readouterr().err
 
 
 def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
