@@ -49,9 +49,9 @@ class Body:
 
     def _enter(self, m):
         """Enter the tuple whose header was read."""
-        d, u = self.decoder, self.instruction
+        d = self.decoder
         self._enter_tuple(m)
-        m.d.comb += [self.tag_in.enter.eq(1), self.pc_next.eq(Mux(d.dense, u.dense, u.sparse))]
+        m.d.comb += [self.tag_in.enter.eq(1), self.entering.eq(1)]
         m.d.sync += [self.tuple_entry.eq(self.entry), self.natts.eq(d.natts), self.nulls.eq(d.nulls), self.null_bits.eq(-1),
                      self.growing.eq(0), self.unsettled.eq(0), self.step.eq(0), self.half.eq(0)]
 
@@ -59,7 +59,7 @@ class Body:
         """The instruction's last cycle."""
         u = self.instruction
         m.d.sync += [self.step.eq(0), self.half.eq(0), self.part.eq(0)]
-        m.d.comb += self.pc_next.eq(self.pc + 1)
+        m.d.comb += self.advancing.eq(1)
         with m.If(u.bexit):
             m.d.comb += [self.tag_in.commit.eq(1), self.taken.eq(1)]
             self._back(m)

@@ -12,6 +12,7 @@ from ...models.strider.config import FIXED_TYPES
 from ...models.strider.fixed import window_stride
 from ...models.strider.isa import FIELDS, Base, Op
 from ...models.strider.machine import ARRAY_HEADER
+from .front import State
 
 __all__ = ["Fetch", "program_layout"]
 
@@ -26,11 +27,11 @@ def _instruction_layout():
 
 
 class Fetch:
-    """Part of `Walker`: `pc_next` chooses the instruction of the next cycle; `instruction` holds this cycle's, taken apart.
+    """Part of `Walker`: `advancing` and `entering` choose the instruction of the next cycle; `instruction` holds this cycle's, taken apart.
 
     Beside the fields of the word: `first`, `mask`, `total` (of `order_layout`) of its first window, `stride` from each window to the next, `each` elements a
     window delivers, `windows` whether an element takes two, `alignment` (of its type, less one), `elements` the bytes of an array's elements, `big`
-    whether its header cannot be short, `bitmap` where the bits of its attributes lie, `dense` and `sparse` where `bentr` goes, `legal`.
+    whether its header cannot be short, `bitmap` where the bits of its attributes lie, `legal`.
     """
 
     def alignment(self, name):
@@ -43,6 +44,7 @@ class Fetch:
             m.d.comb += self.pc_next.eq(pc)
 
     def _fetch(self, m):
+        self.advancing, self.entering = Signal(), Signal()     # to the next instruction; to a tuple's first
         if self.config.fixed is not None:
             self._built_in(m)
         else:
@@ -51,6 +53,7 @@ class Fetch:
     def _stored(self, m):
         config = self.config
         depth = config.program_depth
+        self.i = i = Signal(_instruction_layout())
         m.submodules.program_store = store = memory.Memory(shape=96, depth=depth, init=[])
         write, read = store.write_port(), store.read_port()
         self.pc = Signal(range(max(depth, 1 << 16)))
@@ -58,7 +61,10 @@ class Fetch:
         m.d.comb += [write.addr.eq(self.program.index), write.data.eq(self.program.data), write.en.eq(self.program.write),
                      self.pc_next.eq(self.pc), read.addr.eq(self.pc_next), read.en.eq(1)]
         m.d.sync += self.pc.eq(self.pc_next)
-        self.i = i = Signal(_instruction_layout())
+        with m.If(self.advancing):
+            m.d.comb += self.pc_next.eq(self.pc + 1)
+        with m.If(self.entering):
+            m.d.comb += self.pc_next.eq(Mux(self.decoder.dense, 2, self.i.offset))
         m.d.comb += i.eq(read.data)
         self.op = Signal(4)
         m.d.comb += self.op.eq(Mux(self.pc < self.program_length, i.op, 0))
@@ -90,17 +96,18 @@ class Fetch:
                 m.d.comb += legal.eq(0)
         u.__dict__.update(
             first=first, mask=mask, total=total, stride=stride, each=each, windows=windows, alignment=alignment, elements=counted, legal=legal,
-            big=counted > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3), bitmap=Cat(Const(0, 2), i.attr[5:] + p.TUPLE_BITMAP // 4), dense=Const(2), sparse=i.offset,
+            big=counted > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3), bitmap=Cat(Const(0, 2), i.attr[5:] + p.TUPLE_BITMAP // 4),
             value=Cat(i.count, i.offset))
 
     def _built_in(self, m):
         """A read-only program: what differs between its instructions, each pattern of bits once."""
         fixed = self.config.fixed
         m.submodules.program_store = store = memory.Memory(shape=fixed.width, depth=len(fixed.words), init=fixed.words)
-        read = store.read_port()
-        self.pc = Signal(range(len(fixed.words)))
-        self.pc_next = Signal.like(self.pc)
-        m.d.comb += [self.pc_next.eq(self.pc), read.addr.eq(self.pc_next), read.en.eq(1)]
-        m.d.sync += self.pc.eq(self.pc_next)
-        fields = {name: Cat(Const(~bit, 1) if bit < 0 else read.data[bit] for bit in bits) for name, bits in fixed.fields.items()}
-        self.instruction = SimpleNamespace(**fields, dense=Const(0), sparse=Const(fixed.sparse - 2))
+        read = store.read_port(domain="comb")
+        # the instruction after this one, or a tuple's first, is looked up while it is being found out whether it is its turn
+        pc, place, word = Signal(range(len(fixed.words) + 1)), Signal(range(len(fixed.words) + 1)), Signal(fixed.width)
+        m.d.comb += [place.eq(Mux(self.state == State.LOOP, Mux(self.decoder.dense, 0, fixed.sparse - 2), pc)), read.addr.eq(place)]
+        with m.If(self.advancing | self.entering):
+            m.d.sync += [pc.eq(place + 1), word.eq(read.data)]
+        fields = {name: Cat(Const(~bit, 1) if bit < 0 else word[bit] for bit in bits) for name, bits in fixed.fields.items()}
+        self.instruction = SimpleNamespace(**fields)

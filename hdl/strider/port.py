@@ -145,11 +145,9 @@ class _Core(wiring.Component):
         shown = Signal(range(config.walkers))
         valid = Signal()
         bits = 32 if config.fixed is None else FIXED_COUNT_BITS
-        block = Signal(bits)
-        # pages of the epoch after this one, and whether there are none; `pages` counts until the first page has ended
-        page, final_page, fresh = Signal(bits), Signal(), Signal(init=1)
-        with m.If(fresh):
-            m.d.sync += [page.eq(self.pages - 1), final_page.eq(self.pages == 1)]
+        page, block, last_page = Signal(bits), Signal(bits), Signal()
+        # one Strider's pages do not end in neighbouring cycles: it is known before the page ends whether it is the last
+        m.d["sync" if config.walkers == 1 else "comb"] += last_page.eq(page + 1 == self.pages)
         chosen = {name: Signal.like(striders[0][name], name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
         for name, signal in chosen.items():
             m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])
@@ -168,10 +166,9 @@ class _Core(wiring.Component):
                     m.d.sync += failed.eq(1)
                 with m.Elif(chosen["end"]):
                     m.d.comb += take.eq(1)
-                    m.d.sync += [turn.eq(self._after(turn)), page.eq(page - 1), final_page.eq(page == 1), fresh.eq(0),
-                                 block.eq(block + self.block_stride)]
-                    with m.If(final_page):
-                        m.d.sync += [valid.eq(1), ended.eq(1), page.eq(self.pages - 1), final_page.eq(self.pages == 1), block.eq(0), self.o.p.last.eq(0)]
+                    m.d.sync += [turn.eq(self._after(turn)), page.eq(page + 1), block.eq(block + self.block_stride)]
+                    with m.If(last_page):
+                        m.d.sync += [valid.eq(1), ended.eq(1), page.eq(0), block.eq(0), self.o.p.last.eq(0)]
                 with m.Else():
                     m.d.comb += [read.eq(1), take.eq(final)]
                     m.d.sync += [valid.eq(1), self.o.p.last.eq(final), beat.eq(Mux(final, 0, beat + 1))]

@@ -59,7 +59,6 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
         config = self.config
         self.m = m = Module()
         self._address_registers(m)
-        self._fetch(m)
         m.submodules.pages = pages = PageBuffers(page_size=config.page_size, bus_bytes=config.bus_bytes, buffers=config.buffers,
                                              granule=1 if config.fixed is None else config.fixed.granule, parts=self.parts)
         m.submodules.decoder = self.decoder = decoder = Decoder(config)
@@ -73,6 +72,7 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
 
         self.state = Signal(State)
         self.part = Signal(3)
+        self._fetch(m)
         self._front_registers(m)
         self._body_registers(m)
 
