@@ -122,7 +122,7 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
             raise Conflict(f"--backend {backend} is not for fit kernels", "leave it out: their engine runs as Verilog, and not on boards yet")
         return fit_commands().simulate(state, loaded, backend, waves, device)
     _of_tables(request)
-    if backend in ("golden", "model"):
+    if backend in ("golden", "model", "pysim"):
         raise Conflict(f"--backend {backend} is for fit kernels", "penstock model predicts cycles without a simulation")
     if request.data is None:
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")

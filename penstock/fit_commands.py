@@ -100,6 +100,8 @@ def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, d
         if value is not None:
             raise Conflict(f"{name} is not for fit kernels", f"leave {name} out")
     _allowed(request, kernel)
+    if backend in ("board", "netlist"):
+        raise kernel.error("E606", f"there is no {backend} for fit kernels yet", kernel.name_span, hint="--backend rtl simulates the engine's Verilog")
     if not kernel.of_kind("key"):
         return _over_columns(state, kernel, backend)
     with steps.step("planning"):
@@ -113,6 +115,9 @@ def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, d
         return 0
     with steps.step("cycle model"):
         outcome.model = design.predict(rounds)
+    if backend == "pysim":
+        with steps.step("simulating (Amaranth)"):
+            outcome.rtl = design.simulate(rounds, backend=backend)
     if backend == "rtl":
         with steps.step("Verilog"):
             design.verilog  # noqa: B018  made once, here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Bound as Limits
 from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Bounds, Fit, Method, Sums
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums
 from penstock.models.qr.job import Target as Label
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
@@ -35,10 +35,11 @@ from penstock.output import write_folder
 
 if TYPE_CHECKING:
     from penstock.sim.native import Library
+    from penstock.sim.qr import Simulated
 
 __all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "load_fit"]
 
-FIT_BACKENDS = ("golden", "model", "rtl")
+FIT_BACKENDS = ("golden", "model", "pysim", "rtl")
 FIT_FILES = ("penstock.v", "manifest.json")
 
 
@@ -87,8 +88,8 @@ class FitDesign:
         With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the caller.
         """
         from penstock.host.learned_index import Trainer
-        if backend not in FIT_BACKENDS:
-            raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
+        if backend not in ("golden", "model", "rtl"):
+            raise ValueError(f"backend must be one of golden, model, rtl, not {backend!r}")
         if backend == "golden":
             return Trainer(self.config, **options)
         from penstock.host.learned_index.engine import Engine, Timed
@@ -115,9 +116,10 @@ class FitDesign:
     def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: Fixed | str | None = None, **options: Any) -> Run:
         """Fit groups of keys, then refit them round by round; each round is one start of the engine.
 
-        Parameters: `backend`: "golden" (results), "model" (cycles) or "rtl" (both, simulated); `memory`: the port's timing, the design's own by default.
+        Parameters: `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated) or "pysim" (the same in Amaranth's simulator: slow, no tools);
+        `memory`: the port's timing, the design's own by default.
 
-        Raises KernelError (E606) for "rtl" where there is no hardware for the engine yet, ValueError for an unknown backend.
+        Raises KernelError (E606) for "rtl" and "pysim" where there is no hardware for the engine yet, ValueError for an unknown backend.
         """
         if backend not in FIT_BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
@@ -127,7 +129,7 @@ class FitDesign:
         if backend == "golden":
             return self.golden(rounds, seconds)
         timing = self.memory if memory is None else timing_of(memory, self.target)
-        return self.predict(rounds, timing) if backend == "model" else self.simulate(rounds, timing, **options)
+        return self.predict(rounds, timing) if backend == "model" else self.simulate(rounds, timing, backend, **options)
 
     def golden(self, rounds: Sequence[Round], seconds: float = 0.0) -> Run:
         """Return what the golden model made of the rounds."""
@@ -154,21 +156,30 @@ class FitDesign:
         from penstock.sim.qr import build
         return build(self.config, self.verilog, self.identity, **options)
 
-    def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, **options: Any) -> Run:
-        """Return what the simulated hardware made of the rounds, and its cycles; `options` as of `sim.qr.simulate`. Raises KernelError (E606)."""
+    def _start(self, memory: Fixed, backend: str, options: dict[str, Any]) -> Callable[[Sequence[Job]], Simulated]:
+        """Return what runs the jobs of one start."""
+        if backend == "pysim":
+            from penstock.sim.qr_python import Simulation
+            _check_hardware(self)
+            return Simulation(self.config, memory).run
         from penstock.sim.qr import simulate
-        library, fits = self.library(), []
+        library = self.library()
+        return lambda jobs: simulate(self.config, library, jobs, memory=memory, **options)
+
+    def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, backend: str = "rtl", **options: Any) -> Run:
+        """Return what the simulated hardware made of the rounds, and its cycles; `options` as of `sim.qr.simulate`. Raises KernelError (E606)."""
+        start, fits = self._start(memory or self.memory, backend, options), []
         cycles = read = written = 0
         seconds, counters = 0.0, Counter[str]()
         for step in rounds:
-            made = simulate(self.config, library, step.jobs, memory=memory or self.memory, **options)
+            made = start(step.jobs)
             cycles, read, written, seconds = cycles + made.cycles, read + made.bytes_read, written + made.bytes_written, seconds + made.seconds
             counters.update(made.counters)
             wrong = made.error or next((result for result in made.results if isinstance(result, HardwareError)), None)
             if wrong is not None:
-                return Run("rtl", None, None, cycles, counters, (wrong,), seconds=seconds)
+                return Run(backend, None, None, cycles, counters, (wrong,), seconds=seconds)
             fits += [result for result in made.results if isinstance(result, Fit)]
-        return self._run("rtl", fits, rounds, cycles=cycles, seconds=seconds, read=read, written=written, counters=counters)
+        return self._run(backend, fits, rounds, cycles=cycles, seconds=seconds, read=read, written=written, counters=counters)
 
     def _counters(self, rounds: Sequence[Round]) -> dict[str, int]:
         works = [work for step in rounds for work in step.works]

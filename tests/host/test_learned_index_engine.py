@@ -18,7 +18,9 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.job import Bounds, Method, Sums, Target
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
-CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, bus_bytes=16, gram_lanes=3, lanes=6, contexts=2, jobs=4)
+#: as tests/qr/test_engine.py has it, so that it is compiled once
+CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+                contexts=2, jobs=5)
 
 
 def test_slots_after_changes() -> None:
@@ -98,7 +100,6 @@ def engine() -> Iterator[Engine]:
         yield made
 
 
-@pytest.mark.long
 def test_simulated_engine_fits_as_the_golden_model(engine: Engine) -> None:
     index, golden = (LearnedIndex(trainer=trainer, layout=SMALL) for trainer in (Trainer(CONFIG, engine), Trainer(CONFIG)))
     model = work(index)
@@ -110,7 +111,6 @@ def test_simulated_engine_fits_as_the_golden_model(engine: Engine) -> None:
     assert read > 0 < written
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("at", "code"), [(0, ErrorCode.QR_MEMO), (6, ErrorCode.QR_WINDOW), (8, ErrorCode.QR_WINDOW), (12, ErrorCode.QR_MEMO),
                                           (16, ErrorCode.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
 def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, code: ErrorCode) -> None:
@@ -133,7 +133,6 @@ def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, co
     assert index.retrain() == due and index.due == 0 and index.get_many(keys) == [1 + n % 2 for n in range(300)]
 
 
-@pytest.mark.long
 def test_an_error_of_the_bus_fails_what_has_no_result(engine: Engine) -> None:
     keys = sorted(amazon_keys(300, 6))
     index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)

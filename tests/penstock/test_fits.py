@@ -173,7 +173,7 @@ def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -
 
 def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the hardware be the golden model with one thing changed."""
-    def simulate(self: FitDesign, rounds: list[Round]) -> Run:
+    def simulate(self: FitDesign, rounds: list[Round], memory: object = None, backend: str = "rtl") -> Run:
         if change == "hung":
             from penstock.sim.qr import Hung
             raise Hung("a report")      # type: ignore[arg-type]
@@ -220,7 +220,7 @@ def test_api_runs_and_explains() -> None:
     assert (golden.result["low"] <= golden.result["high"]).all()
     slow = design.run(refits, "model", memory="latency=400,bytes=16")
     assert slow.cycles is not None and slow.cycles > model.cycles
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, not 'fpga'$"):
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, pysim, rtl, not 'fpga'$"):
         design.run(refits, "fpga")
     with pytest.raises(KernelError, match="E604"):
         ps.compile("f.py", "vu9p", memory="bytes=1000")
