@@ -45,7 +45,7 @@ class Mapped:
 @dataclass(frozen=True)
 class _Ram:
     """One kind of block: `cost`, `address` bits for the narrowest of `widths`, bits per write enable (`byte`), the narrowest written width, LUT RAM or not,
-    and whether a word that is being written is read as it was (`old`), which otherwise takes logic."""
+    whether a word that is being written is read as it was (`old`), which otherwise takes logic, and whether only used bits cost (`scaled`)."""
 
     cost: int
     address: int
@@ -54,13 +54,14 @@ class _Ram:
     least: int = 0
     distributed: bool = False
     old: bool = False
+    scaled: bool = False
 
 
 _LUTRAM = _Ram(4, 4, (4,), 4, distributed=True, old=True)
 _RAMS: dict[str, tuple[_Ram, ...]] = {
     "ecp5": (_LUTRAM, _Ram(128, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, least=9)),
     "nexus": (_LUTRAM, _Ram(129, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, old=True)),
-    "gowin": (_LUTRAM, _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9)),
+    "gowin": (_Ram(4, 4, (4,), 4, distributed=True, old=True, scaled=True), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9)),
     "ice40": (_Ram(64, 11, (2, 4, 8, 16), 1),),
 }
 #: (widest factors, narrowest factors) of the multipliers, the widest first
@@ -102,7 +103,8 @@ def _geometries(memory: Storage, ram: _Ram) -> Iterator[tuple[float, int, int]]:
         units = -(-banks * padded // unit)
         read_first = 3 * (memory.granules > 0 and not ram.old and not memory.transparent and not memory.apart)
         emulated = read_first + memory.readers * (1 + 3 * (memory.transparent or read_first > 0))
-        cost = ram.cost * units * memory.readers + (banks - 1) * memory.width * memory.readers / 2 + 2 * emulated
+        used = banks * memory.width / unit if ram.scaled else units
+        cost = ram.cost * used * memory.readers + (banks - 1) * memory.width * memory.readers / 2 + 2 * emulated
         yield cost + (banks * granules / 2 if banks > 1 and memory.granules else 0), units, banks
 
 
@@ -120,7 +122,9 @@ def multiplier_blocks(factors: Iterable[tuple[int, int]], family: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _blocks(a: int, b: int, family: str) -> int:
-    for (wide, narrow), (least_a, least_b) in _MULTIPLIERS.get(family, _MULTIPLIERS["ecp5"]):
-        if a >= least_a and b >= least_b:
-            return -(-a // wide) * -(-b // narrow)
+    rules = _MULTIPLIERS.get(family, _MULTIPLIERS["ecp5"])
+    for (wide, narrow), (least_a, least_b) in rules:
+        if a >= least_a and b >= least_b:           # parts of the widest size; what is left over may be too narrow for a block
+            pieces = [(min(wide, a - i), min(narrow, b - j)) for i in range(0, a, wide) for j in range(0, b, narrow)]
+            return sum(min(piece) >= min(least_a, least_b) and max(piece) >= max(least_a, least_b) for piece in pieces)
     return 0
