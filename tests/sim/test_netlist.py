@@ -296,6 +296,41 @@ def test_what_models_do_not_cover_is_refused() -> None:
 PORTS = (PortSpec("m0_axi", 4),)
 
 
+def check_copies(seed: int) -> None:
+    """A CopyEngine of random buses and ports, from netlist and RTL, with a random run: what it copies, and its cycles."""
+    rng = np.random.default_rng(seed)
+    bus, count, family = int(rng.choice([4, 8, 16])), int(rng.integers(1, 3)), FAMILIES[seed % len(FAMILIES)]
+    memory = Fixed(int(rng.integers(1, 30)), int(rng.integers(1, bus + 1)))
+    words, key = int(rng.integers(1, 400)), int(rng.integers(1 << 32))
+    source, target, stride = (int(rng.integers(0, 100)) * bus for _ in range(3))
+    stride += words * bus
+    engine = CopyEngine(bus_bytes=bus, ports=count)
+    verilog, specs = to_verilog(Shell(engine, engine.register_map)), tuple(PortSpec(f"m{k}_axi", bus) for k in range(count))
+    given = rng.integers(0, 256, 1 << 16, dtype=np.uint8)
+    expected = np.zeros(1 << 16, np.uint8)
+    for port in range(count):
+        part = given[source + port * stride:][:words * bus]
+        expected[target + port * stride:][:words * bus] = (part.view(np.uint32) ^ np.uint32(key)).view(np.uint8)
+    options = {"bus_bytes": bus, "ports": count, "source": 0x10000 + source, "target": 0x20000 + target, "stride": stride, "words": words}
+    cycles = copy_cycles(memory, **options)
+    registers = {"source": 0x10000 + source, "target": 0x20000 + target, "stride": stride, "words": words, "key": key}
+    for library in (build_rtl(verilog, ports=specs, register_map=engine.register_map),
+                    build(synthesise(verilog, family), family, ports=specs, register_map=engine.register_map)):
+        found = np.zeros(1 << 16, np.uint8)
+        with Session(library, memory) as session:
+            session.map(0x10000, given, writable=False)
+            session.map(0x20000, found)
+            report = session.run(registers, limit=100_000)
+        assert report.finished and report.error is None
+        assert np.array_equal(found, expected) and report.cycles == cycles, (seed, family, library.path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(30))
+def test_random_copies(seed: int) -> None:
+    check_copies(seed)
+
+
 # whole designs
 
 
