@@ -140,8 +140,8 @@ def model(state: State, **values: Any) -> int:
 @job
 @fits
 @click.option("--backend", cls=Once, type=click.Choice(["rtl", "netlist", "board", "golden", "model", "pysim"]),
-              help="What runs: the engine alone, the engine as it is synthesised, or the whole device of a board, from its serial pins inwards; for a fit kernel "
-              "also the golden model alone, or beside the cycle model, or Amaranth's simulator.  [default: rtl]")
+              help="What runs: the engine alone, the engine as it is synthesised, or the whole device of a board, from its serial pins inwards; for a fit "
+              "kernel also the golden model alone, or beside the cycle model, or Amaranth's simulator.  [default: rtl]")
 @click.option("--family", cls=Once, metavar="F", help="With --backend netlist: whose cells: ecp5, ice40, gowin.  [default: the target's]")
 @click.option("--device", cls=Once, metavar="URL", help="With --backend board: a board that is connected, as in serial:/dev/ttyUSB0.")
 @click.option("--waves", cls=Once, metavar="FILE", help="Write the run's waves (large; for short runs).")

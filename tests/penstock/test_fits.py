@@ -23,7 +23,7 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.job import Bounds, Method, Sums, Target
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
-from penstock.models.target import register, target
+from penstock.models.target import TARGETS, target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNEL = '''import penstock as ps
@@ -107,8 +107,9 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
         assert cost(config, load, memory) <= 1.1 * least
 
 
-def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str]) -> None:
-    tight = register(replace(target("kcu105"), name="test-tight", lut=100_000))
+def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tight = replace(target("kcu105"), name="test-tight", lut=100_000)
+    monkeypatch.setitem(TARGETS, tight.name, tight)
     assert run(["check", written(length=32), "--target", tight.name]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error[E601]: kernel 'f' does not fit on test-tight: the smallest engine for windows of 32 bytes needs ")
