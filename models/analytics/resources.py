@@ -22,16 +22,14 @@ __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 
 #: look-up tables of one of each kind of thing that `features` counts; fitted by benchmarks/estimates.py --fit
 COEFFICIENTS: dict[str, dict[str, float]] = {
-    "device": {"device": 1470.0},
-    "shell": {"shell": 1450.0, "wide": 600.0},
-    "port": {"port": 400.0, "walker": 1000.0, "windows": 2.0, "array": 300.0, "attributes": 100.0, "converters": 0.8, "turns": 1.0, "lanes": 40.0,
-             "collector": 0.5},
-    "core": {"core": 120.0, "operations": 8.0, "counters": 0.7, "loads": 24.0, "parameters": 5.0, "reductions": 3.0, "storage": 1.4, "lanes": 8.0,
-             "units": 0.93},
-    "thread": {"thread": 230.0, "units": 0.97, "operands": 1.7, "reductions": 1.35, "storage": 0.54},
+    "device": {"device": 1180.0},
+    "shell": {"shell": 1270.0, "wide": 600.0},
+    "port": {"port": 1200.0, "walker": 1300.0, "array": 130.0, "turns": 1.4, "lanes": 110.0, "collector": 1.0},
+    "core": {"core": 133.0, "loads": 33.0, "parameters": 6.4, "operands": 0.7, "reductions": 4.4, "storage": 1.27, "lanes": 6.0, "units": 0.98},
+    "thread": {"thread": 240.0, "units": 0.97, "operands": 1.06, "reductions": 1.0, "storage": 0.89},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 1.0, "nexus": 1.0, "gowin": 1.0, "ice40": 0.87, "amd": 0.8}
+_SCALE = {"ecp5": 0.96, "nexus": 1.0, "gowin": 1.0, "ice40": 0.87, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:
