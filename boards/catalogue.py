@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .board import Board, Memory
@@ -16,6 +17,13 @@ def _ulx3s(size: str, memory: int) -> Board:
         status="placed, see docs/boards.md" if size == "25F" else "not placed yet")
 
 
+def _ulx3s_sdram(size: str) -> Board:
+    """The same with pages and results in the SDRAM: a word of the bus takes four of its columns, a burst some ten cycles more."""
+    plain = _ulx3s(size, 0)
+    return replace(plain, name=f"{plain.name}-sdram", title=f"{plain.title}, tables in its SDRAM", memory=Memory("SDRAM", 32 << 20, 12, 2),
+                   status="elaborated and simulated, not placed")
+
+
 def _ecp5(name: str, title: str, device: str, package: str, speed: str, memory: int, oscillator: float,
           platform: str, **more: Any) -> Board:
     return Board(name, title, device, package, speed, Memory("block RAM", memory, 4, 8), 8, 60.0, oscillator, platform, lean=True, **more)
@@ -26,6 +34,8 @@ BOARDS: tuple[Board, ...] = (
     _ulx3s("25F", 32 << 10),
     _ulx3s("45F", 64 << 10),
     _ulx3s("85F", 128 << 10),
+    _ulx3s_sdram("25F"),
+    _ulx3s_sdram("85F"),
     _ecp5("orangecrab-r0.2", "OrangeCrab r0.2 with ECP5-25F", "LFE5U-25F", "CSFBGA285", "8", 32 << 10, 48.0,
           "amaranth_boards.orangecrab_r0_2:OrangeCrabR0_2_25FPlatform", clock="clk", uart_pins=("N17", "M18"), loader="orangecrab",
           link="UART on header pins 0 (RX) and 1 (TX)"),

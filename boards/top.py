@@ -3,7 +3,9 @@
 from amaranth.build import Attrs, Pins
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Signal
 from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import connect
 
+from ..hdl.memory.sdram import SdramController
 from .board import Board
 from .pll import Setting, solve
 
@@ -11,21 +13,25 @@ __all__ = ["BoardTop", "clock_setting"]
 
 
 def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
-    """Return how the board's PLL makes `clock_mhz`, or None where the oscillator has that frequency already.
+    """Return how the board's PLL makes `clock_mhz`, or None where the oscillator has that frequency already and no second phase is needed.
 
     Raises pll.Unreachable.
     """
-    return None if abs(board.oscillator_mhz - clock_mhz) < 1e-6 else solve(board.part.family, board.oscillator_mhz, clock_mhz)
+    return None if abs(board.oscillator_mhz - clock_mhz) < 1e-6 and board.memory.kind != "SDRAM" else solve(board.part.family, board.oscillator_mhz, clock_mhz)
 
 
 class BoardTop(Elaboratable):
     """`soc` on `board`: domain `sync` from the oscillator (through the PLL as `setting` says), UART pins, a reset after configuration.
 
     The reset lasts until the PLL has locked, and 15 cycles more: block RAMs of the iCE40 are not ready before.
+
+    Where the memory is SDRAM, the chip's clock leads the domain's by a quarter of a cycle: commands are stable three quarters before it, and what the
+    chip gives (6 ns after its edge, up to 2.7 ns after the next) is met by the domain's edge at any clock of the PLL from 40 MHz to 100 MHz.
     """
 
     def __init__(self, board: Board, soc, setting: Setting | None):
         self.board, self.soc, self.setting = board, soc, setting
+        self.chip_clock = Signal()                          # of an SDRAM
 
     def elaborate(self, platform):
         m = Module()
@@ -49,6 +55,8 @@ class BoardTop(Elaboratable):
         m.d.comb += ResetSignal("sync").eq(rest)
 
         m.submodules.soc = self.soc
+        if self.board.memory.kind == "SDRAM":
+            self._sdram(m, platform)
         if self.board.uart_pins is None:
             uart = platform.request(self.board.uart, 0)
             rx, tx = uart.rx.i, uart.tx.o
@@ -57,6 +65,17 @@ class BoardTop(Elaboratable):
         m.submodules.rx = FFSynchronizer(rx, self.soc.rx, init=1)
         m.d.comb += tx.eq(self.soc.tx)
         return m
+
+    def _sdram(self, m, platform):
+        """The controller on the board's chip."""
+        assert self.setting is not None
+        m.submodules.sdram = sdram = SdramController(self.soc.port, clock_hz=round(self.setting.output_mhz * 1e6))
+        connect(m, self.soc.memory, sdram.bus)
+        pins, pads = sdram.pins, platform.request("sdram", 0)
+        m.d.comb += [
+            pads.clk.o.eq(self.chip_clock), pads.clk_en.o.eq(pins.cke), pads.cs.o.eq(~pins.cs_n), pads.ras.o.eq(~pins.ras_n), pads.cas.o.eq(~pins.cas_n),
+            pads.we.o.eq(~pins.we_n), pads.ba.o.eq(pins.ba), pads.a.o.eq(pins.a), pads.dqm.o.eq(pins.dqm), pads.dq.o.eq(pins.dq_o),
+            pads.dq.oe.eq(pins.dq_oe), pins.dq_i.eq(pads.dq.i)]
 
     def _serial(self, platform):
         """A UART on header pins."""
@@ -80,8 +99,12 @@ class BoardTop(Elaboratable):
                 i_BYPASS=Const(0), o_PLLOUTGLOBAL=clock, o_LOCK=locked)
         elif family == "ecp5":
             source = platform.request(self.board.clock, dir="i").i
+            divide, second = values["CLKOP_DIV"], {}
+            if self.board.memory.kind == "SDRAM":           # later by three quarters of a cycle, which is a quarter before the next one
+                second = {"p_CLKOS_ENABLE": "ENABLED", "p_OUTDIVIDER_MUXB": "DIVB", "p_CLKOS_DIV": divide,
+                          "p_CLKOS_CPHASE": divide // 2 + 3 * divide // 4, "p_CLKOS_FPHASE": 0, "o_CLKOS": self.chip_clock}
             m.submodules.pll = Instance(
-                "EHXPLLL", p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED",
+                "EHXPLLL", **second, p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED",
                 p_OUTDIVIDER_MUXA="DIVA", p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=values["CLKOP_DIV"], p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2,
                 p_CLKOP_FPHASE=0, p_FEEDBK_PATH="CLKOP", p_CLKI_DIV=values["CLKI_DIV"], p_CLKFB_DIV=values["CLKFB_DIV"],
                 a_FREQUENCY_PIN_CLKI=f"{setting.input_mhz:g}", a_FREQUENCY_PIN_CLKOP=f"{setting.output_mhz:g}", a_ICP_CURRENT="12", a_LPF_RESISTOR="8",

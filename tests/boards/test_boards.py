@@ -17,7 +17,7 @@ from penstock.cli import run
 from penstock.models.target import TARGETS
 
 NAMED = {"ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "ecp5-evn", "colorlight-i5", "icebreaker", "hx8k-evn", "tang-nano-9k",
-         "crosslink-nx-evn", "arty-a7-100t", "kcu105", "u55c"}
+         "crosslink-nx-evn", "arty-a7-100t", "kcu105", "u55c", "ulx3s-25f-sdram", "ulx3s-85f-sdram"}
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
 
 

@@ -33,10 +33,12 @@ class Case:
 
 
 #: built on every run: one board of each family that the open tools know well
-QUICK = [Case("ulx3s-12f", None, ("--format", "fixed:4,4"))]
+QUICK = [Case("ulx3s-12f", None, ("--format", "fixed:4,4")), Case("hx8k-evn", None, ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c"))]
 #: built with --long: every open board, with the clock that the plan chooses
 ALL = [Case(board, "logistic.py", ("--dim", "d=4", "--format", "fixed:8,8"))
-       for board in ("ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "colorlight-i5", "ecp5-evn")]
+       for board in ("ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "colorlight-i5", "ecp5-evn", "tang-nano-9k",
+                     "crosslink-nx-evn")]
+ALL += [Case(board, "logistic.py", ("--dim", "d=2", "--bind", "x=a,b", "--bind", "y=y", "--format", "fixed:4,6")) for board in ("icebreaker", "hx8k-evn")]
 
 
 def _twice(case: Case, folder: Path) -> list[dict]:

@@ -46,7 +46,8 @@ def test_project(board: str, tmp_path: Path) -> None:
 
 #: the commands that the scripts may use, with their options (AMD UG835)
 COMMANDS = {
-    "create_project": "-part -force", "add_files": "-fileset", "set_property": "-name -dict", "update_compile_order": "-fileset", "launch_runs": "-to_step -jobs",
+    "create_project": "-part -force", "add_files": "-fileset", "set_property": "-name -dict", "update_compile_order": "-fileset",
+    "launch_runs": "-to_step -jobs",
     "wait_on_run": "", "open_run": "", "report_utilization": "-file", "report_timing_summary": "-file", "create_ip": "-name -vendor -library -module_name",
     "generate_target": "", "get_ips": "", "get_ports": "", "get_files": "", "get_runs": "", "current_design": "", "current_fileset": "", "current_project": "",
     "create_clock": "-period -name", "create_bd_design": "", "create_bd_cell": "-type -reference -vlnv", "get_bd_cells": "", "get_bd_intf_pins": "",
