@@ -13,11 +13,11 @@ from .board import Board
 __all__ = ["MARGIN", "REACH", "chosen_clock"]
 
 #: share of what placements have reached: seeds and plans differ by as much
-MARGIN = 0.9
+MARGIN = 0.8
 #: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats
 REACH: dict[tuple[str, str], tuple[float, float, float]] = {
-    ("ecp5", "6"): (56.0, 50.0, 50.0),
-    ("ecp5", "8"): (67.0, 60.0, 60.0),
+    ("ecp5", "6"): (76.0, 62.0, 62.0),
+    ("ecp5", "8"): (95.0, 78.0, 78.0),
 }
 
 
