@@ -80,6 +80,7 @@ class Group:
         keep = np.ones(len(self.rows), dtype=bool)
         tomb = self.config.method is Method.GIVENS
         if tomb:
+            self.live = self.live.copy()                          # the job before has it too
             self.live[doomed] = False
         else:
             keep[doomed] = False

@@ -49,6 +49,10 @@ extern "C" uint64_t run(uint64_t limit, uint64_t seed, uint32_t pace, uint8_t *c
 """
 
 
+#: cycle of what was not accepted
+_NEVER = np.uint64((1 << 64) - 1)
+
+
 @dataclass(frozen=True)
 class Taken:
     """Items of an output, as plain integers, and the cycles in which they were taken."""
@@ -158,7 +162,7 @@ def run_streams(built: Streams, inputs: Mapping[str, Sequence[int]], outputs: Ma
     wanted = {name: outputs.get(name, 0) for name in built.outputs}
     data = {name: np.frombuffer(b"".join(item.to_bytes(built.bytes[name], "little") for item in items) + b"\0", dtype=np.uint8).copy()
             for name, items in given.items()}
-    cycles = {name: np.zeros(len(items) + 1, np.uint64) for name, items in given.items()}
+    cycles = {name: np.full(len(items) + 1, _NEVER, np.uint64) for name, items in given.items()}
     come = {name: np.zeros(count * built.bytes[name] + 1, np.uint8) for name, count in wanted.items()}
     come_cycles = {name: np.zeros(count + 1, np.uint64) for name, count in wanted.items()}
     taken = np.zeros(len(wanted) + 1, np.uint64)
@@ -166,7 +170,8 @@ def run_streams(built: Streams, inputs: Mapping[str, Sequence[int]], outputs: Ma
                       pointers(list(data.values())), counts([len(items) for items in given.values()]), pointers(list(cycles.values())),
                       pointers(list(come.values())), counts(list(wanted.values())), pointers(list(come_cycles.values())), ctypes.c_void_p(taken.ctypes.data))
     missing = {name: f"{int(taken[k])} of {count}" for k, (name, count) in enumerate(wanted.items()) if taken[k] < count}
-    assert not missing, f"not all came in {limit} cycles: {missing}"
+    accepted = {name: f"{np.count_nonzero(values[:-1] != _NEVER)} of {len(values) - 1}" for name, values in cycles.items()}
+    assert not missing, f"not all came in {limit} cycles: {missing}; accepted: {accepted}"
     found = {}
     for name, count in wanted.items():
         size = built.bytes[name]

@@ -27,9 +27,9 @@ class Gearbox(wiring.Component):
 
     Members
     -------
-    command : In(stream.Signature({size, grow, count, units}))
-        `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than the one before it. `units`: of all of them. A run of no
-        chunks takes no words.
+    command : In(stream.Signature({size, grow, shrink, count, units}))
+        `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than the one before it, with `shrink` one less. `units`: of all of
+        them. A run of no chunks takes no words.
     i : In(stream.Signature(word_units * unit_bits))
     o : Out(stream.Signature({data, end}))
         A chunk, its first unit lowest; units above `size` are 0. After each run one item with `end` and nothing else.
@@ -39,7 +39,7 @@ class Gearbox(wiring.Component):
         self.word_units, self.unit_bits, self.chunk_units = word_units, unit_bits, chunk_units
         super().__init__({
             "command": In(stream.Signature(data.StructLayout({
-                "size": range(chunk_units + 1), "grow": 1, "count": count_bits, "units": range((chunk_units << count_bits) + 1)}))),
+                "size": range(chunk_units + 1), "grow": 1, "shrink": 1, "count": count_bits, "units": range((chunk_units << count_bits) + 1)}))),
             "i": In(stream.Signature(word_units * unit_bits)),
             "o": Out(stream.Signature(data.StructLayout({"data": chunk_units * unit_bits, "end": 1})))}, src_loc_at=1 + src_loc_at)
 
@@ -52,7 +52,7 @@ class Gearbox(wiring.Component):
         size = Signal(range(largest + 1))
         left = Signal(len(self.command.p.count))                 # chunks not yet given
         wanted = Signal(range(-word, (largest << len(left)) + 1))     # units of the run not yet accepted; not positive: none
-        active, grow = Signal(), Signal()
+        active, grow, shrink = Signal(), Signal(), Signal()
         enough = Signal()
         put, take = Signal(), Signal()
         m.d.comb += [
@@ -73,12 +73,12 @@ class Gearbox(wiring.Component):
         with m.Else():
             m.d.sync += [held.eq(stays), level.eq(at)]
         with m.If(take):
-            m.d.sync += [left.eq(left - 1), size.eq(size + grow)]
+            m.d.sync += [left.eq(left - 1), size.eq(size + grow - shrink)]
         with m.If(self.o.valid & self.o.ready & self.o.p.end):
             m.d.sync += [active.eq(0), level.eq(0), held.eq(0)]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), size.eq(self.command.p.size), grow.eq(self.command.p.grow), left.eq(self.command.p.count),
-                         wanted.eq(self.command.p.units)]
+            m.d.sync += [active.eq(1), size.eq(self.command.p.size), grow.eq(self.command.p.grow), shrink.eq(self.command.p.shrink),
+                         left.eq(self.command.p.count), wanted.eq(self.command.p.units)]
         return m
 
 

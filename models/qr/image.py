@@ -138,6 +138,7 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     else:
         assert memo.d is not None and memo.u is not None
         parts.append(memo.sums.astype("<i8").tobytes() + memo.squares.astype("<i8").tobytes())
+        i, j = np.triu_indices(n)
         parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
     if anchor is not None:
         parts.append(anchor.weights.astype("<u4").tobytes())
@@ -182,6 +183,7 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         both = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
         sums, squares = both[:n], both[n:]
         packed = np.frombuffer(take(size[3]), dtype="<u4").astype(np.int64)
+        i, j = np.triu_indices(n)
         d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
         u[i, j] = packed
         d[:] = np.diagonal(u)

@@ -176,8 +176,8 @@ def test_random(n, vectors, lanes, contexts, bus):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(5, 1, 1, 1, 8), (7, 3, 2, 2, 64), (64, 3, 8, 2, 64), (33, 4, 4, 5, 32), (9, 8, 1, 8, 64),
-                                                                        (16, 1, 20, 4, 8)])
+@pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(5, 1, 1, 1, 8), (7, 3, 2, 2, 64), (64, 3, 8, 2, 64), (33, 4, 4, 5, 32),
+                                                                        (9, 8, 1, 8, 64), (16, 1, 20, 4, 8)])
 def test_configurations(n, vectors, lanes, contexts, bus):
     sweep(Config(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 40)
 

@@ -1,0 +1,190 @@
+"""Sums of method `givens`: what a job's rows add to c = Aᵀb, to the column sums and to the sums of squares; the memo's brought up to date; right sides."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ...models.numerics.formats import float32
+from ...models.qr.config import Config
+from ...models.qr.schedule import CONVERT, DIV, FLOOR
+from ..arith.convert import pg_converter
+from ..arith.pipeline import Pipeline
+from ..arith.unit import unit
+from ..modules import Parts, Submodules
+from ..stream.queue import Queue
+from .gearbox import Gearbox
+from .givens import side_column_shape
+from .numbers import Floor
+from .records import record_shape
+from .solver import _scaled
+
+__all__ = ["Refresh", "Totals"]
+
+_WIDE = 64
+
+
+class Totals(wiring.Component):
+    """Adds up the records of one job after the other, a record a cycle; while one job's sums are read, the next job's grow.
+
+    Golden: differences of `models.qr.moments.changed` to the memo.
+
+    Members
+    -------
+    i : In(stream.Signature(record_shape(n_max)))
+    done : Out(stream.Signature({live, code}))
+        Offered while a finished job's sums can be read, from 3 cycles after its end on; taking it frees them.
+    part, column : In
+        Which sum is wanted: of c (0), of a column (1), of its squares (2).
+    value : Out(signed(64))
+        It, in the same cycle.
+    """
+
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
+        super().__init__({
+            "i": In(stream.Signature(record_shape(config.n_max))), "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
+            "part": In(2), "column": In(range(config.n_max)), "value": Out(signed(_WIDE))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        record, n = self.i.p, self.config.n_max
+        full, live, settled = Signal(), Signal(signed(25)), Signal(data.StructLayout({"live": signed(25), "code": 8}))
+        closing = Signal(2)                                      # the end's way through the products
+        taken = self.i.valid & self.i.ready
+        m.d.comb += [self.i.ready.eq(~closing.any() & ~(record.end & full)), self.done.valid.eq(full), self.done.payload.eq(settled)]
+        m.d.sync += closing.eq(Cat(taken & record.end, closing[0]))
+        with m.If(taken):
+            m.d.sync += live.eq(live + record.live)
+            with m.If(record.end):
+                m.d.sync += [live.eq(0), settled.live.eq(live + record.live), settled.code.eq(record.code)]
+        with m.If(self.done.valid & self.done.ready):
+            m.d.sync += full.eq(0)
+        with m.If(closing[1]):
+            m.d.sync += full.eq(1)
+        value, sign = Signal(signed(32)), Signal(signed(2))
+        m.d.sync += [value.eq(Mux(taken, record.value, 0)), sign.eq(Mux(taken, record.sign, 0))]
+        parts = [[], [], []]
+        for k in range(n):
+            a = Signal(signed(9), name=f"a{k}")
+            m.d.sync += a.eq(record.a[k])
+            for part, (width, term) in enumerate(((_WIDE, a * value), (34, Mux(sign == 0, 0, Mux(sign < 0, -a, a))),
+                                                  (42, Mux(sign == 0, 0, Mux(sign < 0, -(a * a), a * a))))):
+                product, held, kept = (Signal(signed(bits), name=f"{name}{part}_{k}") for name, bits in
+                                       (("product", len(term)), ("held", width), ("kept", width)))
+                total = Signal(signed(width), name=f"total{part}_{k}")
+                m.d.sync += product.eq(term)
+                m.d.comb += total.eq(held + product)
+                m.d.sync += held.eq(Mux(closing[1], 0, total))
+                with m.If(closing[1]):
+                    m.d.sync += kept.eq(total)
+                parts[part].append(kept)
+        m.d.comb += self.value.eq(Array([Array(part)[self.column] for part in parts])[self.part])
+        return m
+
+
+class Refresh(wiring.Component):
+    """A memo's sums brought up to date, one a cycle, in the layout of `models.qr.image.pack_memo`; then the right side for the solver.
+
+    A job of n columns occupies it 3 n cycles and a few, n + 2 + CONVERT + DIV + FLOOR before the squares at least. Golden: `models.qr.golden.right_side`, and
+    the limits of `models.qr.factor.full_rank`.
+
+    Members
+    -------
+    command : In(stream.Signature({columns, fresh}))
+        A job whose sums the `Totals` offer. `fresh`: there is no memo, and no words come.
+    i : In(stream.Signature(8 * bus_bytes))
+        Words of c, then of the column sums with the sums of squares behind them.
+    part, column : Out, value : In
+        To the `Totals`.
+    o : Out(stream.Signature({data, gram, last}))
+        New words (`gram`: not of c). When the last one is taken the `Totals` may be freed.
+    side : Out(stream.Signature(side_column_shape()))
+    """
+
+    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+        self.config, self.parts = config, parts or Submodules()
+        n, bus = config.n_max, 8 * config.bus_bytes
+        super().__init__({
+            "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(bus)),
+            "part": Out(2), "column": Out(range(n)), "value": In(signed(_WIDE)),
+            "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "side": Out(stream.Signature(side_column_shape()))},
+            src_loc_at=1 + src_loc_at)
+
+    def _convert(self, m, label, value):
+        """The integer (64 bits) as float32, `CONVERT` cycles later."""
+        wide = Signal(signed(_WIDE), name=f"{label}_wide")
+        m.d.comb += wide.eq(value)
+        return self.parts.instance(m, label, "int8_float32", lambda: pg_converter(["int8"], float32), i=wide)["o"]
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        n, each = self.config.n_max, self.config.bus_bytes // 8
+        active, fresh, columns, asked = Signal(), Signal(), Signal(range(n + 1)), Signal(2)
+        m.submodules.cutter = cutter = Gearbox(word_units=each, unit_bits=_WIDE, chunk_units=1, count_bits=len(columns) + 1)
+        m.submodules.out = out = Queue(self.o.payload.shape(), 2)
+        depth = 2 * CONVERT + 8
+        m.submodules.waiting = waiting = Queue(side_column_shape(), depth)
+        m.d.comb += [
+            self.command.ready.eq(~active), cutter.i.payload.eq(self.i.payload), cutter.i.valid.eq(self.i.valid), self.i.ready.eq(cutter.i.ready),
+            cutter.command.valid.eq(active & ~fresh & (asked != 2)), cutter.command.p.size.eq(1),
+            cutter.command.p.count.eq(Mux(asked == 0, columns, columns << 1)),
+            cutter.command.p.units.eq(cutter.command.p.count), self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready),
+            self.side.payload.eq(waiting.o.payload), self.side.valid.eq(waiting.o.valid), waiting.o.ready.eq(self.side.ready)]
+        with m.If(cutter.command.valid & cutter.command.ready):
+            m.d.sync += asked.eq(asked + 1)
+
+        # one sum after the other
+        part, column, place = self.part, self.column, Signal(range(max(each, 2)))
+        known, under_way, take = Signal(), Signal(range(depth + 1)), Signal()
+        last, whole = Signal(), Signal()
+        sent, taken = Signal(), self.side.valid & self.side.ready
+        m.d.comb += [
+            take.eq(active & (fresh | (cutter.o.valid & ~cutter.o.p.end)) & out.i.ready & ((part != 2) | (known & (under_way != depth)))),
+            cutter.o.ready.eq(cutter.o.p.end | (take & ~fresh)), last.eq(column == columns - 1),
+            whole.eq((place == each - 1) | (last & (part != 1))), sent.eq(take & (part == 2))]
+        m.d.sync += under_way.eq(under_way + sent - taken)
+        new, word = Signal(signed(_WIDE)), Signal(8 * self.config.bus_bytes)
+        m.d.comb += new.eq(Mux(fresh, 0, cutter.o.p.data.as_signed()) + self.value)
+        filled = word | (new.as_unsigned() << (place * _WIDE))
+        m.d.comb += [out.i.valid.eq(take & whole), out.i.p.data.eq(filled), out.i.p.gram.eq(part != 0), out.i.p.last.eq(last & (part == 2))]
+        with m.If(take):
+            m.d.sync += [word.eq(Mux(whole, 0, filled)), place.eq(Mux(whole, 0, place + 1)), column.eq(Mux(last, 0, column + 1)), part.eq(part + last)]
+            with m.If(last & (part == 2)):
+                m.d.sync += active.eq(0)
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), columns.eq(self.command.p.columns), asked.eq(0), part.eq(0), column.eq(0), place.eq(0),
+                         word.eq(0), known.eq(0)]
+
+        # h as soon as the rows are known
+        first = Signal(signed(_WIDE))
+        rows = Signal(signed(_WIDE))
+        with m.If(take & (column == 0)):
+            with m.If(part == 0):
+                m.d.sync += first.eq(new)
+            with m.If(part == 1):
+                m.d.sync += rows.eq(new)
+        begins = pipe.delay(take & (column == 0) & (part == 1), 1, name="begins")
+        quotient = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=self._convert(m, "total", first),
+                                       b=self._convert(m, "count", rows))["o"]
+        middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
+        h = Signal(31)
+        with m.If(pipe.delay(begins, CONVERT + DIV + FLOOR, name="ends")):
+            m.d.sync += [h.eq(middle), known.eq(1)]
+        h_code = self._convert(m, "h", h)
+
+        # c - h · sums, and the limit, beside the squares
+        kept = {}
+        for name, width, number in (("c", _WIDE, 0), ("sums", 34, 1)):
+            m.submodules[f"kept_{name}"] = memory = Memory(shape=unsigned(width), depth=n, init=[])
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += [write.en.eq(take & (part == number)), write.addr.eq(column), write.data.eq(new), read.addr.eq(column), read.en.eq(1)]
+            kept[name] = read.data.as_signed()
+        s = pipe.rank(some=sent, square=new, last=last)
+        s = pipe.rank(some=s.some, square=s.square, last=s.last, c=kept["c"], product=h.as_unsigned() * kept["sums"])
+        s = pipe.rank(some=s.some, square=s.square, last=s.last, difference=(s.c - s.product)[:_WIDE].as_signed())
+        value, square = self._convert(m, "value", s.difference), self._convert(m, "square", s.square)
+        m.d.comb += [waiting.i.valid.eq(pipe.delay(s.some, CONVERT, name="comes")), waiting.i.p.last.eq(pipe.delay(s.last, CONVERT, name="last_comes")),
+                     waiting.i.p.value.eq(value), waiting.i.p.limit.eq(_scaled(square)), waiting.i.p.h.eq(h_code)]
+        return m
