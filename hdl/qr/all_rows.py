@@ -1,11 +1,12 @@
-"""A full job's rows as records: what there is when there is no memo."""
+"""All rows of a group as records: of a full job, or where ranks have changed."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
+from ...models.qr.job import Target
 from .records import record_shape
 from .rows import Rows
 
@@ -13,16 +14,16 @@ __all__ = ["AllRows"]
 
 
 class AllRows(wiring.Component):
-    """A pass over the rows of a full job, a row a cycle: each live row is a record that comes, a place without one changes nothing; then an item with
-    `end`, whose `code` is QR_ORDER where rows were out of order.
+    """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Target `slot`: each live row is
+    a record that comes, a place without one changes nothing. Target `rank`: each row adds its rank times itself to c, in a full job it comes as well.
 
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
-    command. Golden: `models.qr.moments.scanned` (target `slot`).
+    command. Golden: `models.qr.moments.scanned`.
 
     Members
     -------
     command, offsets, bits, words
-        As of `Rows`, but `span` may be 0.
+        As of `Rows`, but `span` may be 0. `full`: there is no memo.
     o : Out(stream.Signature(record_shape(n_max)))
     """
 
@@ -31,19 +32,20 @@ class AllRows(wiring.Component):
         self.rows = Rows(config, units=1)
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({
-            "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32}))), "offsets": In(data.ArrayLayout(8, n - 1)),
+            "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32, "full": 1}))), "offsets": In(data.ArrayLayout(8, n - 1)),
             "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(record_shape(n)))}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.rows = rows = self.rows
         some = Signal()
-        m.d.comb += [some.eq(self.command.p.span != 0), rows.command.payload.eq(self.command.payload), rows.offsets.eq(self.offsets)]
+        m.d.comb += [some.eq(self.command.p.span != 0), rows.command.p.length.eq(self.command.p.length), rows.command.p.span.eq(self.command.p.span),
+                     rows.offsets.eq(self.offsets)]
         for name in ("bits", "words"):
             inner, outer = getattr(rows, name), getattr(self, name)
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
         # a pass begins when the one before it has ended
-        active, ends, wrong = Signal(), Signal(), Signal()
+        active, ends, wrong, full = Signal(), Signal(), Signal(), Signal()
         record, row = self.o.p, rows.o.p.rows[0]
         m.d.comb += [
             self.command.ready.eq(~active & rows.command.ready), rows.command.valid.eq(self.command.valid & ~active & some),
@@ -51,12 +53,13 @@ class AllRows(wiring.Component):
         with m.If(ends):
             m.d.comb += [record.end.eq(1), record.code.eq(wrong * ErrorCode.QR_ORDER.value)]
         with m.Else():
-            m.d.comb += [record.value.eq(row.label & row.use.replicate(31)), record.sign.eq(row.use), record.live.eq(row.use), record.label.eq(row.label),
+            counts = Const(1) if self.config.target is Target.RANK else row.use
+            m.d.comb += [record.value.eq(Mux(counts, row.label, 0)), record.sign.eq(counts & full), record.live.eq(row.use & full), record.label.eq(row.label),
                          record.a.eq(row.a), record.row.eq(row.row)]
         with m.If(rows.o.valid & rows.o.ready):
             m.d.sync += [ends.eq(rows.o.p.last), wrong.eq(rows.o.p.disorder)]
         with m.If(ends & self.o.ready):
             m.d.sync += [ends.eq(0), active.eq(0)]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), ends.eq(~some), wrong.eq(0)]
+            m.d.sync += [active.eq(1), ends.eq(~some), wrong.eq(0), full.eq(self.command.p.full)]
         return m

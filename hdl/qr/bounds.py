@@ -1,12 +1,13 @@
 """The end of each job, in the order of jobs: its bounds, widened or by a pass over its rows, or what was wrong with it."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds as Kind
+from ...models.qr.job import Target
 from ...models.qr.schedule import dot_latency, widen_latency
 from ..index import index_range
 from ..modules import Parts, Submodules
@@ -33,7 +34,7 @@ def outcome_shape(n_max):
 
 
 class Bounds(wiring.Component):
-    """Takes jobs one after the other, of method `gram` and target `slot`, one segment.
+    """Takes jobs one after the other, of method `gram`; widened bounds of target `slot`, one segment.
 
     Golden: `models.qr.golden.refit` from the weights on. A job that is there in cycle t is looked at in t + 1 and offered in t + 2 after an error or where
     there are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered
@@ -89,7 +90,7 @@ class Bounds(wiring.Component):
             m.d.comb += lost.eq(kept.code)
         with m.Elif(job.head.code != 0):
             m.d.comb += lost.eq(job.head.code)
-        with m.Elif(kept.full & (job.report.live != kept.rows)):        # a row without its bit
+        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Target.SLOT)):        # a row without its bit
             m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Else():
             m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * ErrorCode.QR_ORDER.value))
@@ -102,15 +103,14 @@ class Bounds(wiring.Component):
         empty = found.err_min == NOTHING["err_min"]
         m.d.comb += [o.anchor.weights.eq(job.weights), o.anchor.segment.eq(found), o.err_min.eq(Mux(empty, 1, found.err_min)),
                      o.err_max.eq(Mux(empty, 0, found.err_max))]
-        enough, tries = Signal(), Signal()
-        begin = Signal()
+        enough, tries, begin = Signal(), (~kept.full if widens else Const(0)), Signal()
         if widens:
             m.submodules.widen = widen = Widen(config, self.parts)
             width = widen.err_max - widen.err_min
             m.d.comb += [
                 widen.start.eq(begin & tries), widen.columns.eq(kept.length + 1), widen.segment.eq(job.anchor.segment), widen.offsets.eq(job.head.offsets),
                 widen.w.eq(job.weights), widen.anchor.eq(job.anchor.weights), sweep.lent_w.eq(widen.dot_w), sweep.lent_x.eq(widen.dot_x),
-                widen.score.eq(sweep.score), enough.eq(widen.valid & (width <= kept.limit)), tries.eq(~kept.full)]
+                widen.score.eq(sweep.score), enough.eq(widen.valid & (width <= kept.limit))]
             with m.If(~rescanned):
                 m.d.comb += [o.anchor.eq(job.anchor), o.err_min.eq(widen.err_min), o.err_max.eq(widen.err_max)]
 
@@ -122,14 +122,13 @@ class Bounds(wiring.Component):
             with m.State("BEGIN"):
                 m.d.comb += begin.eq(1)
                 m.d.sync += [rescanned.eq(~tries), none.eq(kept.span == 0), left.eq(widen_latency(n) - 2)]
-                with m.If(lost != 0):
-                    m.next = "OFFER"
-                with m.Elif(tries):
-                    m.next = "WIDEN" if widens else "OFFER"
-                with m.Elif(kept.span == 0):
-                    m.next = "OFFER"
-                with m.Else():
-                    m.next = "ASK"
+                m.next = "OFFER"
+                with m.If(lost == 0):
+                    with m.If(kept.span != 0):
+                        m.next = "ASK"
+                    if widens:
+                        with m.If(tries):
+                            m.next = "WIDEN"
             if widens:
                 with m.State("WIDEN"):
                     m.d.comb += sweep.lend.eq(1)

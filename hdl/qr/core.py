@@ -1,10 +1,11 @@
 """From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.qr.config import Config
+from ...models.qr.job import Sums
 from ...models.qr.layout import Size, sums_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
@@ -23,15 +24,15 @@ COUNTS = ("inserted", "buried", "removed", "moved")
 
 
 def core_command_shape(n_max, jobs, solvers):
-    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes), its
-    number among those in flight, and its solver.
+    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes, with sums
+    by `scan` they come behind them in any case), its number among those in flight, and its solver.
     """
     return data.StructLayout({"length": range(n_max), **dict.fromkeys(COUNTS, 24), "full": 1, "span": 32, "job": index_range(jobs),
                               "solver": index_range(solvers), "offsets": data.ArrayLayout(8, n_max - 1)})
 
 
 class Core(wiring.Component):
-    """Jobs of method `gram` with target `slot` from their records to their weights. While one job's records are added up, the words of the one before pass
+    """Jobs of method `gram` from their records to their weights. While one job's records are added up, the words of the one before pass
     the memo's sums, and those before it are solved.
 
     Golden: `models.qr.golden.refit` (weights, mask; c and AᵀA of the memo). Twin in cycles: `models.qr.blocks`. A job of k changes keeps the records' side for
@@ -88,27 +89,36 @@ class Core(wiring.Component):
         m.submodules.sums = sums = Queue(8 * config.bus_bytes, sum(sums_words(Size(config.n_max, 0), config)))
 
         # offsets and columns stay until the job's last record has been added
-        busy, full, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
+        busy, places, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
+        scans = config.sums is Sums.SCAN
         m.submodules.waiting = waiting = Queue(data.StructLayout(
             {"columns": len(columns), "fresh": 1, "job": len(command.p.job), "solver": len(command.p.solver)}), 2)
         begins = Signal()
         m.d.comb += [
-            command.ready.eq(~busy & Mux(command.p.full, all_rows.command.ready, records.command.ready) & waiting.i.ready),
-            begins.eq(command.valid & ~busy & waiting.i.ready),
+            command.ready.eq(~busy & (all_rows.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & waiting.i.ready),
+            begins.eq(command.valid & command.ready),
             records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
             *(records.command.p[name].eq(command.p[name]) for name in COUNTS),
-            all_rows.command.valid.eq(begins & command.p.full), all_rows.command.p.length.eq(command.p.length), all_rows.command.p.span.eq(command.p.span),
+            all_rows.command.valid.eq(begins & (command.p.full | scans)), all_rows.command.p.full.eq(command.p.full),
+            all_rows.command.p.length.eq(command.p.length), all_rows.command.p.span.eq(command.p.span),
             waiting.i.valid.eq(command.valid & command.ready), waiting.i.p.columns.eq(command.p.length + 1), waiting.i.p.fresh.eq(command.p.full),
             waiting.i.p.job.eq(command.p.job), waiting.i.p.solver.eq(command.p.solver),
             records.offsets.eq(offsets), all_rows.offsets.eq(offsets), delta.columns.eq(columns)]
         for inner, outer in ((records.i, self.changes), (all_rows.bits, self.bits), (all_rows.words, self.rows)):
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
-        with m.If(full):
+        # with sums by `scan` the rows come behind the changes, whose end is passed over
+        passed, wrong = Signal(), Signal(8)
+        m.d.comb += passed.eq(scans & records.o.valid & records.o.p.end & ~places)
+        with m.If(places):
             m.d.comb += [delta.i.payload.eq(all_rows.o.payload), delta.i.valid.eq(all_rows.o.valid), all_rows.o.ready.eq(delta.i.ready)]
+            with m.If(wrong != 0):
+                m.d.comb += delta.i.p.code.eq(wrong)
         with m.Else():
-            m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid), records.o.ready.eq(delta.i.ready)]
+            m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid & ~passed), records.o.ready.eq(delta.i.ready | passed)]
+        with m.If(passed):
+            m.d.sync += [places.eq(1), wrong.eq(records.o.p.code)]
         with m.If(command.valid & command.ready):
-            m.d.sync += [busy.eq(1), full.eq(command.p.full), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1),
+            m.d.sync += [busy.eq(1), places.eq(command.p.full), wrong.eq(0), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1),
                          self.record_job.eq(command.p.job)]
         with m.Elif(delta.i.valid & delta.i.ready & delta.i.p.end):
             m.d.sync += busy.eq(0)

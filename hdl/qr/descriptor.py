@@ -46,7 +46,8 @@ class JobCheck(wiring.Component):
         d, head, config = self.descriptor, self.head, self.config
         method, target = list(Method).index(config.method), list(Target).index(config.target)
         aligned = Cat(address[:(config.bus_bytes - 1).bit_length()] for address in (d.memo, d.changes, d.rows_at, d.result))
-        contradiction = (d.flags[1:] != method | target << 1) | (d.rows > d.span) | (d.inserted + d.buried > d.rows) | (d.inserted + d.moved > d.rows)
+        contradiction = (d.flags[1:] != method | target << 1) | (d.inserted + d.buried > d.rows) | (d.inserted + d.moved > d.rows)
+        contradiction = contradiction | ((d.rows != d.span) if config.target is Target.RANK else (d.rows > d.span))
         contradiction = contradiction | (d.removed > ROWS_MAX) | aligned.any()
         m.d.sync += self.descriptor_code.eq(_first(
             ((d.length == 0) | (d.length >= config.n_max), ErrorCode.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), ErrorCode.QR_ROWS),

@@ -19,7 +19,7 @@ from ..stream.monitor import observe
 from ..stream.queue import Queue
 from .bounds import Bounds
 from .core import Core
-from .fetch import Fetch, Route, slot_shape
+from .fetch import ROUTE_BITS, Fetch, slot_shape
 from .follow import Follow, errors_shape
 from .intake import Intake, head_kept_shape
 from .writeback import WriteBack
@@ -27,7 +27,7 @@ from .writeback import WriteBack
 __all__ = ["Engine"]
 
 #: words on their way, by what they are
-_ROUTE = data.StructLayout({"route": Route, "final": 1})
+_ROUTE = data.StructLayout({"route": ROUTE_BITS, "final": 1})
 
 
 class Engine(wiring.Component):

@@ -1,40 +1,30 @@
 """Which words the engine reads, and when: descriptors ahead, bodies of jobs in their order, passes when they are asked for."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, signed
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
-from ...models.qr.job import Bounds
-from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, head_words, sums_words, words
-from ...models.qr.machine import AHEAD
+from ...models.qr.job import Bounds, Sums
+from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, head_words, read_sums, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
+from ...models.qr.stages import AHEAD, Route
 from ..index import index, index_range
 from ..stream.queue import Queue
 from .core import COUNTS
 from .descriptor import JobCheck, descriptor_shape
 from .walker import Walker, pass_shape
 
-__all__ = ["Fetch", "Route", "body_shape", "request_shape", "slot_shape"]
+__all__ = ["ROUTE_BITS", "Fetch", "body_shape", "request_shape", "slot_shape"]
 
 
-class Route(enum.Enum, shape=4):
-    """What words are."""
-
-    DESCRIPTOR = 0
-    HEAD = 1
-    ANCHOR = 2
-    CHANGES = 3
-    SUMS = 4
-    BITS = 5
-    ROWS = 6
-    PASS_BITS = 7
-    PASS_ROWS = 8
+#: bits of a `Route`
+ROUTE_BITS = 4
 
 
 def request_shape():
     """Words to read; `final`: the last request of a job's body."""
-    return data.StructLayout({"address": ADDRESS_BITS, "beats": 24, "route": Route, "final": 1})
+    return data.StructLayout({"address": ADDRESS_BITS, "beats": 24, "route": ROUTE_BITS, "final": 1})
 
 
 def body_shape(config):
@@ -52,8 +42,8 @@ class Fetch(wiring.Component):
     """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
 
     Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than
-    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes, sums; or
-    head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
+    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, changes,
+    rows where c is scanned, sums; or head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
 
     Parameters
     ----------
@@ -129,7 +119,9 @@ class Fetch(wiring.Component):
         slot, solver = index(config.jobs, name="slot"), index(config.solvers, name="solver")
         sizes = [Size(max(n, 1), 0) for n in range(config.n_max + 1)]
         of_head = Array([head_words(size, config) for size in sizes])[d.length + 1]
-        of_sums = Array([sum(sums_words(size, config)) for size in sizes])[d.length + 1]
+        scans = config.sums is Sums.SCAN                         # then the memo's c is not read
+        of_c = Array([sums_words(size, config)[0] if scans else 0 for size in sizes])[d.length + 1]
+        of_sums = Array([read_sums(size, config) for size in sizes])[d.length + 1]
         of_anchor = Array([anchor_words(size, config) for size in sizes])[d.length + 1]
         anchored = config.bounds is Bounds.WIDENED
         records, units = Signal(26), Signal(32)                  # units of 4 bytes
@@ -171,12 +163,15 @@ class Fetch(wiring.Component):
                 m.next = "ROWS"
             with m.State("ROWS"):
                 m.d.comb += [own.valid.eq(walker.o.valid), walker.o.ready.eq(own.ready), own.p.address.eq(walker.o.p.address), own.p.beats.eq(walker.o.p.beats),
-                             own.p.route.eq(Mux(walker.o.p.bits, Route.BITS, Route.ROWS)), own.p.final.eq(walker.o.p.last)]
-                with m.If(own.valid & own.ready & own.p.final):
-                    m.d.comb += done.eq(1)
-                    m.next = "LOOK"
+                             own.p.route.eq(Mux(walker.o.p.bits, Route.BITS, Route.ROWS)), own.p.final.eq(walker.o.p.last & full)]
+                with m.If(own.valid & own.ready & walker.o.p.last):
+                    with m.If(full):
+                        m.d.comb += done.eq(1)
+                        m.next = "LOOK"
+                    with m.Else():
+                        m.next = "SUMS"
             with m.State("ANCHOR"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_sums) << shift)), own.p.beats.eq(of_anchor),
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c + of_sums) << shift)), own.p.beats.eq(of_anchor),
                              own.p.route.eq(Route.ANCHOR)]
                 with m.If(own.ready):
                     m.next = "CHANGES"
@@ -184,8 +179,11 @@ class Fetch(wiring.Component):
                 m.d.comb += [own.valid.eq(records != 0), own.p.address.eq(d.changes), own.p.beats.eq(of_changes), own.p.route.eq(Route.CHANGES)]
                 with m.If(own.ready | (records == 0)):
                     m.next = "SUMS"
+                    if scans:
+                        with m.If(d.span != 0):
+                            m.next = "PLACES"
             with m.State("SUMS"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_sums), own.p.route.eq(Route.SUMS),
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c) << shift)), own.p.beats.eq(of_sums), own.p.route.eq(Route.SUMS),
                              own.p.final.eq(1)]
                 with m.If(own.ready):
                     m.d.comb += done.eq(1)

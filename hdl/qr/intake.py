@@ -7,11 +7,12 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
+from ...models.qr.stages import Route
 from ..index import index, index_range
 from .core import COUNTS, core_command_shape
 from .descriptor import JobCheck, descriptor_shape, head_shape
 from .dot import segment_shape
-from .fetch import Route, body_shape
+from .fetch import ROUTE_BITS, body_shape
 from .gearbox import shifted_right
 
 __all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
@@ -19,7 +20,7 @@ __all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
 
 def word_shape(bus_bytes):
     """A word that was read, `last` of its request, and what was asked for."""
-    return data.StructLayout({"data": 8 * bus_bytes, "last": 1, "route": Route, "final": 1})
+    return data.StructLayout({"data": 8 * bus_bytes, "last": 1, "route": ROUTE_BITS, "final": 1})
 
 
 def head_kept_shape(n_max):
@@ -87,7 +88,7 @@ class Intake(wiring.Component):
         d = self.body.p.descriptor
         m.submodules.check = check = JobCheck(config)
         anchored = config.bounds is Bounds.WIDENED
-        taken, route = Signal(), Route(self.i.p.route)
+        taken, route = Signal(), self.i.p.route
         of_head, of_anchor = route == Route.HEAD, route == Route.ANCHOR
         pending, bad = Signal(), Signal()
         m.d.comb += taken.eq(self.i.valid & self.i.ready)

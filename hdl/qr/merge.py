@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
+from ...models.qr.job import Sums
 from ...models.qr.layout import ENTRY_BYTES
 from .delta import entries_shape, moments_shape
 
@@ -29,7 +30,7 @@ class Merge(wiring.Component):
     command : In(stream.Signature({columns, fresh}))
         A job whose sums the `Delta` offers. `fresh`: there is no memo, and no words come.
     i : In(stream.Signature(8 * bus_bytes))
-        Words of c, then of AᵀA.
+        Words of c (with sums `incremental`), then of AᵀA.
     chunk : Out, moments : In, entries : In
         To the `Delta`'s ports of these names.
     o : Out(stream.Signature({data, gram, last}))
@@ -53,12 +54,14 @@ class Merge(wiring.Component):
         active, columns, fresh, gram = Signal(), Signal(range(n + 1)), Signal(), Signal()
         number, final = Signal.like(self.chunk), Signal()
         valid, advance, take = Signal(), Signal(), Signal()      # of stage 1
+        anew = Signal()                                          # the word is the delta's alone
         held, held_number = Signal(8 * bus), Signal.like(self.chunk)
         held_gram, held_last = Signal(), Signal()
         m.d.comb += [
             final.eq(number == Mux(gram, words[1][columns], words[0][columns])),
             advance.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(active & ~fresh & advance), take.eq(active & (fresh | self.i.valid) & advance),
+            anew.eq(fresh | (~gram if self.config.sums is Sums.SCAN else 0)),
+            self.i.ready.eq(active & ~anew & advance), take.eq(active & (anew | self.i.valid) & advance),
             self.command.ready.eq(~active), self.chunk.eq(Mux(advance, number, held_number))]
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [active.eq(1), columns.eq(self.command.p.columns), fresh.eq(self.command.p.fresh), gram.eq(0), number.eq(0)]
@@ -67,7 +70,7 @@ class Merge(wiring.Component):
             with m.If(final & gram):
                 m.d.sync += active.eq(0)
         with m.If(advance):
-            m.d.sync += [valid.eq(take), held.eq(Mux(fresh, 0, self.i.payload)), held_number.eq(number), held_gram.eq(gram), held_last.eq(final & gram)]
+            m.d.sync += [valid.eq(take), held.eq(Mux(anew, 0, self.i.payload)), held_number.eq(number), held_gram.eq(gram), held_last.eq(final & gram)]
 
         sums, entries = [], []
         for place in range(bus // 8):

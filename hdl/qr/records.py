@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
+from ...models.qr.job import Target
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
@@ -27,7 +28,8 @@ def record_shape(n_max):
 
 
 class Records(wiring.Component):
-    """Changes of jobs with target `slot`, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes`.
+    """Changes of jobs, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes` (target `slot`). Of target `rank` no change
+    adds to c, which a pass over all rows gives, and labels are not looked at.
 
     A record is offered 2 cycles after the word that completes it was accepted; one a cycle, as long as records are no larger than a bus word. A job
     of k changes occupies it k + 3 cycles.
@@ -98,12 +100,13 @@ class Records(wiring.Component):
             m.d.comb += record.row[index].eq(row[index])
             with m.If((index < length) & ~end):
                 m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
+        slots = self.config.target is Target.SLOT
         with m.If(kind["inserted"]):
-            m.d.comb += [record.value.eq(new), record.sign.eq(1), record.live.eq(new_live)]
+            m.d.comb += [record.value.eq(new if slots else 0), record.sign.eq(1), record.live.eq(new_live)]
         with m.Elif(kind["buried"]):
             m.d.comb += record.live.eq(-1)
         with m.Elif(kind["removed"]):
-            m.d.comb += [record.value.eq(-old), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
+            m.d.comb += [record.value.eq(-old if slots else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
         with m.Elif(kind["moved"]):
             m.d.comb += record.value.eq(new.as_unsigned() - old)
 
@@ -113,7 +116,7 @@ class Records(wiring.Component):
         number = Cat(*reversed(row))
         labels_wrong, rows_wrong, found = Signal(), Signal(), Signal(8)
         m.d.comb += [
-            labels_wrong.eq(~end & ~kind["removed"] & ~first & (new <= last_label)), rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
+            labels_wrong.eq(slots & ~end & ~kind["removed"] & ~first & (new <= last_label)), rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
         with m.If(kind["buried"] & new_live):
             m.d.comb += found.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Elif(labels_wrong | rows_wrong):

@@ -1,10 +1,11 @@
 """A group's rows in their places, for passes over all of them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
+from ...models.qr.job import Target
 from ..stream.queue import Buffer
 from .dot import row_shape
 from .gearbox import shifted_right
@@ -22,7 +23,7 @@ class Rows(wiring.Component):
     """Rows of a pass from bus words as `models.qr.image.pack_rows` lays them out: strides of a power of two, beside them a bit a place.
 
     A word of rows accepted in cycle t is offered from cycle t + 2 on, `row_units` rows (as many as a word has, if those are fewer) a cycle. Words follow
-    each other without a gap. Labels are places (target `slot`).
+    each other without a gap. Labels are places (target `slot`), or how many live rows lie before (`rank`; then every place holds a row, and all are compared).
 
     Parameters
     ----------
@@ -63,6 +64,7 @@ class Rows(wiring.Component):
         m.submodules.out = out = Buffer(rows_shape(n, units))
         m.d.comb += [self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready)]
 
+        next_label = Signal(32)
         active, length, left, label = Signal(), Signal(range(n)), Signal(32), Signal(31)
         choices = strides(bus)
         choice = Signal(range(max(len(choices), 2)))             # of the stride
@@ -83,7 +85,7 @@ class Rows(wiring.Component):
             self.bits.ready.eq(active & ((bits_left == 0) | (go & bits_end)) & (left > Mux(go, each, 0))),
             self.command.ready.eq(~active), out.i.p.last.eq(left <= each)]
         with m.If(go):
-            m.d.sync += [word.eq(rest), bits.eq(shifted_right(bits, each, 1)), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(label + each),
+            m.d.sync += [word.eq(rest), bits.eq(shifted_right(bits, each, 1)), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(next_label),
                          bits_left.eq(Mux(bits_end, 0, bits_left - each)), left.eq(left - count)]
             with m.If(out.i.p.last):
                 m.d.sync += active.eq(0)
@@ -94,6 +96,8 @@ class Rows(wiring.Component):
 
         previous, some, wrong = Signal(8 * (n - 1)), Signal(), Signal()
         before, any_before, disorder = previous, some, wrong
+        dense = self.config.target is Target.RANK
+        lives = Const(0, 1)
         for k in range(units):
             row = out.i.p.rows[k]
             raw = Signal(8 * (n - 1), name=f"raw{k}")
@@ -103,16 +107,18 @@ class Rows(wiring.Component):
                         m.d.comb += raw.eq(word[8 * stride * k:8 * stride * (k + 1)] if stride * (k + 1) <= bus else 0)
             values = [Mux(j < length, raw.word_select(j, 8), 0)[:8] for j in range(n - 1)]
             use = Signal(name=f"use{k}")
-            m.d.comb += [use.eq((k < count) & bits[k]), row.use.eq(use), row.label.eq(label + k), row.a[0].eq(1)]
+            m.d.comb += [use.eq((k < count) & bits[k]), row.use.eq(use), row.label.eq(label + (lives if dense else k)), row.a[0].eq(1)]
+            lives = lives + use
             for j, value in enumerate(values):
                 m.d.comb += row.row[j].eq(value)
                 with m.If(j < length):
                     m.d.comb += row.a[1 + j].eq(value - self.offsets[j])
             number = Signal(8 * (n - 1), name=f"number{k}")
             m.d.comb += number.eq(Cat(*reversed(values)))
-            disorder = disorder | (use & any_before & (number < before))
-            before, any_before = Mux(use, number, before), any_before | use
-        m.d.comb += out.i.p.disorder.eq(disorder)
+            seen = (k < count) if dense else use
+            disorder = disorder | (seen & any_before & (number < before))
+            before, any_before = Mux(seen, number, before), any_before | seen
+        m.d.comb += [out.i.p.disorder.eq(disorder), next_label.eq(label + (lives if dense else each))]
         with m.If(go):
             m.d.sync += [previous.eq(before), some.eq(any_before), wrong.eq(disorder)]
         with m.If(self.command.valid & self.command.ready):

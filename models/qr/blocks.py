@@ -212,8 +212,9 @@ class Delta:
 class Merge:
     """`hdl.qr.merge`. Words: 0 of c, 1 of AᵀA, 2 the last."""
 
-    def __init__(self) -> None:
+    def __init__(self, scans: bool) -> None:
         self.active = self.fresh = False
+        self.scans = scans
         self.left: deque[int] = deque()
         self.first: int | None = None
         self.out: int | None = None
@@ -221,8 +222,13 @@ class Merge:
     def begin(self, of_c: int, of_gram: int, fresh: bool) -> None:
         self.active, self.fresh, self.left = True, fresh, deque([0] * of_c + [1] * (of_gram - 1) + [2])
 
+    @property
+    def anew(self) -> bool:
+        """Whether the next word is not from the memo."""
+        return self.fresh or (self.scans and not self.left[0])
+
     def ready(self, taken: bool) -> bool:
-        return self.active and not self.fresh and (self.out is None or taken)
+        return self.active and not self.anew and (self.out is None or taken)
 
     def step(self, put: bool, taken: bool) -> bool:
         """`taken`: the next stage would take a word that is offered."""
@@ -230,7 +236,7 @@ class Merge:
             return False
         moved = self.out is not None or self.first is not None
         self.out, self.first = self.first, None
-        if self.active and (put or self.fresh):
+        if self.active and (put or self.anew):
             self.first = self.left.popleft()
             self.active = bool(self.left)
             return True

@@ -68,8 +68,9 @@ class Config:
     @property
     def built(self) -> bool:
         """Whether there is hardware for it (`hdl.qr.engine`), and so exact cycles."""
-        kinds = self.method is Method.GRAM and self.target is Target.SLOT and self.sums is Sums.INCREMENTAL
-        return kinds and self.segments == 1 and self.lanes >= self.n_max and self.bus_bytes >= row_stride(self.n_max - 1)
+        slots = self.target is Target.SLOT and self.sums is Sums.INCREMENTAL and self.segments == 1
+        ranks = self.target is Target.RANK and self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
+        return self.method is Method.GRAM and (slots or ranks) and self.lanes >= self.n_max and self.bus_bytes >= row_stride(self.n_max - 1)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -53,7 +53,9 @@ def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
         return ErrorCode.QR_COLUMNS
     if d.rows > ROWS_MAX or d.span > SPAN_MAX:
         return ErrorCode.QR_ROWS
-    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2 or d.rows > d.span:
+    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2:
+        return ErrorCode.QR_DESCRIPTOR
+    if d.rows > d.span or (config.target is Target.RANK and d.rows != d.span):
         return ErrorCode.QR_DESCRIPTOR
     if d.inserted + d.buried > d.rows or d.inserted + d.moved > d.rows or d.removed > ROWS_MAX:
         return ErrorCode.QR_DESCRIPTOR

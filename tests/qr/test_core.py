@@ -9,9 +9,9 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.core import Core
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import pack_changes, pack_memo
+from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
 from penstock.models.qr.job import Bounds, Sums, Target
-from penstock.models.qr.layout import HEAD_BYTES, Size, words
+from penstock.models.qr.layout import HEAD_BYTES, Size, row_stride, words
 from penstock.sim.pysim import drain, feed
 from penstock.sim.qr_cases import jobs_of
 
@@ -21,26 +21,39 @@ def bus_words(data, bus, first=0, count=None):
     return [int.from_bytes(data[k * bus:(k + 1) * bus], "little") for k in at]
 
 
-def sums_words(memo, config):
+def sums_words(memo, config, scans=False):
     n, bus = memo.window.columns, config.bus_bytes
-    return bus_words(pack_memo(memo, config), bus, words(HEAD_BYTES + n - 1, bus), words(8 * n, bus) + words(n * (n + 1) // 2, bus // 5))
+    of_c = words(8 * n, bus)
+    return bus_words(pack_memo(memo, config), bus, words(HEAD_BYTES + n - 1, bus) + of_c * scans, of_c * (not scans) + words(n * (n + 1) // 2, bus // 5))
 
 
-@pytest.mark.parametrize(("lanes", "bus", "pace"), [(15, 64, 1.0), (12, 32, 0.7)])
-def test_jobs(lanes, bus, pace):
-    config = Config(n_max=5, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16)
+def rows_words(job, config):
+    """Words of rows, and of their bits."""
+    data, bus = pack_rows(job, config), config.bus_bytes
+    found = bus_words(data, bus)
+    of_rows = words(Size.of(job).places * row_stride(job.window.length), bus)
+    return found[:of_rows], found[of_rows:]
+
+
+SLOTS = {"target": Target.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+
+
+@pytest.mark.parametrize(("lanes", "bus", "pace", "options"), [(15, 64, 1.0, SLOTS), (12, 32, 0.7, SLOTS), (6, 16, 0.8, {})])
+def test_jobs(lanes, bus, pace, options):
+    config = Config(n_max=5, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16, **options)
+    scans = config.sums is Sums.SCAN
     source = np.random.default_rng(bus)
     # jobs of several groups in turn, as many windows
     groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0)])) for length in (4, 2)]
     jobs = [group[k] for k in range(min(map(len, groups))) for group in groups]
-    assert any(len(job.moved) for job in jobs) and any(len(job.gone) for job in jobs)
+    assert (scans or any(len(job.moved) for job in jobs)) and any(len(job.gone) for job in jobs)
     fits = [refit(job, config) for job in jobs]
     dut = Core(config)
     commands = []
     for number, job in enumerate(jobs):
         size = Size.of(job)
         commands.append({"length": job.window.length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved,
-                         "full": 0, "job": number, "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)]})
+                         "full": 0, "span": size.places, "job": number, "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)]})
     expected = [word for fit in fits for word in sums_words(fit.memo, config)]
     taken, reports, found, accepted = [], [], {}, []
 
@@ -58,7 +71,11 @@ def test_jobs(lanes, bus, pace):
     simulator.add_clock(1e-6)
     simulator.add_testbench(feed(dut.command, commands, accepted))
     simulator.add_testbench(feed(dut.changes, [word for job in jobs for word in bus_words(pack_changes(job, config), bus)], pace=pace, seed=1))
-    simulator.add_testbench(feed(dut.memo, [word for job in jobs for word in sums_words(job.memo, config)], pace=pace, seed=2))
+    simulator.add_testbench(feed(dut.memo, [word for job in jobs for word in sums_words(job.memo, config, scans)], pace=pace, seed=2))
+    if scans:
+        every = [rows_words(job, config) for job in jobs]
+        simulator.add_testbench(feed(dut.rows, [word for rows, _ in every for word in rows], pace=pace, seed=4))
+        simulator.add_testbench(feed(dut.bits, [word for _, bits in every for word in bits], pace=pace, seed=5))
     simulator.add_testbench(drain(dut.words, len(expected), taken, pace=pace, seed=3))
     simulator.add_testbench(watch)
     simulator.run()
