@@ -95,15 +95,16 @@ class Work:
         return memo_words(self.size, config) + result_words(self.size, config) + self.sums_written
 
     def sums_cycles(self, config: Config) -> int:
-        """Cycles of the integer sums: records one by one, rows of passes `row_units` a cycle."""
+        """Cycles of the integer sums: records one by one, rows of passes too (method `givens`: `row_units` a cycle)."""
         size, total = self.size, 0
         triangle = size.columns * (size.columns + 1) // 2
         a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
+        of_pass = size.places if config.method is Method.GRAM else -(-size.places // config.row_units)
         if size.full:
-            return size.rows * a_row + size.places - size.rows if config.method is Method.GRAM else -(-size.places // config.row_units)
+            return size.rows * (a_row - 1) + of_pass
         total += (size.inserted + size.removed) * a_row + size.moved + size.buried
         if config.sums is Sums.SCAN:
-            total += -(-size.places // config.row_units)
+            total += of_pass
         return total
 
     def dot_cycles(self, config: Config) -> int:

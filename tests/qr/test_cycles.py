@@ -60,9 +60,11 @@ def test_sustained_refits(size, most):
 
 
 @pytest.mark.parametrize("config", [Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
+                                    Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=45, lanes=9, contexts=8),
                                     Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)])
 def test_whole_retrain_near_its_bound(config):
-    works = [Work.plain(Size(9, 500, inserted=50), True)] * 64
+    slots = config.target is Target.SLOT
+    works = [Work.plain(Size(9, 500, inserted=50, moved=50, span=1000) if slots else Size(9, 500, inserted=50), not slots)] * 64
     assert run(config, works, MEMORY).total <= 1.25 * bound(config, works, MEMORY).cycles
 
 
