@@ -2,6 +2,9 @@
 
 What is counted is what `penstock build` builds: link, memory, shell and engine, by `nextpnr-ecp5 --pack-only`. `--seeds 0:20` names the plans; results are
 kept in `--keep`, so that a changed formula is compared without another synthesis (the key is the hardware's digest).
+
+`--fit` synthesises each plan's parts apart (a memory port, a thread, the core without its threads, all the rest), and prints for each part the
+coefficients of `models.analytics.resources.COEFFICIENTS` that come nearest, none below zero, and how near.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
 from common import kernel, markdown
 
 from penstock.api import Choices, Design, SourceError, compile
@@ -26,7 +30,7 @@ from penstock.boards.flow import synthesise
 from penstock.boards.tools import run_tool, tool_versions
 from penstock.boards.top import clock_setting
 from penstock.dsl.diagnostics import KernelError
-from penstock.models.analytics.resources import estimate
+from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.resources import Resources
 
@@ -112,14 +116,72 @@ def measure(case: Case, keep: Path) -> dict:
     return found
 
 
+CORE = "penstock.soc.shell.engine.run.core"
+#: part -> (module, what is left out of it)
+PARTS = {"port": ("penstock_port", ()), "thread": ("penstock_thread", ()), "core": (CORE, ("penstock_thread",)), "rest": ("penstock", ("penstock_port", CORE))}
+
+
+def measure_parts(case: Case, keep: Path) -> dict[str, int]:
+    """Return the look-up tables of each part of a case, as nextpnr counts them."""
+    sources = elaborate(case.design.plan, case.board, design=1, setting=clock_setting(case.board, 40.0))
+    key = hashlib.sha256(f"parts{sources.rtlil}{tool_versions(('yosys',))}".encode()).hexdigest()[:32]
+    kept = keep / f"{key}.json"
+    if kept.is_file():
+        return json.loads(kept.read_text())
+    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
+        folder = Path(temporary)
+        (folder / "all.il").write_text(sources.rtlil)
+        script = ["read_rtlil all.il", "design -save all"]
+        for part, (top, boxes) in PARTS.items():
+            script += ["design -load all", *(f"blackbox \\{box}" for box in boxes), f"synth_ecp5 -top {top} -json {part}.json"]
+        run_tool("yosys", ["-q", "-p", "; ".join(script)], folder)
+        found = {part: _luts(json.loads((folder / f"{part}.json").read_text())) for part in PARTS}
+    keep.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(found))
+    return found
+
+
+def _luts(netlist: dict) -> int:
+    """Count look-up tables as packing does: two for a carry cell, four for a LUT RAM, four where a carry chain begins or leaves for the fabric."""
+    cells = next(m for m in netlist["modules"].values() if int(str(m.get("attributes", {}).get("top", "0")), 2))["cells"].values()
+    carries = [c["connections"] for c in cells if c["type"] == "CCU2C"]
+    chained = {c["COUT"][0] for c in carries if c.get("COUT")}
+    begins = sum(c["CIN"][0] not in chained for c in carries)
+    leaves = {bit for c in cells for port, bits in c["connections"].items() if c["port_directions"][port] == "input" and port != "CIN" for bit in bits}
+    types = [c["type"] for c in cells]
+    return types.count("LUT4") + 2 * len(carries) + 4 * types.count("TRELLIS_DPR16X4") + 4 * (begins + len(leaves & chained))
+
+
+def fit(cases: list[Case], keep: Path) -> str:
+    """Return the coefficients that come nearest to the parts of these cases."""
+    measured = [measure_parts(case, keep) for case in cases]
+    lines = [f"rest (shell and device): {[found['rest'] for found in measured]}"]
+    for part in ("port", "core", "thread"):
+        counts = [features(case.design.plan, case.board.budget)[part] for case in cases]
+        names = sorted(set().union(*counts))
+        y = np.array([found[part] for found in measured], dtype=float)
+        a = np.array([[count.get(name, 0.0) for name in names] for count in counts]) / y[:, None]
+        x = np.zeros(len(names))
+        h, g = a.T @ a, a.T @ np.ones(len(y))
+        for _ in range(20_000):                                     # coordinate descent on relative errors
+            for j in np.flatnonzero(np.diag(h)):
+                x[j] = max(0.0, x[j] + (g[j] - h[j] @ x) / h[j, j])
+        lines.append(f"{part}: {({name: round(float(v), 2) for name, v in zip(names, x, strict=True)})}, worst {abs(a @ x - 1).max():.1%}")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:20", help="first and end of the plans' seeds")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("estimates"), help="folder of results")
+    parser.add_argument("--fit", action="store_true", help="coefficients from parts synthesised apart")
     options = parser.parse_args()
     first, end = map(int, options.seeds.split(":"))
     cases = [draw(seed) for seed in range(first, end)]
+    if options.fit:
+        print(fit(cases, options.keep))
+        return 0
 
     def one(case: Case) -> dict:
         found = measure(case, options.keep)
@@ -135,6 +197,10 @@ def main() -> int:
         expected = case.estimate
         rows.append((*case.words, f"{expected.lut:,} / {placed['lut']:,}", f"{expected.lut / placed['lut'] - 1:+.1%}",
                      *(f"{getattr(expected, what)} / {placed[what]}" for what in ("dsp", "bram"))))
+    errors = [abs(case.estimate.lut / placed["lut"] - 1) for case, placed in zip(cases, found, strict=True)]
+    exact = sum((case.estimate.dsp, case.estimate.bram) == (placed["dsp"], placed["bram"]) for case, placed in zip(cases, found, strict=True))
+    print(f"look-up tables: {max(errors):.1%} off at most, {sum(errors) / len(errors):.1%} on average; multiplier blocks and block RAMs exact in "
+          f"{exact} of {len(cases)}\n")
     print(markdown(("board", "kernel", "format", "columns", "threads × lanes", "Striders", "page", "LUT, estimated / packed", "error", "DSP", "BRAM"), rows))
     return 0
 
