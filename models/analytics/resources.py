@@ -24,12 +24,12 @@ __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 COEFFICIENTS: dict[str, dict[str, float]] = {
     "device": {"device": 1180.0},
     "shell": {"shell": 1270.0, "wide": 600.0},
-    "port": {"port": 1200.0, "walker": 1300.0, "array": 130.0, "turns": 1.4, "lanes": 110.0, "collector": 1.0},
+    "port": {"port": 1270.0, "walker": 1320.0, "array": 170.0, "turns": 1.4, "lanes": 110.0, "collector": 1.0},
     "core": {"core": 133.0, "loads": 33.0, "parameters": 6.4, "operands": 0.7, "reductions": 4.4, "storage": 1.27, "lanes": 6.0, "units": 0.98},
     "thread": {"thread": 240.0, "units": 0.97, "operands": 1.06, "reductions": 1.0, "storage": 0.89},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 0.96, "nexus": 1.0, "gowin": 1.0, "ice40": 0.87, "amd": 0.8}
+_SCALE = {"ecp5": 0.97, "nexus": 1.0, "gowin": 1.0, "ice40": 0.89, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:
