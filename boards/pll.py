@@ -60,7 +60,7 @@ def settings(family: str, input_mhz: float, least: float = 0.0, most: float = ma
     """Yield every setting of a family's PLL that holds its limits, with an output from `least` to `most`."""
     search = {"ecp5": _ecp5, "ice40": _ice40, "gowin": _gowin}.get(family)
     if search is None:
-        raise ValueError(f"{family} has no PLL here")
+        raise Unreachable(f"no PLL of a {family} device is known here: it runs at its oscillator's clock")
     limits = FAMILIES[family]
     for setting in search(input_mhz, max(least, limits.output[0]), min(most, limits.output[1])):
         try:

@@ -92,10 +92,13 @@ class BoardTop(Elaboratable):
         out = ClockSignal("sync")
         clock = Signal(name="clk_sync")
         if family == "ice40":
-            source = platform.request(self.board.clock, dir="i").i
+            if self.board.part.tool == "--up5k":            # its only PLL lies at the clock's pin, whose input nothing else can then use
+                kind, source = "SB_PLL40_PAD", {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io}
+            else:
+                kind, source = "SB_PLL40_CORE", {"i_REFERENCECLK": platform.request(self.board.clock, dir="i").i}
             m.submodules.pll = Instance(
-                "SB_PLL40_CORE", p_FEEDBACK_PATH="SIMPLE", p_PLLOUT_SELECT="GENCLK", p_DIVR=Const(values["DIVR"], 4), p_DIVF=Const(values["DIVF"], 7),
-                p_DIVQ=Const(values["DIVQ"], 3), p_FILTER_RANGE=Const(values["FILTER_RANGE"], 3), i_REFERENCECLK=source, i_RESETB=Const(1),
+                kind, **source, p_FEEDBACK_PATH="SIMPLE", p_PLLOUT_SELECT="GENCLK", p_DIVR=Const(values["DIVR"], 4), p_DIVF=Const(values["DIVF"], 7),
+                p_DIVQ=Const(values["DIVQ"], 3), p_FILTER_RANGE=Const(values["FILTER_RANGE"], 3), i_RESETB=Const(1),
                 i_BYPASS=Const(0), o_PLLOUTGLOBAL=clock, o_LOCK=locked)
         elif family == "ecp5":
             source = platform.request(self.board.clock, dir="i").i
