@@ -52,7 +52,7 @@ def fit(function: Any = None, /, **options: Any) -> Any:
     Parameters
     ----------
     method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
-    incremental: whether refits go on from the last fit's memo.
+    incremental: whether refits read the changed rows alone, not all of them.
     bounds: of the errors: "widened" from refit to refit, or by a "rescan" of all rows.
 
     Raises

@@ -157,6 +157,6 @@ def least_squares(  # type: ignore[empty-body]
 ) -> Tensor:
     """The linear model of the features that comes nearest to the target: what a fit kernel returns.
 
-    `method`: "gram" (exact integer sums) or "givens" (a triangular factor). `incremental`: refits go on from the last fit's memo; False: each reads all rows.
+    `method`: "gram" (exact integer sums) or "givens" (a triangular factor). `incremental`: refits read the changed rows alone; False: each reads all rows.
     `bounds`: of the errors, "widened" by a proven amount from refit to refit, or by a "rescan" of all rows.
     """

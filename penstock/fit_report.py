@@ -26,7 +26,7 @@ def _fit(graph: FitGraph) -> list[tuple[str, str]]:
     features = f"up to {graph.columns - 1} bytes of {graph.features}" if graph.keys else \
         f"{graph.features}: {plural(graph.columns - 1, 'column') if graph.columns else 'columns of the table'}"
     target = f"{graph.target.value} of {graph.features}" if graph.target is not None else str(graph.label)
-    again = "refits go on from the last fit" if graph.incremental else "every fit reads all rows"
+    again = "refits read changed rows alone" if graph.incremental else "every fit reads all rows"
     rows = [("features", features), ("predicts", target), ("method", f"{graph.method.value}; {again}")]
     return [*rows, ("bounds", graph.bounds.value)] if graph.keys else rows
 

@@ -26,7 +26,7 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Bound as Limits
 from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums
+from penstock.models.qr.job import Bounds, Fit, Job, Method
 from penstock.models.qr.job import Target as Label
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
@@ -217,11 +217,13 @@ def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
 def _check_hardware(design: FitDesign) -> None:
     """Raise KernelError (E606) where there is no hardware for the fit yet."""
     config, graph = design.config, design.graph
-    missing = ('method="givens"' if config.method is not Method.GRAM else "target=rank(key)" if config.target is not Label.SLOT
-               else "incremental=False" if config.sums is not Sums.INCREMENTAL else "")
-    if missing:
-        raise error("E606", f"there is no hardware for a fit with {missing} yet", graph.span, source=graph.source or None,
-                    hint='what there is fits target=slot(key) with method="gram"; penstock model and penstock simulate --backend golden take this one')
+    if config.built:
+        return
+    told = [f'method="{config.method.value}"', f"target={config.target.value}({graph.features})", f"incremental={graph.incremental}",
+            f'bounds="{config.bounds.value}"']
+    raise error("E606", f"there is no hardware for a fit with {', '.join(told)} yet", graph.span, source=graph.source or None,
+                hint='there is with method="gram" for target=slot(key), and for target=rank(key) with incremental=False; '
+                "penstock model and penstock simulate --backend golden take this one")
 
 
 def _graph_json(graph: FitGraph) -> dict[str, Any]:

@@ -49,11 +49,9 @@ class Load:
     gone: int = 0
 
     def work(self, config: Config) -> Work:
-        """Such a refit: from its memo where the engine has one's sums, else by passes over all rows."""
+        """Such a refit, with the passes over all rows that the engine makes."""
         slots = config.target is Target.SLOT
         columns, span = config.n_max, 2 * self.rows if slots else self.rows
-        if config.sums is Sums.SCAN and config.bounds is Bounds.RESCAN:
-            return Work.plain(Size(columns, self.rows, full=True, span=span), True)
         size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=self.new if slots else 0, span=span)
         read, written = (0, 0) if slots or config.sums is Sums.SCAN else _blocks(self.rows, columns - 1, self.new + self.gone, config.bus_bytes)
         return Work.plain(size, config.bounds is Bounds.RESCAN, read, written)

@@ -127,9 +127,7 @@ class Refits:
             for group, rows in zip(groups, self.coming, strict=True):
                 live = np.flatnonzero(group.live)
                 doomed = np.sort(source.choice(live, min(self.changes.gone, len(live)), replace=False))
-                again = config.sums is Sums.INCREMENTAL
-                job = group.batch(rows[number], doomed, group.limit)
-                jobs.append(job if again else group.full())
+                jobs.append(group.batch(rows[number], doomed, group.limit))
             found.append(self._round(config, groups, jobs))
         return found
 

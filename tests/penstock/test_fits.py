@@ -70,7 +70,8 @@ def test_hardware_equals_golden_and_model() -> None:
     """From the kernel to the simulated engine: same bits, same cycles, trainings and refits, with and without a pass for the bounds."""
     written(length=5)
     Path("k.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=slot(key), bounds=\"rescan\")\n")
-    for kernel in ("f.py", "k.psk"):
+    Path("r.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False)\n")
+    for kernel in ("f.py", "k.psk", "r.psk"):
         line = f"simulate {kernel} --target small --data random:rows=200 --groups 4 --refits 3 --new 6 --gone 2 -q --json r.json"
         assert run(line.split()) == 0
         report = json.loads(Path("r.json").read_text())
