@@ -69,9 +69,8 @@ def _disorder(source: Source, job: Job) -> Job:
 
 def _labels(source: Source, job: Job) -> Job:
     """New rows' labels out of order."""
-    if len(job.inserted) < 2:
+    if len(job.inserted) < 2 or job.labels is None:
         return job
-    assert job.labels is not None
     labels, i, j = job.labels.copy(), job.inserted[0], job.inserted[1]
     labels[[i, j]] = labels[[j, i]]
     return replace(job, labels=labels)

@@ -59,7 +59,7 @@ class Work:
             live = np.zeros(size.places, dtype=bool)
             live[job.labels[job.alive]] = True
         if isinstance(fit, HardwareError):
-            fails = _where(job, fit.code)
+            fails = _where(job, fit.code, config)
             return cls(size, (True,) * size.columns, fails is Fails.PASS, live=live, fails=fails)
         tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
         met, again = folds(job, fit.memo.squares) if config.method is Method.GIVENS else ((), ())
@@ -129,12 +129,12 @@ class Work:
         return self.folding().multiplications if config.method is Method.GIVENS else multiplications(self.tasks(config))
 
 
-def _where(job: Job, code: ErrorCode) -> Fails:
+def _where(job: Job, code: ErrorCode, config: Config) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
     if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS):
         return Fails.DESCRIPTOR
     if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
         return Fails.HEAD
-    if job.memo is None or code is not ErrorCode.QR_ORDER or descending(job.rows[job.inserted]):
+    if job.memo is None or code is not ErrorCode.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
         return Fails.RECORDS
     return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
