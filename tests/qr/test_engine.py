@@ -15,7 +15,7 @@ from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
-from penstock.models.qr.job import Bounds, Fit, Job, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
 from penstock.sim.native import Session
 from penstock.sim.qr import build, simulate
 from penstock.sim.qr_cases import Group, keys
@@ -23,6 +23,7 @@ from penstock.sim.qr_runs import compare, random_run
 
 CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
+RANKS = {"target": Target.RANK, "sums": Sums.SCAN, "bounds": Bounds.RESCAN}
 MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
 
 
@@ -102,7 +103,7 @@ def test_no_jobs_and_errors_of_the_bus(library):
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}):
+    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1}):
         with pytest.raises(ValueError, match="hardware"):
             Engine(replace(CONFIG, **other), ModuleLibrary())
 
@@ -111,6 +112,8 @@ def test_what_there_is_no_hardware_for():
 @pytest.mark.parametrize("options", [
     {"n_max": 4, "bus_bytes": 8, "gram_lanes": 10, "lanes": 4, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1},
     {"n_max": 9, "bus_bytes": 64, "gram_lanes": 45, "lanes": 9, "row_units": 8, "solvers": 3, "contexts": 4, "jobs": 16, "bounds": Bounds.RESCAN},
+    {"n_max": 5, "bus_bytes": 16, "gram_lanes": 6, "lanes": 5, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4, **RANKS},
+    {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
     {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 2, "contexts": 3, "jobs": 7},
     {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 2, "solvers": 2, "contexts": 4, "jobs": 16},
     {"n_max": 64, "bus_bytes": 128, "gram_lanes": 200, "lanes": 64, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4}])
