@@ -8,6 +8,7 @@ from ..resources import Resources, memory_blocks
 from ..target import Target
 from .config import Config
 from .job import Bounds, Method
+from .rotations import RING
 
 __all__ = ["estimate"]
 
@@ -24,17 +25,28 @@ def estimate(config: Config, target: Target) -> Resources:
     total += n * Cost(160, 160, 2)                                                      # labels times rows
     if config.method is Method.GRAM:
         total += config.gram_lanes * Cost(20, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
-        copies = config.solvers
+        total += (config.lanes + 4) * convert_cost(["int8"], float32)
     else:
-        total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div
-        copies = 1
-    total += config.row_units * n * (Cost(mul.lut, mul.ff, 1) + add) + (config.lanes * config.vectors + 4) * convert_cost(["int8"], float32)
+        total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
+        total += n * Cost(300, 300, 1) + config.contexts * n * Cost(40, 16)             # sums of squares; places before the columns
+    total += config.row_units * n * (Cost(mul.lut, mul.ff, 1) + add)
     if config.bounds is Bounds.WIDENED:
         total += n * add
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
     triangle = n * (n + 1) // 2
-    context = memory_blocks(32 * config.lanes * config.vectors, config.contexts * -(-triangle // (config.lanes * config.vectors)), 2, target)
-    buffers = memory_blocks(8 * config.bus_bytes, config.jobs * -(-(6 * triangle + 64 * n) // config.bus_bytes), 1, target)
-    total += Cost(copies * context[1] + buffers[1])
-    return Resources(total.lut, total.ff, total.dsp, copies * context[0] + buffers[0])
+    # how many, width, depth, readers
+    memories = [(1, 8 * config.bus_bytes, config.jobs * -(-(6 * triangle + 64 * n) // config.bus_bytes), 1)]
+    if config.method is Method.GRAM:
+        memories.append((config.solvers, 32 * config.lanes, config.contexts * -(-triangle // config.lanes), 2))
+    else:
+        groups, units = -(-(n - 1) // config.lanes), config.vectors * config.lanes
+        own = config.contexts * -(-n // config.vectors) * groups
+        memories += [(units, 32, own, 1), (units, 32, 4 * own, 1), (config.lanes, 32, config.contexts * n * groups, 2),
+                     (1, 9 * (n - 1), RING * config.contexts, 1),
+                     (2, 32, 4 * n * config.contexts, 1), (3, 32, n * config.contexts, 1)]
+    blocks = 0
+    for copies, width, depth, readers in memories:
+        block, lut = memory_blocks(width, depth, readers, target)
+        blocks, total = blocks + copies * block, total + Cost(copies * lut)
+    return Resources(total.lut, total.ff, total.dsp, blocks)
