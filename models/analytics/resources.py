@@ -29,7 +29,7 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
     "thread": {"thread": 240.0, "units": 0.97, "operands": 1.06, "reductions": 1.0, "storage": 0.89},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 0.97, "nexus": 1.0, "gowin": 1.0, "ice40": 0.89, "amd": 0.8}
+_SCALE = {"ecp5": 0.97, "nexus": 1.0, "gowin": 1.0, "ice40": 0.82, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:

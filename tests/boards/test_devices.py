@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,3 +43,15 @@ def test_an_ultraplus_device(tmp_path) -> None:
         many = api.Table.from_columns({name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024)
         with pytest.raises(DeviceError, match=f"the device has {board.memory.bytes}"):
             design.run(many, "board", device=device)
+
+
+@pytest.mark.parametrize(("board", "dims", "columns", "format"), [
+    ("icebreaker", {"d": 2}, {"x": ("a", "b"), "y": ("y",)}, "fixed:4,6"), ("hx8k-evn", {"d": 2}, None, "fixed:4,6"),
+    ("tang-nano-9k", {"d": 4}, None, "fixed:8,8"), ("crosslink-nx-evn", {"d": 4}, None, "fixed:8,8")])
+def test_what_was_placed_is_planned(board: str, dims: dict[str, int], columns: dict[str, tuple[str, ...]] | None, format: str) -> None:
+    """The estimate does not refuse what docs/boards.md has placed."""
+    part = boards()[board]
+    kernel = api.load_kernel(Path(__file__).parents[2] / "examples" / "logistic.py")
+    schema = replace(api.front(kernel, None, dims, columns)[1], page_size=part.page_size)
+    plan = api.compile(kernel, part.budget, schema, format, dims=dims, bindings=columns).plan
+    assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
