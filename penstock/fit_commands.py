@@ -28,6 +28,8 @@ __all__ = ["DEFAULT_TARGET", "check", "compile_kernel", "predict", "simulate"]
 
 #: what is compiled for where nothing is said: a fit's engine is too large for the small part
 DEFAULT_TARGET = "vu9p"
+#: most rows of random keys: the golden model goes through all of them
+MOST_ROWS = 1 << 22
 #: options of the commands that mean nothing to a fit kernel
 _FOREIGN = {"dims": "--dim", "metas": "--set", "init": "--init", "epochs": "--epochs", "threads": "--threads", "lanes": "--lanes", "ports": "--ports",
             "walkers": "--walkers", "visibility": "--visibility"}
@@ -215,6 +217,9 @@ def _refits(state: State, kernel: FitKernel, design: FitDesign, steps: Steps) ->
         try:
             if source is None or source.startswith("random:"):
                 options = RandomOptions.parse(source.removeprefix("random:")) if source is not None else RandomOptions(request.rows or 1000, seed)
+                if options.rows > MOST_ROWS:
+                    raise error("E701", f"{options.rows:,} rows are too many to be played through: the most is {MOST_ROWS:,}", Span.whole(source or "--rows"),
+                                hint="fewer will do: with target=slot(key) a refit's cycles do not grow with the rows")
                 refits = design.refits(options.rows, changes=changes, seed=options.seed)
                 outcome.table = "random keys"
             else:

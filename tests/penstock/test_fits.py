@@ -150,6 +150,8 @@ MESSAGES = [
     ("model f.py", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
     ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=8000\n"),
     ("model f.py --rows 5", "error[E701]: 5 rows are too few for 8 groups\n --> --rows\nhint: more rows, or fewer --groups, --refits or --new\n"),
+    ("model f.py --rows 5000000", "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n --> --rows\n"
+     "hint: fewer will do: with target=slot(key) a refit's cycles do not grow with the rows\n"),
     ("model f.py --data keys.csv --new 500", "error[E701]: 600 distinct keys are too few for 8 groups and 16,000 keys that come later\n --> keys.csv\n"
      "hint: more rows, or fewer --groups, --refits or --new\n"),
     ("check f.py --data keys.csv --bind key=id", f"error[E619]: the column id is not of text\n{HEAD}hint: its columns of text are url\n"),
