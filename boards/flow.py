@@ -23,11 +23,11 @@ NAME = "penstock"
 
 
 class Unfit(Exception):
-    """The design needs more of `resource` than the device has."""
+    """The design needs more of `resource` than the device has; `used` is 0 where the placer does not count. `field`: its name in `Resources`, or ""."""
 
-    def __init__(self, resource: str, used: int, available: int) -> None:
-        super().__init__(f"{used:,} {resource} of {available:,}")
-        self.resource, self.used, self.available = resource, used, available
+    def __init__(self, resource: str, used: int, available: int, field: str = "") -> None:
+        super().__init__(f"{used:,} {resource} of {available:,}" if used else f"more {resource} than there are")
+        self.resource, self.used, self.available, self.field = resource, used, available, field
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     try:
         run_tool(flow.tools[1], [*shared, *options], folder)
     except ToolError as problem:
-        full = _full(problem.log)
+        full = _full(problem.log, flow)
         raise full if full is not None else problem from problem
     bitstream = f"{own}.{flow.suffix}"
     pack = {
@@ -196,12 +196,20 @@ _MISSING = (re.compile(r"Unable to place cell '.*', no (?:BELs|Bels) remaining t
             re.compile(r"Unable to find legal placement for .*cell.* of type '(?P<cell>\w+)'"))
 
 
-def _full(log: str) -> Unfit | None:
+#: fields of `Resources` in the order of `Flow.cells`, as users know them
+_NAMES = {"lut": "LUT", "ff": "FF", "dsp": "DSP", "bram": "BRAM"}
+
+
+def _full(log: str, flow: Flow) -> Unfit | None:
     """Return what ran out if a placer's output says so."""
+    def unfit(cell: str, used: int, available: int) -> Unfit:
+        field = next((name for name, cells in zip(_NAMES, flow.cells, strict=True) if cell in cells), "")
+        return Unfit(_NAMES.get(field, cell), used, available, field)
+
     for found in re.finditer(r"(?P<cell>[A-Z][A-Z0-9_]+):\s*(?P<used>\d+)/\s*(?P<have>\d+)\s", log):
         if int(found["used"]) > int(found["have"]):
-            return Unfit(found["cell"], int(found["used"]), int(found["have"]))
+            return unfit(found["cell"], int(found["used"]), int(found["have"]))
     for pattern in _MISSING:
         if missing := pattern.search(log):
-            return Unfit(missing["cell"], 0, 0)
+            return unfit(missing["cell"], 0, 0)
     return None

@@ -27,9 +27,11 @@ from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.functions import closest
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
+from penstock.models.analytics.config import Plan
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.heap.schema import Schema
+from penstock.models.target import Target
 from penstock.options import Request, names
 from penstock.output import check_folder, write_folder
 from penstock.progress import Steps
@@ -110,7 +112,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
                     hint="pip install 'penstock[boards]' installs the open tool chain") from None
     except Unfit as problem:
         raise error("E823", f"kernel {design.plan.kernel!r} does not fit on {board.name}: placed, it needs {problem}", Span.whole("--board"),
-                    hint=_largest_hint(request, board)) from None
+                    hint=_largest_hint(request, _as_found(board.budget, design.plan, problem), board.page_size, smaller=1)) from None
     except Slow as problem:
         raise error("E824", f"the design reaches {problem.fmax_mhz:.1f} MHz on {board.name}, not {problem.clock_mhz:g}", Span.whole("--clock"),
                     hint=f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; the path is {problem.path}") from None
@@ -140,7 +142,7 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
     except KernelError as problem:
         if problem.diagnostic.code != "E601":
             raise
-        hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board)}"
+        hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board.budget, board.page_size)}"
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
     chosen = replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0)
     return replace(design, plan=chosen)
@@ -151,16 +153,24 @@ def _paged(schema: Schema, size: int) -> Schema:
     return fitted(replace(schema, page_size=size))
 
 
-def _largest_hint(request: Request, board: Board) -> str:
-    """Say which size of the kernel's dimensions still fits, as the estimate has it."""
+def _as_found(part: Target, plan: Plan, problem: Unfit) -> Target:
+    """Return the part with as much less of what was short as the estimate was too low."""
+    if not problem.field or not problem.used:
+        return part
+    expected = getattr(estimate(plan, part), problem.field)
+    return replace(part, **{problem.field: min(int(problem.available * expected / problem.used), max(expected - 1, 0))})
+
+
+def _largest_hint(request: Request, part: Target, page_size: int, smaller: int = 0) -> str:
+    """Say which size of the kernel's dimensions still fits, as the estimate has it; one that is at least so much smaller than what was asked for."""
     kernel = api.tuple_by_tuple(load_kernel(request.kernel))
     dims = {name: size for name, size in names(request.dims).items() if isinstance(size, int)}
     for name in kernel.dim_names:
         given = dims.get(name, _LARGEST)
-        low, high = 0, min(given, _LARGEST)
+        low, high = 0, min(given - smaller, _LARGEST)
         while low < high:
             middle = (low + high + 1) // 2
-            if _plans(request, board, {**dict.fromkeys(kernel.dim_names, 1), **dims, name: middle}):
+            if _plans(request, part, page_size, {**dict.fromkeys(kernel.dim_names, 1), **dims, name: middle}):
                 low = middle
             else:
                 high = middle - 1
@@ -169,11 +179,11 @@ def _largest_hint(request: Request, board: Board) -> str:
     return "no size of this kernel fits: a board with a larger device, or a narrower --format, would"
 
 
-def _plans(request: Request, board: Board, dims: Mapping[str, int]) -> bool:
+def _plans(request: Request, part: Target, page_size: int, dims: Mapping[str, int]) -> bool:
     try:
         kernel = api.tuple_by_tuple(load_kernel(request.kernel))
         _, schema, _ = api.front(kernel, None, dims)
-        api.compile(kernel, board.budget, _paged(schema, board.page_size), request.format or "float32", dims=dims)
+        api.compile(kernel, part, _paged(schema, page_size), request.format or "float32", dims=dims)
         return True
     except (KernelError, api.SourceError):
         return False
