@@ -68,6 +68,34 @@ def test_larger_groups(library):
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 
+def test_many_jobs_a_start(library):
+    jobs = random_run(CONFIG, np.random.default_rng(6), 20) * 16
+    found = compare(CONFIG, library, jobs, Fixed(30, 32))
+    assert found.bit_exact and found.simulated.cycles == found.cycles and found.simulated.counters["jobs_ended"] == 320
+
+
+def test_stopped_halfway(library):
+    """After a soft reset in the middle of a run the engine is as new."""
+    image = place_jobs(random_run(CONFIG, np.random.default_rng(7), 6), CONFIG)
+    cycles = set()
+    with Session(library, Fixed(10, 32)) as session:
+        memory = image.memory.copy()
+        session.map(image.base, memory)
+        for stop in (100, 333, 800, 0):
+            memory[:] = image.memory
+            if stop:
+                session.write("ring", image.base)
+                session.write("jobs", 6)
+                session.start()
+                session.step(stop)
+                session.stop()
+            memory[:] = image.memory
+            report = session.run({"ring": image.base, "jobs": 6}, limit=100_000)
+            cycles.add(report.cycles)
+            assert report.error is None
+    assert len(cycles) == 1
+
+
 def test_sequence_of_refits(library):
     """What the hardware gives goes into its next run: memos as it wrote them."""
     source = np.random.default_rng(4)
