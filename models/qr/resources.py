@@ -8,6 +8,7 @@ from ..resources import Resources, memory_blocks
 from ..target import Target
 from .config import Config
 from .job import Bounds, Method
+from .layout import Size, sums_words
 from .rotations import RING
 
 __all__ = ["estimate"]
@@ -31,13 +32,14 @@ def estimate(config: Config, target: Target) -> Resources:
         total += n * Cost(300, 300, 1) + config.contexts * n * Cost(40, 16)             # sums of squares; places before the columns
     total += config.row_units * n * (Cost(mul.lut, mul.ff, 1) + add)
     if config.bounds is Bounds.WIDENED:
-        total += n * add
+        total += n * add + n * (Cost(mul.lut, mul.ff, 1) + add)                         # the segment's sums; new rows under the anchor
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
     triangle = n * (n + 1) // 2
     # how many, width, depth, readers
     memories = [(1, 8 * config.bus_bytes, config.jobs * -(-(6 * triangle + 64 * n) // config.bus_bytes), 1)]
     if config.method is Method.GRAM:
+        memories.append((1, 8 * config.bus_bytes, sum(sums_words(Size(n, 0), config)), 1))
         memories.append((config.solvers, 32 * config.lanes, config.contexts * -(-triangle // config.lanes), 2))
     else:
         groups, units = -(-(n - 1) // config.lanes), config.vectors * config.lanes
