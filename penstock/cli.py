@@ -174,7 +174,7 @@ def explain(state: State, code: str) -> None:
 @click.option("--board", "board", cls=Once, required=True, metavar="B", help="What to build for; `penstock boards` lists them.")
 @click.option("--out", cls=Once, required=True, metavar="DIR", help="Folder for bitstream, netlist and manifest; made whole or not at all.")
 @click.option("--seeds", cls=Once, type=Count(1, 64), metavar="N", help="Placements to try; the fastest is taken.  [default: 1]")
-@click.option("--clock", cls=Once, type=float, metavar="MHZ", help="The design's clock.  [default: the board's]")
+@click.option("--clock", cls=Once, type=float, metavar="MHZ", help="The design's clock.  [default: what plans in this format reach on the board]")
 @click.option("--jobs", cls=Once, type=Count(1, 64), metavar="N", help="Placements at a time.  [default: one a core]")
 @click.pass_obj
 def build(state: State, **values: Any) -> None:
