@@ -5,6 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
+from ...models.qr.job import Sums
+from ...models.qr.layout import words
 from ..index import index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
@@ -22,7 +24,7 @@ __all__ = ["GivensCore"]
 
 
 class GivensCore(wiring.Component):
-    """Jobs of method `givens` with target `slot`. New rows go into the sums and to the solver at once.
+    """Jobs of method `givens`. New rows go into the sums and to the solver at once.
 
     Golden: `models.qr.golden.refit` (weights, mask; c, sums, squares, d and u of the memo). A job's record a cycle, as long as the solver takes its rows; its
     3 n sums one a cycle, beside the next job's records. Words of the job's factor must not wait for words of its changes: the rows wait for the factor.
@@ -39,7 +41,8 @@ class GivensCore(wiring.Component):
     load : In(stream.Signature(8 * bus_bytes))
         Words of the memos' factors, job by job.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' c, then column sums and sums of squares, job by job.
+        Words of the memos' c (not with sums by `scan`), then column sums and sums of squares, job by job; as many as the largest job has may come before they
+        are wanted.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
         Words of these parts of the new memos (`gram`: not of c).
     factor : Out(stream.Signature(factor_shape(config)))
@@ -69,37 +72,51 @@ class GivensCore(wiring.Component):
         m.submodules.refresh = refresh = Refresh(config, self.parts)
         m.submodules.solver = solver = Givens(config, self.parts)
         m.submodules.cutter = cutter = Gearbox(word_units=config.bus_bytes // 4, unit_bits=32, chunk_units=n, count_bits=len(refresh.command.p.columns))
+        # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
+        m.submodules.sums = sums = Queue(8 * config.bus_bytes, words(8 * n, config.bus_bytes) + words(16 * n, config.bus_bytes))
         job_shape = start_shape(n, config.jobs)
         m.submodules.waiting = waiting = Queue(job_shape, 2)
         m.submodules.starts = starts = Queue(job_shape, 2)
         m.submodules.factors = factors = Queue(job_shape, 2)
 
         # offsets stay until the job's last record has been added
-        busy, full, offsets, begins = Signal(), Signal(), Signal.like(command.p.offsets), Signal()
+        busy, places, offsets, begins = Signal(), Signal(), Signal.like(command.p.offsets), Signal()
+        scans = config.sums is Sums.SCAN
         room = waiting.i.ready & starts.i.ready & factors.i.ready
         m.d.comb += [
-            begins.eq(command.valid & ~busy & room), command.ready.eq(~busy & Mux(command.p.full, all_rows.command.ready, records.command.ready) & room),
+            begins.eq(command.valid & command.ready),
+            command.ready.eq(~busy & (all_rows.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & room),
             records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
             *(records.command.p[name].eq(command.p[name]) for name in COUNTS), records.offsets.eq(offsets),
-            all_rows.command.valid.eq(begins & command.p.full), all_rows.command.p.length.eq(command.p.length), all_rows.command.p.span.eq(command.p.span),
-            all_rows.command.p.full.eq(1), all_rows.offsets.eq(offsets)]
+            all_rows.command.valid.eq(begins & (command.p.full | scans)), all_rows.command.p.length.eq(command.p.length),
+            all_rows.command.p.span.eq(command.p.span), all_rows.command.p.full.eq(command.p.full), all_rows.offsets.eq(offsets)]
         for queue in (waiting, starts, factors):
             m.d.comb += [queue.i.p.columns.eq(command.p.length + 1), queue.i.p.fresh.eq(command.p.full), queue.i.p.job.eq(command.p.job),
-                         queue.i.valid.eq(command.valid & command.ready & (~command.p.full if queue is factors else 1))]
-        for inner, outer in ((records.i, self.changes), (all_rows.bits, self.bits), (all_rows.words, self.rows), (cutter.i, self.load), (refresh.i, self.memo)):
+                         queue.i.valid.eq(begins & (~command.p.full if queue is factors else 1))]
+        for inner, outer in ((records.i, self.changes), (all_rows.bits, self.bits), (all_rows.words, self.rows), (cutter.i, self.load),
+                             (sums.i, self.memo), (refresh.i, sums.o)):
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
 
         # records: to the sums, and rows that came to the solver
         record, offered, folded, taken = Signal(record_shape(n)), Signal(), Signal(), Signal()
+        # with sums by `scan` the rows come behind the changes, whose end is passed over
+        passed, wrong = Signal(), Signal(8)
         m.d.comb += [
-            record.eq(Mux(full, all_rows.o.payload.as_value(), records.o.payload.as_value())), offered.eq(Mux(full, all_rows.o.valid, records.o.valid)),
+            passed.eq(scans & records.o.valid & records.o.p.end & ~places),
+            record.eq(Mux(places, all_rows.o.payload.as_value(), records.o.payload.as_value())),
+            offered.eq(Mux(places, all_rows.o.valid, records.o.valid & ~passed))]
+        with m.If(places & (wrong != 0)):
+            m.d.comb += record.code.eq(wrong)
+        with m.If(passed):
+            m.d.sync += [places.eq(1), wrong.eq(records.o.p.code)]
+        m.d.comb += [
             folded.eq(record.end | (record.sign > 0)), totals.i.payload.eq(record), solver.rows.p.end.eq(record.end),
             *(solver.rows.p.a[k].eq(record.a[1 + k]) for k in range(n - 1)),
             totals.i.valid.eq(offered & (~folded | solver.rows.ready)), solver.rows.valid.eq(offered & folded & totals.i.ready),
-            taken.eq(totals.i.valid & totals.i.ready), records.o.ready.eq(taken & ~full), all_rows.o.ready.eq(taken & full),
-            self.record.eq(record), self.record_valid.eq(taken)]
-        with m.If(command.valid & command.ready):
-            m.d.sync += [busy.eq(1), full.eq(command.p.full), offsets.eq(command.p.offsets), self.record_job.eq(command.p.job)]
+            taken.eq(totals.i.valid & totals.i.ready), records.o.ready.eq((taken & ~places) | passed),
+            all_rows.o.ready.eq(taken & places), self.record.eq(record), self.record_valid.eq(taken)]
+        with m.If(begins):
+            m.d.sync += [busy.eq(1), places.eq(command.p.full), wrong.eq(0), offsets.eq(command.p.offsets), self.record_job.eq(command.p.job)]
         with m.Elif(taken & record.end):
             m.d.sync += busy.eq(0)
 

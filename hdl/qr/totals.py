@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import Config
+from ...models.qr.job import Sums
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
@@ -94,7 +95,7 @@ class Refresh(wiring.Component):
     command : In(stream.Signature({columns, fresh}))
         A job whose sums the `Totals` offer. `fresh`: there is no memo, and no words come.
     i : In(stream.Signature(8 * bus_bytes))
-        Words of c, then of the column sums with the sums of squares behind them.
+        Words of c (with sums by `scan` there are none: c is what the `Totals` have), then of the column sums with the sums of squares behind them.
     part, column : Out, value : In
         To the `Totals`.
     o : Out(stream.Signature({data, gram, last}))
@@ -138,15 +139,16 @@ class Refresh(wiring.Component):
         # one sum after the other
         part, column, place = self.part, self.column, Signal(range(max(each, 2)))
         known, under_way, take = Signal(), Signal(range(depth + 1)), Signal()
-        last, whole = Signal(), Signal()
+        last, whole, none = Signal(), Signal(), Signal()          # none: no word of the memo has this sum
         sent, taken = Signal(), self.side.valid & self.side.ready
         m.d.comb += [
-            take.eq(active & (fresh | (cutter.o.valid & ~cutter.o.p.end)) & out.i.ready & ((part != 2) | (known & (under_way != depth)))),
-            cutter.o.ready.eq(cutter.o.p.end | (take & ~fresh)), last.eq(column == columns - 1),
+            none.eq(fresh | ((self.config.sums is Sums.SCAN) & (part == 0))),
+            take.eq(active & (none | (cutter.o.valid & ~cutter.o.p.end)) & out.i.ready & ((part != 2) | (known & (under_way != depth)))),
+            cutter.o.ready.eq(cutter.o.p.end | (take & ~none)), last.eq(column == columns - 1),
             whole.eq((place == each - 1) | (last & (part != 1))), sent.eq(take & (part == 2))]
         m.d.sync += under_way.eq(under_way + sent - taken)
         new, word = Signal(signed(_WIDE)), Signal(8 * self.config.bus_bytes)
-        m.d.comb += new.eq(Mux(fresh, 0, cutter.o.p.data.as_signed()) + self.value)
+        m.d.comb += new.eq(Mux(none, 0, cutter.o.p.data.as_signed()) + self.value)
         filled = word | (new.as_unsigned() << (place * _WIDE))
         m.d.comb += [out.i.valid.eq(take & whole), out.i.p.data.eq(filled), out.i.p.gram.eq(part != 0), out.i.p.last.eq(last & (part == 2))]
         with m.If(take):
@@ -154,7 +156,8 @@ class Refresh(wiring.Component):
             with m.If(last & (part == 2)):
                 m.d.sync += active.eq(0)
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), columns.eq(self.command.p.columns), asked.eq(0), part.eq(0), column.eq(0), place.eq(0),
+            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), columns.eq(self.command.p.columns),
+                         asked.eq(self.config.sums is Sums.SCAN), part.eq(0), column.eq(0), place.eq(0),
                          word.eq(0), known.eq(0)]
 
         # h as soon as the rows are known

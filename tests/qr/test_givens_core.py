@@ -22,30 +22,31 @@ def bus_words(data, bus, first=0, count=None):
 
 
 def parts(memo, config):
-    """Words of a memo's c, sums and squares, and of its factor."""
+    """Words of a memo's c, of its sums and squares, and of its factor."""
     n, bus = memo.window.columns, config.bus_bytes
-    head, sums, factor = words(HEAD_BYTES + n - 1, bus), words(8 * n, bus) + words(16 * n, bus), words(2 * n * (n + 1), bus)
+    head, moments, sums, factor = words(HEAD_BYTES + n - 1, bus), words(8 * n, bus), words(16 * n, bus), words(2 * n * (n + 1), bus)
     data = pack_memo(memo, config)
-    return bus_words(data, bus, head, sums), bus_words(data, bus, head + sums, factor)
+    return bus_words(data, bus, head, moments), bus_words(data, bus, head + moments, sums), bus_words(data, bus, head + moments + sums, factor)
 
 
-def full_job(source, number, length, count, same=False):
+def full_job(source, number, length, count, slots, same=False):
     rows = keys(source, count, length, 60)
     if same:
         rows[:, -1] = 7
-    return Job(number, Window(0, length), mean_offsets(rows), rows, labels=np.sort(source.choice(3 * count + 1, count, replace=False)))
+    return Job(number, Window(0, length), mean_offsets(rows), rows, labels=np.sort(source.choice(3 * count + 1, count, replace=False)) if slots else None)
 
 
-@pytest.mark.parametrize(("n", "bus"), [(6, 32)])
-def test_jobs(n, bus):
-    config = Config(n_max=n, method=Method.GIVENS, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, vectors=2, lanes=2, contexts=3,
-                    bus_bytes=bus, jobs=32)
+@pytest.mark.parametrize(("n", "bus", "target"), [(6, 32, Target.SLOT), pytest.param(5, 16, Target.RANK, marks=pytest.mark.long)])
+def test_jobs(n, bus, target):
+    slots = target is Target.SLOT
+    config = Config(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
+                    bounds=Bounds.WIDENED if slots else Bounds.RESCAN, vectors=2, lanes=2, contexts=3, bus_bytes=bus, jobs=32)
     source = np.random.default_rng(bus)
     groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0), (45, 3), (0, 7)])) for length in (n - 1, 3, n - 2)]
     jobs = [group[k] for k in range(min(map(len, groups))) for group in groups]
     for at, (length, count) in ((0, (n - 1, 50)), (4, (3, 0)), (7, (n - 1, 3)), (len(jobs), (n - 1, 20))):
-        jobs.insert(at, full_job(source, at, length, count, same=at == 7))
-    assert any(len(job.moved) for job in jobs) and any(len(job.buried) for job in jobs) and len(jobs) >= 12
+        jobs.insert(at, full_job(source, at, length, count, slots, same=at == 7))
+    assert any(len(job.moved) for job in jobs) is slots and any(len(job.buried) for job in jobs) and len(jobs) >= 12
     fits = [refit(job, config) for job in jobs]
     commands, bits, rows = [], [], []
     for number, job in enumerate(jobs):
@@ -53,7 +54,7 @@ def test_jobs(n, bus):
         commands.append({"length": job.window.length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved,
                          "full": full, "span": size.places, "job": number, "solver": 0,
                          "offsets": [*map(int, job.offsets), *[0] * (n - 1 - job.window.length)]})
-        if full and size.places:
+        if (full or not slots) and size.places:
             data, tail = pack_rows(job, config), words(-(-size.places // 8), bus)
             rows += bus_words(data[:-tail * bus], bus)
             bits += bus_words(data[-tail * bus:], bus)
@@ -62,8 +63,9 @@ def test_jobs(n, bus):
     after = [parts(fit.memo, config) for fit in fits]
     given = {"command": [built.inputs["command"].const(c).as_bits() for c in commands], "bits": bits, "rows": rows,
              "changes": [word for job in jobs if job.memo is not None for word in bus_words(pack_changes(job, config), bus)],
-             "load": [word for _, factor in before for word in factor], "memo": [word for sums, _ in before for word in sums]}
-    expected = {"words": [word for sums, _ in after for word in sums], "factor": [word for _, factor in after for word in factor]}
+             "load": [word for *_, factor in before for word in factor],
+             "memo": [word for moments, sums, _ in before for word in (moments if slots else []) + sums]}
+    expected = {"words": [word for moments, sums, _ in after for word in moments + sums], "factor": [word for *_, factor in after for word in factor]}
     wanted = {"o0": len(jobs), "report": len(jobs), **{name: len(items) for name, items in expected.items()}}
     for pace, seed in ((1.0, 1), (0.5, 2), (0.8, 3)):
         _, found = run_streams(built, given, wanted, pace=pace, seed=seed)
@@ -71,7 +73,7 @@ def test_jobs(n, bus):
         new = {}
         for item in map(built.outputs["factor"].from_bits, found["factor"].items):
             new.setdefault(item.job, []).append(item.data)
-        assert [new[number] for number in range(len(jobs))] == [factor for _, factor in after]
+        assert [new[number] for number in range(len(jobs))] == [factor for *_, factor in after]
         reports = [built.outputs["report"].from_bits(item) for item in found["report"].items]
         assert [(r.job, r.live, r.code) for r in reports] == [
             (number, fit.memo.live - (job.memo.live if job.memo else 0), 0) for number, (job, fit) in enumerate(zip(jobs, fits, strict=True))]
