@@ -29,7 +29,7 @@ from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
 from penstock.models.analytics.config import Plan
 from penstock.models.analytics.resources import estimate
-from penstock.models.analytics.shell import images, register_map
+from penstock.models.analytics.shell import count_bits, images, register_map
 from penstock.models.heap.schema import Schema
 from penstock.models.target import Target
 from penstock.options import Request, names
@@ -145,6 +145,10 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
         hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board.budget, board.page_size)}"
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
     chosen = replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0)
+    most = (1 << count_bits(chosen)) - 1
+    if chosen.epochs > most:
+        raise error("E441", f"epochs on {board.name} must be from 1 to {most}, not {chosen.epochs}", Span.whole("epochs"),
+                    hint="the device has a counter of that size; train several times, from the models of the time before")
     return replace(design, plan=chosen)
 
 

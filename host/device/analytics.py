@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.analytics.config import Plan
 from ...models.analytics.job import port_pages
-from ...models.analytics.shell import images, unpack_result
+from ...models.analytics.shell import count_bits, images, unpack_result
 from ...models.numerics.formats import Codes
 from ...models.shell import Status
 from ...sim.analytics import Simulated
@@ -54,20 +54,24 @@ def train(device: Device, plan: Plan, pages: np.ndarray, runs: Sequence[Codes], 
 
     A run that is still under way is stopped first.
 
-    Raises DeviceError where the memory is too small, LinkError where the device cannot be reached, TimeoutError after `limit` seconds.
+    Raises DeviceError where the memory is too small or the epochs are more than the device counts, LinkError where the device
+    cannot be reached, TimeoutError after `limit` seconds.
     """
     image = images(plan, runs, models)
     registers, needed = _layout(plan, len(image.boot), image.result_bytes, len(pages))
     if needed > device.identity.memory_bytes:
         raise DeviceError(f"the run takes {needed} bytes of memory: program and parameters, result, {len(pages)} pages of {plan.schema.page_size} bytes; "
                           f"the device has {device.identity.memory_bytes}", "fewer rows or smaller pages take less")
+    count = epochs or plan.epochs
+    if count >= 1 << count_bits(plan):
+        raise DeviceError(f"{count} epochs are more than the device can count", f"it counts to {(1 << count_bits(plan)) - 1}")
     if not device.read_register("status") & Status.IDLE:      # a run that somebody left
         device.stop()
     device.write(registers["boot_address"], image.boot)
     for q, part in enumerate(port_pages(plan, pages)):
         device.write(registers[f"page_address{q}"], part)
     begin = perf_counter()
-    report = device.run({**registers, "epochs": epochs or plan.epochs}, watchdog=watchdog, limit=limit, progress=progress)
+    report = device.run({**registers, "epochs": count}, watchdog=watchdog, limit=limit, progress=progress)
     seconds = perf_counter() - begin
     trained = None
     if report.error is None:

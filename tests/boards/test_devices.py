@@ -10,6 +10,7 @@ import pytest
 
 import penstock.api as api
 from penstock.boards.board import boards
+from penstock.cli import run
 from penstock.host.device import DeviceError
 from penstock.models.memory import spram
 
@@ -35,9 +36,9 @@ def test_an_ultraplus_device(tmp_path) -> None:
     with design.simulated_board(table) as device:
         assert device.identity.memory_bytes == board.memory.bytes
         for epochs in (3, 1):
-            golden, run = design.run(table, "golden", epochs=epochs), design.run(table, "board", device=device, epochs=epochs)
-            assert golden.codes is not None and run.codes is not None and np.array_equal(golden.codes["w"], run.codes["w"])
-            assert run.cycles == design.predict(table, memory=spram(board.bus_bytes), epochs=epochs).cycles
+            golden, done = design.run(table, "golden", epochs=epochs), design.run(table, "board", device=device, epochs=epochs)
+            assert golden.codes is not None and done.codes is not None and np.array_equal(golden.codes["w"], done.codes["w"])
+            assert done.cycles == design.predict(table, memory=spram(board.bus_bytes), epochs=epochs).cycles
         device.write(board.memory.bytes - 5, b"ended")
         assert device.read(board.memory.bytes - 5, 5) == b"ended"
         many = api.Table.from_columns({name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024)
@@ -55,3 +56,9 @@ def test_what_was_placed_is_planned(board: str, dims: dict[str, int], columns: d
     schema = replace(api.front(kernel, None, dims, columns)[1], page_size=part.page_size)
     plan = api.compile(kernel, part.budget, schema, format, dims=dims, bindings=columns).plan
     assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
+
+
+def test_more_epochs_than_a_board_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    logistic = str(Path(__file__).parents[2] / "examples" / "logistic.py")
+    assert run(["build", logistic, "--board", "hx8k-evn", "--dim", "d=2", "--format", "fixed:4,6", "--epochs", "2000000", "--out", str(tmp_path / "o")]) == 1
+    assert "epochs on hx8k-evn must be from 1 to 1048575, not 2000000" in " ".join(capsys.readouterr().err.split())
