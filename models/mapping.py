@@ -67,17 +67,18 @@ _RAMS: dict[str, tuple[_Ram, ...]] = {
 #: (widest factors, narrowest factors) of the multipliers, the widest first
 _MULTIPLIERS: dict[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
     "ecp5": (((18, 18), (2, 2)),),
+    "amd": (((27, 18), (2, 2)),),
     "nexus": (((36, 36), (22, 22)), ((36, 18), (22, 10)), ((18, 18), (10, 4)), ((18, 18), (4, 10)), ((9, 9), (4, 4))),
 }
 
 
 @lru_cache(maxsize=4096)
-def map_storage(memory: Storage, family: str, bram_bits: int = 18 * 1024) -> Mapped:
-    """Return what a memory becomes on a family of parts; for families that Yosys is not asked about, blocks of `bram_bits` with 36 or 72 bits a word."""
+def map_storage(memory: Storage, family: str) -> Mapped:
+    """Return what a memory becomes on a family of parts; for AMD's, where Yosys is not asked, halves of block RAM (512 words of 36 bits)."""
     if memory.depth <= 1:
         return Mapped(bits=memory.width * memory.depth)
     if family not in _RAMS:
-        return _coarse(memory, bram_bits)
+        return _coarse(memory)
     best = memory.width * memory.depth if memory.granules else memory.width * memory.depth // 16
     found = Mapped(bits=memory.width * memory.depth)
     for ram in _RAMS[family]:
@@ -108,11 +109,10 @@ def _geometries(memory: Storage, ram: _Ram) -> Iterator[tuple[float, int, int]]:
         yield cost + (banks * granules / 2 if banks > 1 and memory.granules else 0), units, banks
 
 
-def _coarse(memory: Storage, bram_bits: int) -> Mapped:
-    if memory.depth <= 32:
+def _coarse(memory: Storage) -> Mapped:
+    if memory.depth <= 32 or (not memory.granules and memory.depth * memory.width <= 1024):
         return Mapped(cells=memory.readers * -(-memory.width // 4) * -(-memory.depth // 16))
-    word = 36 if bram_bits <= 18 * 1024 else 72
-    return Mapped(blocks=memory.readers * -(-memory.width // word) * -(-memory.depth // (bram_bits // word)))
+    return Mapped(blocks=memory.readers * -(-memory.width // 36) * -(-memory.depth // 512))
 
 
 def multiplier_blocks(factors: Iterable[tuple[int, int]], family: str) -> int:

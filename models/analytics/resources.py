@@ -41,7 +41,8 @@ def estimate(plan: Plan, target: Target) -> Resources:
         memories += storages.device(plan.bus_bytes, target.shared)
     units = list(storages.arithmetic(plan))
     memories += [(unit.copies, table) for unit in units for table in storages.tables(unit.fn, plan.format)]
-    bram = sum(copies * map_storage(memory, family, target.bram_bits).blocks for copies, memory in memories)
+    blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)
+    bram = -(-blocks // 2) if family == "amd" else blocks           # counted in halves there
     dsp = sum(unit.live * multiplier_blocks(storages.products(unit.fn, plan.format), family) for unit in units) if target.dsp else 0
     found = parts(plan, target)
     return Resources(round(sum(part.lut for part in found.values())), round(sum(part.ff for part in found.values())), dsp, bram)
@@ -112,7 +113,7 @@ def _datapath(plan: Plan, target: Target, home: str) -> dict[str, float]:
 
 def _storage(memory: Storage, target: Target) -> float:
     """Return the look-up tables of a memory: LUT RAM or multiplexers of flip-flops, and what makes block RAM read the old word while the new one is written."""
-    found = map_storage(memory, target.family, target.bram_bits)
+    found = map_storage(memory, target.family)
     choice = (found.banks - 1) * memory.width * memory.readers * 0.7
     if found.blocks:
         return choice + (0 if memory.apart or not memory.granules else memory.readers * (memory.width + 8) + 4)
