@@ -46,7 +46,7 @@ BOARDS: tuple[Board, ...] = (
     Board("icebreaker", "iCEBreaker with iCE40UP5K", "iCE40UP5K", "sg48", "", Memory("SPRAM", 64 << 10, 2, 4), 4, 12.0, 12.0,
           "amaranth_boards.icebreaker:ICEBreakerPlatform", clock="clk12", baud=500_000, loader="ice40_generic", lean=True,
           page_size=1024, status="placed, see docs/boards.md"),
-    Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", Memory("block RAM", 4 << 10, 3, 4), 4, 24.0, 12.0,
+    Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", Memory("block RAM", 8 << 10, 3, 4), 4, 24.0, 12.0,
           "amaranth_boards.ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform", clock="clk12", loader="ice40_generic", lean=True,
           page_size=1024, status="placed, see docs/boards.md"),
     Board("tang-nano-9k", "Sipeed Tang Nano 9K with Gowin GW1NR-9", "GW1NR-9C", "QN88P", "C6/I5", Memory("block RAM", 16 << 10, 4, 4), 4, 27.0, 27.0,

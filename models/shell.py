@@ -186,8 +186,9 @@ class RegisterMap:
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""
-        return {"design": self.design, "cycle_bits": self.cycle_bits, "engine": [asdict(e) for e in self.engine], "counters": [asdict(c) for c in self.counters],
-                "monitors": [asdict(m) for m in self.monitors], "registers": [asdict(r) for r in self.registers]}
+        return {"design": self.design, "cycle_bits": self.cycle_bits, "engine": [asdict(e) for e in self.engine],
+                "counters": [asdict(c) for c in self.counters], "monitors": [asdict(m) for m in self.monitors],
+                "registers": [asdict(r) for r in self.registers]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RegisterMap:
