@@ -164,7 +164,8 @@ def target_row(target: Target) -> str:
 
 def resource_row(need: Resources, have: Target) -> str:
     """Return estimated resources in one line."""
-    parts = [f"{name.upper()} {getattr(need, name):,} ({getattr(need, name) / getattr(have, name):.0%})" for name in ("lut", "ff", "dsp", "bram")]
+    parts = [f"{name.upper()} {getattr(need, name):,}" + (f" ({getattr(need, name) / getattr(have, name):.0%})" if getattr(have, name) else "")
+             for name in ("lut", "ff", "dsp", "bram")]
     return " · ".join(parts) + ", estimated"
 
 
