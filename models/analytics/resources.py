@@ -136,11 +136,11 @@ def _port(plan: Plan) -> dict[str, float]:
 def _flops(plan: Plan) -> Mapping[str, float]:
     """Return the flip-flops of each part: registers of operands and units, of delays, and of the ports."""
     fmt, shape, width = plan.format, (18, 18), plan.format.width
-    per = {"thread": 60.0, "core": 60.0 * len(plan.ops)}
+    per = {"thread": 20.0, "core": 25.0 * len(plan.ops)}
     for home in per:
         share = plan.threads if home == "thread" else 1
-        per[home] += sum(unit.copies // share * (cost(unit.fn, fmt, shape).ff + 2 * width) for unit in storages.arithmetic(plan) if unit.home == home)
+        per[home] += 1.2 * sum(unit.copies // share * (cost(unit.fn, fmt, shape).ff + 2 * width) for unit in storages.arithmetic(plan) if unit.home == home)
     port = plan.port
     elements = max(port.elements(name) for name in port.types)
-    per_walker = 900 + 4 * port.bus_bytes + elements * convert_cost(port.types, fmt).ff + 24 * port.lanes
-    return {**per, "port": 350 + plan.walkers * per_walker, "shell": 700 if plan.lean else 1500, "device": 650}
+    per_walker = 530 + 4 * port.bus_bytes + 0.6 * elements * convert_cost(port.types, fmt).ff + 30 * port.lanes
+    return {**per, "port": 200 + plan.walkers * per_walker, "shell": 580 if plan.lean else 1400, "device": 600}
