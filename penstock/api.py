@@ -316,14 +316,17 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as
     "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
 
-    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table. Numbers that the format cannot hold are
-    among the kernel's warnings.
+    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table, ValueError for options that a fit kernel does not have.
+    Numbers that the format cannot hold are among the kernel's warnings.
     """
     if not isinstance(kernel, AnyKernel):
         kernel = load_kernel(kernel)
     if isinstance(kernel, FitKernel):
-        part = _target("vu9p" if target is None else target)
-        if kernel.of_kind("key"):
+        part, keys = _target("vu9p" if target is None else target), bool(kernel.of_kind("key"))
+        foreign = {"metas": metas, "init": init, "epochs": epochs, "choices": choices} | ({"table": table, "dims": dims, "bindings": bindings} if keys else {})
+        if wrong := next((name for name, value in foreign.items() if value), "format" if keys and format != "float32" else ""):
+            raise ValueError(f"the fit kernel {kernel.name} takes no {wrong}")
+        if keys:
             from penstock.fits import compile_fit
             return compile_fit(kernel, part, memory=memory)
         from penstock.fit_columns import FORMAT, compile_columns
