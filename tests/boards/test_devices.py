@@ -62,3 +62,9 @@ def test_more_epochs_than_a_board_counts(capsys: pytest.CaptureFixture[str], tmp
     logistic = str(Path(__file__).parents[2] / "examples" / "logistic.py")
     assert run(["build", logistic, "--board", "hx8k-evn", "--dim", "d=2", "--format", "fixed:4,6", "--epochs", "2000000", "--out", str(tmp_path / "o")]) == 1
     assert "epochs on hx8k-evn must be from 1 to 1048575, not 2000000" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_part_without_multipliers(capsys: pytest.CaptureFixture[str]) -> None:
+    logistic = str(Path(__file__).parents[2] / "examples" / "logistic.py")
+    assert run(["model", logistic, "--rows", "40", "--target", "hx8k-evn", "--dim", "d=2", "--format", "fixed:4,6"]) == 0
+    assert "DSP 0 ·" in " ".join(capsys.readouterr().out.split())
