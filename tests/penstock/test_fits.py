@@ -78,6 +78,14 @@ def test_hardware_equals_golden_and_model() -> None:
         assert report["memory"]["bytes_read"] > 0 and report["simulation"]["cycles_per_s"] > 0 and report["counters"]["jobs_ended"] == 16
 
 
+def test_hardware_in_amaranths_simulator() -> None:
+    Path("r.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 3), target=rank(key), incremental=False)\n")
+    line = "simulate r.psk --target small --data random:rows=30 --groups 2 --refits 1 --new 3 --gone 1 --backend pysim -q --json r.json"
+    assert run(line.split()) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] and report["simulation"]["backend"] == "pysim"
+
+
 @pytest.mark.long
 def test_saved_designs_come_back() -> None:
     design = ps.compile(written(length=5), "small")
