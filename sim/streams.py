@@ -75,9 +75,11 @@ class _Flat(wiring.Component):
     """The component with plain ports."""
 
     def __init__(self, component: wiring.Component) -> None:
-        self.component, self.inputs, self.outputs = component, {}, {}
-        members = dict(component.signature.members.items())
-        ports = {}
+        self.component = component
+        self.inputs: dict[str, Any] = {}
+        self.outputs: dict[str, Any] = {}
+        members: dict[str, Any] = dict(component.signature.members.items())
+        ports: dict[str, Any] = {}
         for name, member in members.items():
             if member.is_signature and isinstance(member.signature, stream.Signature):
                 shape = member.signature.members["payload"].shape

@@ -69,7 +69,8 @@ def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list
         head, weights = x[some, some], delta[some]
         turned, pivot, c, s, left = _vectors(d[some], head, weights)
         if not turned.all():
-            some, head, pivot, c, s, left = (v[turned] for v in (some, head, pivot, c, s, left))
+            some = some[turned]
+            head, pivot, c, s, left = (v[turned] for v in (head, pivot, c, s, left))
         if not len(some):
             continue
         old, row = u[some], x[some]
@@ -89,9 +90,10 @@ def _vectors(d: Numbers, x: Numbers, delta: Numbers) -> tuple[NDArray[np.bool_],
         step = e * x
         pivot = d + step
         turned = pivot != 0
-        safe = np.where(turned, pivot, _ONE)
-        c, s = d / safe, e / safe
-        left = delta * c
+        safe: Numbers = np.where(turned, pivot, _ONE)
+        c: Numbers = d / safe
+        s: Numbers = e / safe
+        left: Numbers = delta * c
         if plain(e, step, pivot, c, s, left):
             return turned, pivot, c, s, left
     e = mul(delta, x)
@@ -116,7 +118,7 @@ def _vector(d: np.float32, x: np.float32, delta: np.float32) -> tuple[np.float32
     return pivot, np.float32(div(d, pivot)), np.float32(div(e, pivot))
 
 
-def _rotate(c: np.float32, s: np.float32, head: np.float32, u: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
+def _rotate(c: np.float32 | Numbers, s: np.float32 | Numbers, head: np.float32 | Numbers, u: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
     """The new u and x of the columns behind the pivot's."""
     with np.errstate(all="ignore"):
         cu, sx, hu = c * u, s * x, head * u
