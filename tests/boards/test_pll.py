@@ -51,3 +51,8 @@ def test_out_of_reach(family: str, fin: float, wanted: float) -> None:
 def test_unknown_family() -> None:
     with pytest.raises(ValueError, match="no PLL"):
         solve("nexus", 12.0, 50.0)
+
+
+def test_a_family_without_a_pll() -> None:
+    with pytest.raises(Unreachable, match="^no PLL of a nexus device is known here: it runs at its oscillator's clock$"):
+        solve("nexus", 12.0, 24.0)
