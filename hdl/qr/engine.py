@@ -8,6 +8,7 @@ from amaranth.lib.wiring import Out
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds as Kind
+from ...models.qr.job import Method
 from ...models.qr.shell import ADDRESS_BITS, register_map
 from ..index import index
 from ..memory.axi import AXI4
@@ -21,6 +22,7 @@ from .bounds import Bounds
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch, slot_shape
 from .follow import Follow, errors_shape
+from .givens_core import GivensCore
 from .intake import Intake, head_kept_shape
 from .writeback import WriteBack
 
@@ -39,7 +41,7 @@ class Engine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` that is `built`.
+        `models.qr.Config` that is `made`.
     library
         Takes the modules that are instantiated by name.
 
@@ -50,8 +52,9 @@ class Engine(wiring.Component):
     """
 
     def __init__(self, config: Config, library: ModuleLibrary, *, design: int = 0):
-        if not config.built:
-            raise ValueError("there is hardware for method gram, target slot, sums incremental, one segment, a row a cycle in the solver and in a bus word")
+        if not config.made:
+            raise ValueError("there is hardware for target slot with sums incremental and one segment, or target rank with sums and bounds by passes; method "
+                             "gram with at least n_max lanes; a row in a bus word")
         self.config, self.library = config, library
         self.register_map = register_map(design)
         super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))
@@ -67,7 +70,8 @@ class Engine(wiring.Component):
         m.submodules.writer = self.writer = BurstWriter(**bus)
         m.submodules.fetch = self.fetch = Fetch(config)
         m.submodules.intake = self.intake = Intake(config)
-        m.submodules.core = self.core = Core(config, parts)
+        self.givens = config.method is Method.GIVENS
+        m.submodules.core = self.core = GivensCore(config, parts) if self.givens else Core(config, parts)
         m.submodules.bounds = self.bounds = Bounds(config, parts)
         m.submodules.back = self.back = WriteBack(config)
         self.retired, self.slot, self.solver = Signal(32), index(config.jobs), index(config.solvers)
@@ -98,6 +102,9 @@ class Engine(wiring.Component):
                              (intake.bits, core.bits), (intake.rows, core.rows), (intake.pass_bits, bounds.bits), (intake.pass_rows, bounds.rows),
                              (bounds.passing, fetch.passing), (core.words, self.back.sums), (bounds.o, self.back.i)):
             m.d.comb += [taker.payload.eq(giver.payload), taker.valid.eq(giver.valid), giver.ready.eq(taker.ready)]
+        if self.givens:
+            for giver, taker in ((intake.factor, core.load), (core.factor, self.back.factor)):
+                m.d.comb += [taker.payload.eq(giver.payload), taker.valid.eq(giver.valid), giver.ready.eq(taker.ready)]
 
     def _kept(self, name, shape, enable, slot, value):
         """What is kept of each job under way: written when `enable`, read for the job that ends next, in the cycle after its turn has come."""
@@ -121,7 +128,6 @@ class Engine(wiring.Component):
                      job.report.as_value().eq(self._kept("of_records", reports, core.report_valid, core.report.job, report)[0])]
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
-        wrong = fetch.slot_valid & (fetch.kept.code != 0)
         solutions = []
         for k in range(config.solvers):
             o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
@@ -130,15 +136,23 @@ class Engine(wiring.Component):
             solutions.append(self._kept(f"of_solver{k}", solution.shape(), valid, o.job, solution)[0])
             with m.If(valid):
                 m.d.sync += over.bit_select(o.job, 1).eq(1)
-        with m.If(wrong):
-            m.d.sync += over.bit_select(fetch.slot, 1).eq(1)
-        with m.If(intake.head_valid & (intake.head.code != 0)):
-            m.d.sync += over.bit_select(intake.slot, 1).eq(1)
+        failed = Signal(config.jobs)                             # before anything was made of them
+        for fails, slot in ((fetch.slot_valid & (fetch.kept.code != 0), fetch.slot), (intake.head_valid & (intake.head.code != 0), intake.slot)):
+            with m.If(fails):
+                m.d.sync += [over.bit_select(slot, 1).eq(1), failed.bit_select(slot, 1).eq(1)]
         solved = Array(solutions)[self.solver] if len(solutions) > 1 else solutions[0]
-        m.d.comb += [bounds.ready_next.eq(over.bit_select(self.slot, 1)), job.mask.eq(solved[:n]), job.weights.as_value().eq(solved[n:])]
+        whole = Signal(config.jobs, init=0 if self.givens else -1)              # new factors that are kept
+        if self.givens:
+            with m.If(core.factor.valid & core.factor.p.last):
+                m.d.sync += whole.bit_select(core.factor.p.job, 1).eq(1)
+        m.d.comb += [bounds.ready_next.eq((over & (whole | failed)).bit_select(self.slot, 1)), job.mask.eq(solved[:n]), job.weights.as_value().eq(solved[n:])]
         with m.If(bounds.o.valid & bounds.o.ready):
-            m.d.sync += [over.bit_select(self.slot, 1).eq(0), self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
+            m.d.sync += [over.bit_select(self.slot, 1).eq(0), failed.bit_select(self.slot, 1).eq(0),
+                         self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
                          self.solver.eq(Mux(self.solver == config.solvers - 1, 0, self.solver + 1))]
+        if self.givens:
+            with m.If(bounds.o.valid & bounds.o.ready):
+                m.d.sync += whole.bit_select(self.slot, 1).eq(0)
         if config.bounds is Kind.WIDENED:
             self._anchors(job)
 

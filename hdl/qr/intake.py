@@ -55,13 +55,13 @@ class Intake(wiring.Component):
     slot : Out
         The job that `head` and `anchor` are of.
     command : Out(stream.Signature(core_command_shape(n_max, jobs, solvers)))
-    changes, sums, bits, rows, pass_bits, pass_rows : Out(stream.Signature(8 * bus_bytes))
+    changes, sums, bits, rows, pass_bits, pass_rows, factor : Out(stream.Signature(8 * bus_bytes))
     """
 
     def __init__(self, config: Config, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
-        words_out = {name: Out(stream.Signature(8 * bus)) for name in ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows")}
+        words_out = {name: Out(stream.Signature(8 * bus)) for name in ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")}
         super().__init__({
             "i": In(stream.Signature(word_shape(bus))), "body": In(stream.Signature(body_shape(config))), "descriptor_valid": Out(1),
             "descriptor": Out(descriptor_shape), "head_valid": Out(1), "head": Out(head_kept_shape(n)), "anchor_valid": Out(1), "anchor": Out(anchor_shape(n)),
@@ -113,7 +113,7 @@ class Intake(wiring.Component):
             m.d.sync += pending.eq(0)
 
         streams = {Route.CHANGES: self.changes, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
-                   Route.PASS_BITS: self.pass_bits, Route.PASS_ROWS: self.pass_rows}
+                   Route.PASS_BITS: self.pass_bits, Route.PASS_ROWS: self.pass_rows, Route.FACTOR: self.factor}
         for each in streams.values():
             m.d.comb += each.payload.eq(self.i.p.data)
         in_head, in_body = Signal(), Signal()
@@ -127,7 +127,7 @@ class Intake(wiring.Component):
             for name in (Route.PASS_BITS, Route.PASS_ROWS):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid), self.i.ready.eq(streams[name].ready)]
-            for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS):
+            for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (streams[name].ready | bad))]
 

@@ -1,6 +1,7 @@
 """A job's result and its new memo, written in one piece behind each other."""
 
 from enum import IntEnum
+from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -10,12 +11,13 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Method, Target
-from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, head_words, memo_words, result_words, sums_words, words
+from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, factor_words, head_words, memo_words, result_words, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
 from .bounds import outcome_shape
 from .gearbox import shifted_left
+from .way_back import factor_shape
 
 __all__ = ["WriteBack"]
 
@@ -26,8 +28,9 @@ class Part(IntEnum):
     RESULT = 0
     HEAD = 1
     SUMS = 2
-    WEIGHTS = 3
-    SEGMENT = 4
+    FACTOR = 3
+    WEIGHTS = 4
+    SEGMENT = 5
 
 
 class WriteBack(wiring.Component):
@@ -45,6 +48,8 @@ class WriteBack(wiring.Component):
     -------
     sums : In(stream), sums_job : In
         As `Core`'s `words`; always taken.
+    factor : In(stream)
+        As `GivensCore`'s; always taken (method `givens` alone).
     i : In(stream.Signature(outcome_shape(n_max))), slot : In
         Outcomes, and the job's number among those under way.
     command : Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), o : Out(stream.Signature(8 * bus_bytes))
@@ -57,14 +62,15 @@ class WriteBack(wiring.Component):
         self.config = config
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({
-            "sums": In(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "sums_job": In(index_range(config.jobs)),
+            "factor": In(stream.Signature(factor_shape(config))), "sums_job": In(index_range(config.jobs)),
+            "sums": In(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
             "i": In(stream.Signature(outcome_shape(n))), "slot": In(index_range(config.jobs)),
             "command": Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), "o": Out(stream.Signature(bus)), "ended": Out(1)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
         config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
-        anchored, shift = config.bounds is Bounds.WIDENED, bus.bit_length() - 1
+        anchored, givens, shift = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, bus.bit_length() - 1
         sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
         depth = sum(sums_words(sizes[n], config))
         m.submodules.store = store = Memory(shape=8 * bus, depth=depth * config.jobs, init=[])
@@ -84,17 +90,20 @@ class WriteBack(wiring.Component):
 
         # which word comes next, and the one that is offered
         part, final = Signal(range(len(Part))), Signal()
-        place = index(max(depth, words(32 * n, bus) + words(HEAD_BYTES, bus) + words(SEGMENT_BYTES + 2 * n, bus)))
+        place = index(max(depth, factor_words(sizes[n], config), words(32 * n + HEAD_BYTES + SEGMENT_BYTES, bus)))
         some, valid, last, advance = Signal(), Signal(), Signal(), Signal()
         part1, place1 = Signal.like(part), Signal.like(place)
         m.d.comb += [advance.eq(~valid | self.o.ready), self.o.valid.eq(valid), self.ended.eq(valid & self.o.ready & last),
                      get.en.eq(advance), get.addr.eq(slot * depth + place)]
         counts = {Part.RESULT: Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config))),
                   Part.HEAD: table(lambda size: head_words(size, config)), Part.SUMS: table(lambda size: sum(sums_words(size, config)))}
+        if givens:
+            counts[Part.FACTOR] = table(lambda size: factor_words(size, config))
         if anchored:
             counts |= {Part.WEIGHTS: table(lambda size: words(4 * size.columns, bus)),
                        Part.SEGMENT: table(lambda size: words(SEGMENT_BYTES + 2 * (size.columns - 1), bus))}
-        ends = list(counts)[-1]
+        order = list(counts)
+        ends = order[-1]
         count = Signal(range(max(depth, 1 << len(place)) + 1))
         with m.Switch(part):
             for name, value in counts.items():
@@ -107,7 +116,10 @@ class WriteBack(wiring.Component):
             with m.If(some):
                 m.d.sync += [place.eq(Mux(part_ends, 0, place + 1)), some.eq(~final)]
                 with m.If(part_ends):
-                    m.d.sync += part.eq(part + 1)
+                    with m.Switch(part):
+                        for name, following in pairwise(order):
+                            with m.Case(name):
+                                m.d.sync += part.eq(following)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += asks.eq(0)
         with m.If(self.ended):
@@ -116,13 +128,29 @@ class WriteBack(wiring.Component):
             m.d.sync += [job.eq(self.i.payload), slot.eq(self.slot), active.eq(1), asks.eq(1), part.eq(Part.RESULT), place.eq(0), some.eq(1)]
 
         parts = self._parts(m, job, columns)
+        factor = self._factors(m, slot, place, advance) if givens else None
         with m.Switch(part1):
             for name, value in parts.items():
                 with m.Case(name):
                     m.d.comb += self.o.payload.eq(self._pick(value, place1))
             with m.Case(Part.SUMS):
                 m.d.comb += self.o.payload.eq(get.data)
+            if givens:
+                with m.Case(Part.FACTOR):
+                    m.d.comb += self.o.payload.eq(factor)
         return m
+
+    def _factors(self, m, slot, place, advance):
+        """Keeps new factors; returns the word that was asked for in the cycle before."""
+        config = self.config
+        depth, number = factor_words(Size(config.n_max, 0), config), Signal.like(place, name="factor_number")
+        m.submodules.factors = factors = Memory(shape=8 * config.bus_bytes, depth=depth * config.jobs, init=[])
+        put, get = factors.write_port(), factors.read_port()
+        m.d.comb += [put.en.eq(self.factor.valid), put.addr.eq(self.factor.p.job * depth + number), put.data.eq(self.factor.p.data),
+                     self.factor.ready.eq(1), get.en.eq(advance), get.addr.eq(slot * depth + place)]
+        with m.If(self.factor.valid):
+            m.d.sync += number.eq(Mux(self.factor.p.last, 0, number + 1))
+        return get.data
 
     def _pick(self, value, place):
         bus = 8 * self.config.bus_bytes

@@ -66,11 +66,16 @@ class Config:
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
 
     @property
-    def built(self) -> bool:
-        """Whether there is hardware for it (`hdl.qr.engine`), and so exact cycles."""
+    def made(self) -> bool:
+        """Whether there is hardware for it: `hdl.qr.engine`."""
         slots = self.target is Target.SLOT and self.sums is Sums.INCREMENTAL and self.segments == 1
         ranks = self.target is Target.RANK and self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
-        return self.method is Method.GRAM and (slots or ranks) and self.lanes >= self.n_max and self.bus_bytes >= row_stride(self.n_max - 1)
+        return (slots or ranks) and (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
+
+    @property
+    def built(self) -> bool:
+        """Whether there is hardware for it, and its cycles are exact."""
+        return self.made and self.method is Method.GRAM
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from .config import Config
 from .job import Bounds, Job, Method, Sums, row_stride
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "change_words", "head_words", "memo_words",
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "change_words", "factor_words", "head_words", "memo_words",
            "pass_requests", "place", "read_sums", "result_words", "row_stride", "row_words", "sums_words", "words"]
 
 DESCRIPTOR_BYTES = 64
@@ -74,13 +74,20 @@ def words(count: int, bus_bytes: int) -> int:
 
 
 def sums_words(size: Size, config: Config) -> tuple[int, int]:
-    """Bus words of c, and of AᵀA (method `gram`)."""
+    """Bus words of c, and of AᵀA (method `gram`) or of sums and squares (`givens`)."""
     n = size.columns
+    if config.method is Method.GIVENS:
+        return words(8 * n, config.bus_bytes), words(16 * n, config.bus_bytes)
     return words(8 * n, config.bus_bytes), words(n * (n + 1) // 2, config.bus_bytes // ENTRY_BYTES)
 
 
+def factor_words(size: Size, config: Config) -> int:
+    """Bus words of a memo's factor (method `givens`)."""
+    return words(2 * size.columns * (size.columns + 1), config.bus_bytes) if config.method is Method.GIVENS else 0
+
+
 def read_sums(size: Size, config: Config) -> int:
-    """Bus words of a memo's sums that a refit reads (method `gram`): with sums by `scan` c is not among them."""
+    """Bus words of a memo's sums that a refit reads : with sums by `scan` c is not among them."""
     of_c, of_gram = sums_words(size, config)
     return of_gram if config.sums is Sums.SCAN else of_c + of_gram
 
@@ -98,11 +105,7 @@ def anchor_words(size: Size, config: Config) -> int:
 
 def memo_words(size: Size, config: Config) -> int:
     """Bus words of a memo."""
-    n, bus = size.columns, config.bus_bytes
-    triangle = n * (n + 1) // 2
-    of_c, of_gram = sums_words(size, config)
-    total = head_words(size, config) + of_c
-    total += words(16 * n, bus) + words(4 * triangle, bus) if config.method is Method.GIVENS else of_gram
+    total = head_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
     if config.bounds is Bounds.WIDENED:
         total += anchor_words(size, config)
     return total

@@ -48,6 +48,7 @@ class Route(IntEnum):
     ROWS = 6
     PASS_BITS = 7
     PASS_ROWS = 8
+    FACTOR = 9
 
 
 @dataclass(frozen=True)
