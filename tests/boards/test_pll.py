@@ -54,5 +54,5 @@ def test_unknown_family() -> None:
 
 
 def test_a_family_without_a_pll() -> None:
-    with pytest.raises(Unreachable, match="^no PLL of a nexus device is known here: it runs at its oscillator's clock$"):
+    with pytest.raises(Unreachable, match=r"^no PLL of a nexus device is known here: it runs at its oscillator's clock$"):
         solve("nexus", 12.0, 24.0)
