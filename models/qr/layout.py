@@ -4,8 +4,8 @@ Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
 * memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
-  column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `widened`: anchor weights, then segments of start,
-  err_min, err_max, shift_min, shift_max, least (4 bytes each), low and high.
+  column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `widened`: anchor weights, then segments of
+  start, err_min, err_max, shift_min, shift_max, least (4 bytes each), low and high.
 * changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
 * rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`), or one a place of a leaf (`suffix`); behind them one bit
   a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from .config import Config
 from .job import Bounds, Job, Method, Sums, row_stride
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "change_words", "factor_words", "head_words", "memo_words",
-           "pass_requests", "place", "read_sums", "result_words", "row_stride", "row_words", "sums_words", "words"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "change_words", "factor_words", "head_words",
+           "memo_words", "pass_requests", "place", "read_sums", "result_words", "row_stride", "row_words", "sums_words", "words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32

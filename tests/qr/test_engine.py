@@ -40,7 +40,7 @@ def sweep(config, library, seeds, rows=60, count=12):
         jobs = random_run(config, source, int(source.integers(1, count)), rows)
         memory = MEMORIES[seed % len(MEMORIES)] if seed % 2 else Fixed(int(source.integers(1, 80)), int(source.choice([2, 8, 32, 64, 128])))
         found = compare(config, library, jobs, memory, seed=seed, damage=seed % 3 == 0)
-        assert found.bit_exact and found.simulated.cycles == found.cycles, seed
+        assert found.bit_exact and found.cycles in (None, found.simulated.cycles), seed
         assert found.simulated.counters["jobs_failed"] == sum(isinstance(result, HardwareError) for result in found.expected)
         assert found.simulated.counters["jobs_ended"] == len(jobs)
         for result in found.expected:
@@ -131,7 +131,7 @@ def test_no_jobs_and_errors_of_the_bus(library):
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1}):
+    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
         with pytest.raises(ValueError, match="hardware"):
             Engine(replace(CONFIG, **other), ModuleLibrary())
 
@@ -142,10 +142,13 @@ def test_what_there_is_no_hardware_for():
     {"n_max": 9, "bus_bytes": 64, "gram_lanes": 45, "lanes": 9, "row_units": 8, "solvers": 3, "contexts": 4, "jobs": 16, "bounds": Bounds.RESCAN},
     {"n_max": 5, "bus_bytes": 16, "gram_lanes": 6, "lanes": 5, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4, **RANKS},
     {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
+    {"n_max": 4, "bus_bytes": 16, "lanes": 2, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **RANKS},
+    {"n_max": 6, "lanes": 3, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 6, "method": Method.GIVENS},
     {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 2, "contexts": 3, "jobs": 7},
     {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 2, "solvers": 2, "contexts": 4, "jobs": 16},
     {"n_max": 64, "bus_bytes": 128, "gram_lanes": 200, "lanes": 64, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4}])
 def test_configurations(options):
+    """Cycles too, where the cycle model is exact."""
     config = replace(CONFIG, **options)
     library = build(config)
     sweep(config, library, range(150))
