@@ -162,7 +162,8 @@ def _as_found(part: Target, plan: Plan, problem: Unfit) -> Target:
     if not problem.field or not problem.used:
         return part
     expected = getattr(estimate(plan, part), problem.field)
-    return replace(part, **{problem.field: min(int(problem.available * expected / problem.used), max(expected - 1, 0))})
+    less: dict[str, Any] = {problem.field: min(int(problem.available * expected / problem.used), max(expected - 1, 0))}
+    return replace(part, **less)
 
 
 def _largest_hint(request: Request, part: Target, page_size: int, smaller: int = 0) -> str:
