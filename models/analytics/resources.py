@@ -63,7 +63,8 @@ def parts(plan: Plan, target: Target) -> dict[str, Cost]:
 
 def features(plan: Plan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
-    found = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": _port(plan), "core": _core(plan, target), "thread": _thread(plan, target)}
+    found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": _port(plan), "core": _core(plan, target),
+                                          "thread": _thread(plan, target)}
     if target.shared is not None:
         found["device"] = {"device": 1}
     return found
