@@ -58,6 +58,7 @@ class Bridge(wiring.Component):
         in_registers, in_memory, in_identity = space == Space.REGISTERS, space == Space.MEMORY, space == Space.IDENTITY
         status = Signal(2)
         word = Signal(8 * count)                             # to be written
+        found = Signal(8)                                    # the byte that was read
         strobes = Signal(count)
         refused = Signal()                                   # a nack is owed
         done_once = Signal()                                 # there was a write to the registers,
@@ -181,17 +182,24 @@ class Bridge(wiring.Component):
             with m.State("READ_ADDRESS"):
                 with m.If(ask("ar")):
                     m.next = "READ_ANSWER"
-            with m.State("READ_ANSWER"):                     # a word's bytes, straight from the bus, which holds them until the last
-                through = Signal()
-                valid, response = answer("r", through)
-                m.d.comb += self.o.valid.eq(valid)
+            with m.State("READ_ANSWER"):                     # the bus holds its word until the last of its bytes is sent
+                valid, response = answer("r", 0)
+                m.d.sync += found.eq(0)
                 with m.If(~response[1]):
-                    m.d.comb += self.o.p.data.eq(Mux(in_registers, axil.rdata.word_select(address[:2], 8), bus.rdata.word_select(address[:lanes], 8)))
-                with m.If(valid & self.o.ready):
-                    m.d.sync += [*step, status.eq(status | response)]
+                    m.d.sync += found.eq(Mux(in_registers, axil.rdata.word_select(address[:2], 8), bus.rdata.word_select(address[:lanes], 8)))
+                with m.If(valid):
+                    m.d.sync += status.eq(status | response)
+                    m.next = "READ_BYTE"
+            with m.State("READ_BYTE"):                       # from a register: the way from a memory's data is long
+                m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(found)]
+                with m.If(self.o.ready):
+                    m.d.sync += step
+                    m.next = "READ_ANSWER"
                     with m.If(edge | (left == 1)):
-                        m.d.comb += through.eq(1)
-                        m.next = "READ"
+                        m.next = "READ_TAKEN"
+            with m.State("READ_TAKEN"):
+                answer("r", 1)
+                m.next = "READ"
             with m.State("STATUS"):
                 m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(status), self.o.p.last.eq(1)]
                 with m.If(self.o.ready):
