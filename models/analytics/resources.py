@@ -24,8 +24,7 @@ __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 COEFFICIENTS: dict[str, dict[str, float]] = {
     "device": {"device": 1180.0},
     "shell": {"shell": 1270.0, "wide": 600.0},
-    "port": {"port": 1270.0, "walker": 1320.0, "array": 170.0, "turns": 1.4, "lanes": 110.0, "windows": 1.0, "converters": 0.9,
-             "collector": 1.0},
+    "port": {"port": 1180.0, "walker": 880.0, "array": 400.0, "width": 21.5, "lanes": 118.0, "windows": 1.0, "converters": 0.9, "collector": 1.0},
     "core": {"core": 133.0, "loads": 33.0, "parameters": 6.4, "operands": 0.7, "reductions": 4.4, "storage": 1.27, "lanes": 6.0, "units": 0.98},
     "thread": {"thread": 240.0, "units": 0.97, "operands": 1.06, "reductions": 1.0, "storage": 0.89},
 }
@@ -120,12 +119,11 @@ def _storage(memory: Storage, target: Target) -> float:
 def _port(plan: Plan) -> dict[str, float]:
     port, fmt, walkers = plan.port, plan.format, plan.walkers
     steps = {instruction.op for instruction in port.fixed.instructions} if port.fixed is not None else set(Step)
-    turns = (port.lanes - 1).bit_length() * port.lanes * (fmt.width + 1)
     # a Strider has a shifter as wide as the bus and a converter for each element of a window; the fitted ones had buses of 8 bytes and up to two elements
     windows = 8 * max(0, port.bus_bytes * (port.bus_bytes.bit_length() - 1) - 24)
     converters = max(0, max(port.elements(name) for name in port.types) - 2)
-    arrays = walkers * (Step.ARR in steps) * (5 if port.bus_bytes < 8 else 1)      # on a narrow bus a header comes in several words
-    return {"port": 1, "walker": walkers, "array": arrays, "turns": walkers * turns, "lanes": walkers * port.lanes,
+    arrays = walkers * (Step.ARR in steps) * (2.75 if port.bus_bytes < 8 else 1)      # on a narrow bus a header comes in several words
+    return {"port": 1, "walker": walkers, "array": arrays, "width": walkers * fmt.width, "lanes": walkers * port.lanes,
             "windows": walkers * windows, "converters": walkers * converters * convert_cost(port.types, fmt).lut,
             "collector": (walkers - 1) * port.lanes * fmt.width}
 
