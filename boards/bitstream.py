@@ -1,7 +1,7 @@
 """An iCE40 bitstream turned back into Verilog: what the device does, read from its configuration bits.
 
-Project IceStorm's `icebox_vlog` (Debian's package fpga-icestorm) does the reading; of the cells it leaves block RAMs alone, whose models are Yosys's. Phase-locked
-loops have none: a bitstream to be simulated takes its clock straight from a pin.
+Project IceStorm's `icebox_vlog` (Debian's package fpga-icestorm) does the reading; of the cells it leaves block RAMs alone, whose models are Yosys's.
+Phase-locked loops have none: a bitstream to be simulated takes its clock straight from a pin.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def to_verilog(bitstream: bytes, constraints: str) -> str:
         run_tool("iceunpack", ["chip.bin", "chip.asc"], folder)
         # it finds its own modules beside itself, and knows nothing of ours
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        done = subprocess.run([reader, "-s", "-n", "chip", "-p", "chip.pcf", "chip.asc"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run([reader, "-s", "-n", "chip", "-p", "chip.pcf", "chip.asc"], cwd=folder, env=environment, capture_output=True, text=True,
+                              check=False)
     if done.returncode:
         raise ToolError("icebox_vlog", done.stderr[-4000:], (done.stderr.strip().splitlines() or ["no output"])[-1])
     return _HEADER.sub(_plain_header, done.stdout, count=1)

@@ -74,8 +74,9 @@ def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list
         if not len(some):
             continue
         old, row = u[some], x[some]
-        row[np.arange(len(some)), some] = 0                      # so that u stays 0 there
-        u[some], x[some] = _rotate(c[:, None], s[:, None], head[:, None], old, row)
+        turned_u, turned_x = _rotate(c[:, None], s[:, None], head[:, None], old, row)
+        behind = columns > some[:, None]                         # what lies before is 0, and 0 times infinity is not
+        u[some], x[some] = np.where(behind, turned_u, old), np.where(behind, turned_x, 0)
         d[some], delta[some] = pivot, left
         ends = some[left == 0]
         here[ends] = False

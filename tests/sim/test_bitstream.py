@@ -16,7 +16,8 @@ from amaranth.lib.wiring import In, Out
 import penstock as ps
 from penstock.api import Choices, Table, compile
 from penstock.boards.bitstream import device_verilog
-from penstock.boards.board import Board, Memory, boards
+from penstock.boards.board import Board, boards
+from penstock.boards.board import Memory as BoardMemory
 from penstock.boards.build import elaborate
 from penstock.boards.flow import NAME, Sources, place, synthesise
 from penstock.boards.top import BoardTop
@@ -34,7 +35,7 @@ from penstock.sim.toy import CopyEngine, copy_cycles
 pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")
 
 #: straight from the oscillator, at the simulation's 4 cycles a bit, with memory for a page or two beside program and result
-BOARD = replace(boards()["hx8k-evn"], baud=3_000_000, memory=Memory("block RAM", 8192, 3, 4))
+BOARD = replace(boards()["hx8k-evn"], baud=3_000_000, memory=BoardMemory("block RAM", 8192, 3, 4))
 MHZ = BOARD.oscillator_mhz
 
 
