@@ -24,12 +24,8 @@ class SpramCell(wiring.Component):
         The word that was read in the cycle before.
     """
 
-    select: In(1)
-    write: In(1)
-    address: In(range(SPRAM_WORDS))
-    data: In(16)
-    strobes: In(2)
-    read: Out(16)
+    def __init__(self):
+        super().__init__({"select": In(1), "write": In(1), "address": In(range(SPRAM_WORDS)), "data": In(16), "strobes": In(2), "read": Out(16)})
 
     def elaborate(self, platform):
         m = Module()

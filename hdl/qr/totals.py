@@ -1,6 +1,6 @@
 """Sums of method `givens`: what a job's rows add to c = Aᵀb, to the column sums and to the sums of squares; the memo's brought up to date; right sides."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -65,7 +65,7 @@ class Totals(wiring.Component):
             m.d.sync += full.eq(1)
         value, sign = Signal(signed(32)), Signal(signed(2))
         m.d.sync += [value.eq(Mux(taken, record.value, 0)), sign.eq(Mux(taken, record.sign, 0))]
-        parts = [[], [], []]
+        parts: list[list[Value]] = [[], [], []]
         for k in range(n):
             a = Signal(signed(9), name=f"a{k}")
             m.d.sync += a.eq(record.a[k])

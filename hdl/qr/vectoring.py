@@ -1,5 +1,7 @@
 """Scalars of rotations: pivots, weights, and what turns them."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -82,7 +84,7 @@ class Vectoring(wiring.Component):
             m.d.sync += stage.eq(stages[-1])
             stages.append(stage)
 
-        def is_(stage: int, *kinds: Kind) -> Value:
+        def is_(stage: int, *kinds: Any) -> Value:
             return Cat(stages[stage].kind == kind for kind in kinds).any()
 
         def cell(operation) -> Value:

@@ -265,7 +265,7 @@ class Device:
         error = None
         if status & Status.ERROR:
             code = self.read_register("error_code")
-            if code not in iter(ErrorCode):
+            if code not in {int(known) for known in ErrorCode}:
                 raise DeviceError(f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
                                   "the board was built by another version of Penstock: build and program it again")
             error = HardwareError(ErrorCode(code), self.read_register("error_block"), self.read_register("error_line"))
