@@ -80,7 +80,8 @@ install() {
 import sys, tomllib
 with open("pyproject.toml", "rb") as file:
     made = tomllib.load(file)
-extra = made["project"]["optional-dependencies"][sys.argv[1]]
+optional = made["project"]["optional-dependencies"]
+extra = dict.fromkeys(line for name in sys.argv[1].split(",") for line in optional[name])
 print(*made["build-system"]["requires"], *made["project"]["dependencies"], *extra, sep="\n")
 PYTHON
     if ! cmp -s "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"; then
