@@ -7,7 +7,7 @@ from rich.table import Table
 
 from penstock.dsl.fit import FitGraph
 from penstock.outcome import Outcome
-from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict
+from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict, written_rows
 
 __all__ = ["fit_table", "summary"]
 
@@ -49,11 +49,7 @@ def summary(outcome: Outcome) -> Table:
         _run_rows(table, outcome)
     table.add_section()
     table.add_row("resources", resource_row(design.resources, target))
-    if outcome.files:
-        table.add_section()
-        table.add_row("written", outcome.folder)
-        for name, size in outcome.files.items():
-            table.add_row(f"  {name}", f"{size:,} bytes")
+    written_rows(table, outcome)
     return table
 
 

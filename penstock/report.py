@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.models.heap.schema import Schema
 
 __all__ = ["agreement", "amount", "binding_table", "plural", "profile_table", "resource_row", "seconds_text", "show", "summary", "target_row",
-           "targets_table", "verdict"]
+           "targets_table", "verdict", "written_rows"]
 
 _BAR = 16
 
@@ -47,12 +47,17 @@ def summary(outcome: Outcome) -> Table:
     table.add_row("resources", resource_row(outcome.design.resources, target))
     for name, value in (outcome.result or {}).items():
         table.add_row(f"{name}{_shape(value.shape)}", _values(value))
+    written_rows(table, outcome)
+    return table
+
+
+def written_rows(table: Table, outcome: Outcome) -> None:
+    """Add what was written, if anything was."""
     if outcome.files:
         table.add_section()
         table.add_row("written", outcome.folder)
         for name, size in outcome.files.items():
             table.add_row(f"  {name}", f"{size:,} bytes")
-    return table
 
 
 def _run_rows(table: Table, outcome: Outcome) -> None:
