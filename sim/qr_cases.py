@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..models.qr.config import Config
 from ..models.qr.golden import refit
 from ..models.qr.job import Fit, Job, Memo, Method, Target, Window
+from ..models.qr.ranks import crowded
 
 __all__ = ["Group", "jobs_of", "keys", "mean_offsets"]
 
@@ -75,7 +76,7 @@ class Group:
         return Job(self.number, self.window, self.offsets, self.rows, self.live, self.slots)
 
     def batch(self, new: NDArray[np.uint8], doomed: NDArray[np.int64], limit: int = 1 << 30) -> Job:
-        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot: a full job."""
+        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot or in its block: a full job."""
         memo = self.memo
         keep = np.ones(len(self.rows), dtype=bool)
         tomb = self.config.method is Method.GIVENS
@@ -100,7 +101,7 @@ class Group:
         job = Job(self.number, self.window, self.offsets, self.rows, self.live, None, inserted, buried, gone, removed_at, gone_live, memo=memo,
                   epoch=0 if memo is None else memo.epoch, limit=limit)
         if old_slots is None or memo is None:
-            return job if memo is not None else self.full()
+            return job if memo is not None and not (self.config.blocks and crowded(job, self.config)) else self.full()
         slots = np.full(len(order), -1, dtype=np.int64)
         slots[at[:kept]] = old_slots[keep]
         before = slots.copy()

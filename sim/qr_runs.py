@@ -16,12 +16,13 @@ from ..models.qr.golden import refit
 from ..models.qr.image import Placed, place_jobs, published
 from ..models.qr.job import Fit, Job, Window
 from ..models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
+from ..models.qr.ranks import BLOCK_ROWS
 from ..models.qr.work import Fails
 from .native import Library
 from .qr import Simulated, simulate
 from .qr_cases import Group, keys
 
-__all__ = ["Outcome", "compare", "random_job", "random_run"]
+__all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
 
 Source = np.random.Generator
 
@@ -87,6 +88,15 @@ def _tombstones(source: Source, job: Job) -> Job:
     return replace(job, live=live)
 
 
+def crowd(source: Source, job: Job) -> Job:
+    """So many copies of the first row come that they do not fit into a block (target `rank`)."""
+    if not len(job.rows) or job.labels is not None:
+        return job
+    more = BLOCK_ROWS + 1
+    return replace(job, rows=np.concatenate([np.repeat(job.rows[:1], more, axis=0), job.rows]), live=np.concatenate([np.ones(more, dtype=bool), job.alive]),
+                   inserted=np.concatenate([np.arange(more), job.inserted + more]), buried=job.buried + more, removed_at=job.removed_at + more)
+
+
 _GOOD: tuple[Callable[[Source, Job], Job], ...] = (_plain, _plain, _plain, _pass, _bury)
 _BAD: tuple[Callable[[Source, Job], Job], ...] = (_window, _epoch, _disorder, _labels, _undead)
 
@@ -118,7 +128,7 @@ def random_job(config: Config, source: Source, number: int, rows: int = 60) -> J
         wide = Window(0, config.n_max if source.random() < 0.5 else length)         # too wide for the engine, or not
         if wide.length != length:
             return Job(number, wide, np.zeros(wide.length, dtype=np.uint8), np.zeros((0, wide.length), dtype=np.uint8), None, np.zeros(0, dtype=np.int64))
-    change = (_BAD if source.random() < 0.25 else _GOOD)
+    change = (_BAD if source.random() < 0.25 else _GOOD) + (crowd,) * bool(config.blocks)
     chosen = change[source.integers(len(change))]
     if job.memo is None:
         chosen = _tombstones if source.random() < 0.1 and len(job.rows) else _disorder if source.random() < 0.1 else _plain

@@ -17,6 +17,8 @@ class AllRows(wiring.Component):
     """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Target `slot`: each live row is
     a record that comes, a place without one changes nothing. Target `rank`: each row adds its rank times itself to c, in a full job it comes as well.
 
+    With blocks (`models.qr.ranks`) it is in a block of its place: blocks of equal size, the last ones with fewer rows or none.
+
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
     command. Golden: `models.qr.moments.scanned`.
 
@@ -56,6 +58,16 @@ class AllRows(wiring.Component):
             counts = Const(1) if self.config.target is Target.RANK else row.use
             m.d.comb += [record.value.eq(Mux(counts, row.label, 0)), record.sign.eq(counts & full), record.live.eq(row.use & full), record.label.eq(row.label),
                          record.a.eq(row.a), record.row.eq(row.row)]
+        if self.config.blocks > 1:
+            bits = (self.config.blocks - 1).bit_length()
+            size, place, block = Signal(32), Signal(32), Signal(bits)
+            m.d.comb += record.block.eq(block)
+            with m.If(rows.o.valid & rows.o.ready):
+                m.d.sync += place.eq(place + 1)
+                with m.If(place + 1 == size):
+                    m.d.sync += [place.eq(0), block.eq(block + 1)]
+            with m.If(self.command.valid & self.command.ready):
+                m.d.sync += [size.eq((self.command.p.span + (self.config.blocks - 1)) >> bits), place.eq(0), block.eq(0)]
         with m.If(rows.o.valid & rows.o.ready):
             m.d.sync += [ends.eq(rows.o.p.last), wrong.eq(rows.o.p.disorder)]
         with m.If(ends & self.o.ready):

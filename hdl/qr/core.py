@@ -1,12 +1,13 @@
 """From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Sums
-from ...models.qr.layout import Size, sums_words
+from ...models.qr.layout import Size, block_words, shift_words, sums_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
@@ -15,6 +16,7 @@ from .delta import Delta
 from .loader import Loader
 from .merge import Merge
 from .records import Records, record_shape
+from .shift import Shift
 from .solver import Solver, solution_shape
 
 __all__ = ["COUNTS", "Core", "core_command_shape"]
@@ -52,11 +54,11 @@ class Core(wiring.Component):
     bits, rows : In(stream.Signature(8 * bus_bytes))
         Words of full jobs' rows, as `Rows` takes them.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' parts c and AᵀA, job by job; as many as the largest job has may come before they are wanted.
+        Words of the memos' sums, job by job (moves and sums of blocks, c, AᵀA); as many as the largest job has may come before they are wanted.
     record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
         What the sums take in this cycle, a job's `end` too.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
-        Words of these parts of the new memos.
+        Words of these parts of the new memos; those of blocks are always taken.
     report : Out({job, live, code}), report_valid : Out(1)
         Before a job's first word: by how much its live rows change, and `models.errors.ErrorCode`. For one cycle.
     o0, o1, … : Out(solution_shape(n_max, jobs)), o0_valid, … : Out(1)
@@ -86,7 +88,8 @@ class Core(wiring.Component):
         m.submodules.merge = merge = Merge(config)
         m.submodules.loader = loader = Loader(config, self.parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
-        m.submodules.sums = sums = Queue(8 * config.bus_bytes, sum(sums_words(Size(config.n_max, 0), config)))
+        largest = Size(config.n_max, 0)
+        m.submodules.sums = sums = Queue(8 * config.bus_bytes, shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config)))
 
         # offsets and columns stay until the job's last record has been added
         busy, places, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
@@ -127,18 +130,37 @@ class Core(wiring.Component):
         # the words of the oldest job whose changes are known
         merging, begin = Signal(), Signal()
         m.d.comb += [
-            begin.eq(delta.done.valid & ~merging & merge.command.ready & loader.command.ready),
             merge.command.valid.eq(begin), loader.command.valid.eq(begin), merge.command.p.columns.eq(waiting.o.p.columns),
             merge.command.p.fresh.eq(waiting.o.p.fresh), loader.command.p.columns.eq(waiting.o.p.columns), loader.command.p.job.eq(waiting.o.p.job),
             waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job), self.report.live.eq(delta.done.p.live),
-            self.report.code.eq(delta.done.p.code),
-            delta.chunk.eq(merge.chunk), merge.moments.eq(delta.moments), merge.entries.eq(delta.entries),
+            delta.chunk.eq(merge.chunk), merge.entries.eq(delta.entries),
             sums.i.payload.eq(self.memo.payload), sums.i.valid.eq(self.memo.valid), self.memo.ready.eq(sums.i.ready),
-            merge.i.payload.eq(sums.o.payload), merge.i.valid.eq(sums.o.valid), sums.o.ready.eq(merge.i.ready)]
+            merge.i.payload.eq(sums.o.payload), merge.i.valid.eq(sums.o.valid)]
         last_taken, solver = Signal(), index(config.solvers, name="solver")
         m.d.comb += [last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last), delta.done.ready.eq(last_taken)]
+        free, code = merge.command.ready & loader.command.ready, delta.done.p.code
+        if config.blocks:
+            # words of blocks go before those of c
+            m.submodules.shift = shift = Shift(config)
+            staged = Signal()
+            m.d.comb += [
+                shift.record.eq(self.record), shift.valid.eq(self.record_valid), shift.freed.eq(last_taken), shift.chunk.eq(merge.chunk),
+                shift.command.valid.eq(delta.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
+                shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
+                sums.o.ready.eq(merge.i.ready | shift.i.ready), begin.eq(staged & shift.done & free),
+                self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
+                *(merge.moments[k].eq(delta.moments[k] + shift.moments[k]) for k in range(config.bus_bytes // 8))]
+            with m.If(shift.command.valid & shift.command.ready):
+                m.d.sync += [staged.eq(1), self.words_job.eq(waiting.o.p.job)]
+            with m.If(begin):
+                m.d.sync += staged.eq(0)
+        else:
+            m.d.comb += [begin.eq(delta.done.valid & ~merging & free), sums.o.ready.eq(merge.i.ready), self.report.code.eq(code),
+                         merge.moments.eq(delta.moments)]
+            with m.If(begin):
+                m.d.sync += self.words_job.eq(waiting.o.p.job)
         with m.If(begin):
-            m.d.sync += [merging.eq(1), self.words_job.eq(waiting.o.p.job), solver.eq(waiting.o.p.solver)]
+            m.d.sync += [merging.eq(1), solver.eq(waiting.o.p.solver)]
         with m.Elif(last_taken):
             m.d.sync += merging.eq(0)
 
@@ -146,6 +168,9 @@ class Core(wiring.Component):
         m.d.comb += [
             loader.i.payload.eq(merge.o.payload), self.words.payload.eq(merge.o.payload), merge.o.ready.eq(loader.i.ready & self.words.ready),
             loader.i.valid.eq(merge.o.valid & self.words.ready), self.words.valid.eq(merge.o.valid & loader.i.ready)]
+        if config.blocks:
+            with m.If(shift.o_valid):
+                m.d.comb += [self.words.valid.eq(1), self.words.p.eq(shift.o)]
         if config.solvers == 1:
             m.submodules.solver0 = unit = Solver(config, self.parts)
             connect(m, loader.o, unit.i)

@@ -18,7 +18,7 @@ descriptor_shape = data.StructLayout({
     "group": 32, "prefix": 16, "length": 8, "flags": 8, "rows": 32, "span": 32, "epoch": 32, "limit": signed(32), "inserted": 32, "buried": 32, "removed": 32,
     "moved": 32, "memo": 48, "changes": 48, "rows_at": 48, "result": 48})
 #: the first 32 bytes of a memo, as `models.qr.image.pack_memo` writes them
-head_shape = data.StructLayout({"magic": 32, "method": 8, "target": 8, "length": 8, "segments": 8, "prefix": 16, "zero": 16, "epoch": 32, "rows": 32,
+head_shape = data.StructLayout({"magic": 32, "method": 8, "target": 8, "length": 8, "segments": 8, "prefix": 16, "blocks": 16, "epoch": 32, "rows": 32,
                                 "live": 32, "end": 64})
 
 
@@ -53,7 +53,8 @@ class JobCheck(wiring.Component):
             ((d.length == 0) | (d.length >= config.n_max), ErrorCode.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), ErrorCode.QR_ROWS),
             (contradiction, ErrorCode.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), ErrorCode.QR_REMOVED)))
         segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
-        strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments) | head.zero.any() | head.end.any()
+        strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments)
+        strange = strange | (head.blocks != config.blocks) | head.end.any()
         stale = ~d.flags[0] & ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed))
         m.d.sync += self.head_code.eq(_first(
             (strange | (head.live > head.rows), ErrorCode.QR_MEMO), ((head.prefix != d.prefix) | (head.length != d.length), ErrorCode.QR_WINDOW),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds, Method, Sums
-from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, head_words, read_sums, sums_words, words
+from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, head_words, read_sums, shift_words, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.stages import AHEAD, Route
 from ..index import index, index_range
@@ -42,8 +42,8 @@ class Fetch(wiring.Component):
     """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
 
     Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than
-    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, factor, changes,
-    rows where c is scanned, sums; or head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
+    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, factor, moves of
+    blocks, changes, rows where c is scanned, sums; or head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class Fetch(wiring.Component):
         of_sums = Array([read_sums(size, config) for size in sizes])[d.length + 1]
         of_anchor = Array([anchor_words(size, config) for size in sizes])[d.length + 1]
         of_factor = Array([factor_words(size, config) for size in sizes])[d.length + 1]
-        anchored, givens = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS
+        anchored, givens, of_moves = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, shift_words(config)
+        lists = "SHIFTS" if of_moves else "CHANGES"
         records, units = Signal(26), Signal(32)                  # units of 4 bytes
         m.d.comb += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
         of_changes = (units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1
@@ -158,7 +159,7 @@ class Fetch(wiring.Component):
                     with m.Elif(full):
                         m.next = "PLACES"
                     with m.Else():
-                        m.next = "ANCHOR" if anchored else "FACTOR" if givens else "CHANGES"
+                        m.next = "ANCHOR" if anchored else "FACTOR" if givens else lists
             with m.State("PLACES"):
                 m.d.comb += walker.i.valid.eq(1)
                 m.next = "ROWS"
@@ -175,15 +176,21 @@ class Fetch(wiring.Component):
                 m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c + of_sums + of_factor) << shift)),
                              own.p.beats.eq(of_anchor), own.p.route.eq(Route.ANCHOR)]
                 with m.If(own.ready):
-                    m.next = "FACTOR" if givens else "CHANGES"
+                    m.next = "FACTOR" if givens else lists
             if givens:
                 with m.State("FACTOR"):
                     m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c + of_sums) << shift)), own.p.beats.eq(of_factor),
                                  own.p.route.eq(Route.FACTOR)]
                     with m.If(own.ready):
                         m.next = "CHANGES"
+            if of_moves:
+                with m.State("SHIFTS"):
+                    m.d.comb += [own.valid.eq(1), own.p.address.eq(d.changes), own.p.beats.eq(of_moves), own.p.route.eq(Route.SHIFTS)]
+                    with m.If(own.ready):
+                        m.next = "CHANGES"
             with m.State("CHANGES"):
-                m.d.comb += [own.valid.eq(records != 0), own.p.address.eq(d.changes), own.p.beats.eq(of_changes), own.p.route.eq(Route.CHANGES)]
+                m.d.comb += [own.valid.eq(records != 0), own.p.address.eq(d.changes + of_moves * bus), own.p.beats.eq(of_changes),
+                             own.p.route.eq(Route.CHANGES)]
                 with m.If(own.ready | (records == 0)):
                     m.next = "SUMS"
                     if scans:

@@ -112,7 +112,7 @@ class Intake(wiring.Component):
         with m.If(pending & command.ready):
             m.d.sync += pending.eq(0)
 
-        streams = {Route.CHANGES: self.changes, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
+        streams = {Route.CHANGES: self.changes, Route.SHIFTS: self.sums, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
                    Route.PASS_BITS: self.pass_bits, Route.PASS_ROWS: self.pass_rows, Route.FACTOR: self.factor}
         for each in streams.values():
             m.d.comb += each.payload.eq(self.i.p.data)
@@ -127,7 +127,7 @@ class Intake(wiring.Component):
             for name in (Route.PASS_BITS, Route.PASS_ROWS):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid), self.i.ready.eq(streams[name].ready)]
-            for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
+            for name in (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (streams[name].ready | bad))]
 

@@ -20,16 +20,16 @@ def record_shape(n_max):
     """One change, as the sums and the bounds take it.
 
     `value`, `sign`: what c and AᵀA grow by: value · a and sign · a aᵀ. `live`: the change of the number of live rows. `label`, `came`: the row's label now, and
-    whether it is an inserted or moved live row (which the bounds look at). `a`: 1, bytes minus offsets, 0 above the model's columns. `row`: the bytes, 0
-    above the window. `end`: no change, but the end of the job's; `code` then says what was wrong with them.
+    whether it is an inserted or moved live row (which the bounds look at). `block`: of a row that comes or goes (`models.qr.ranks`). `a`:
+    1, bytes minus offsets, 0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of the job's; `code` then says what was wrong with them.
     """
-    return data.StructLayout({"value": signed(32), "sign": signed(2), "live": signed(2), "label": 31, "came": 1, "a": data.ArrayLayout(signed(9), n_max),
-                              "row": data.ArrayLayout(8, n_max - 1), "end": 1, "code": 8})
+    return data.StructLayout({"value": signed(32), "sign": signed(2), "live": signed(2), "label": 31, "came": 1, "block": 8,
+                              "a": data.ArrayLayout(signed(9), n_max), "row": data.ArrayLayout(8, n_max - 1), "end": 1, "code": 8})
 
 
 class Records(wiring.Component):
-    """Changes of jobs, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes` (target `slot`). Of target `rank` no change
-    adds to c, which a pass over all rows gives, and labels are not looked at.
+    """Changes of jobs, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes`. Of target `rank` with sums by
+    `scan` no change adds to c, which a pass over all rows gives, and labels are not looked at; with blocks equal labels may follow each other (tombstones).
 
     A record is offered 2 cycles after the word that completes it was accepted; one a cycle, as long as records are no larger than a bus word. A job
     of k changes occupies it k + 3 cycles.
@@ -100,15 +100,17 @@ class Records(wiring.Component):
             m.d.comb += record.row[index].eq(row[index])
             with m.If((index < length) & ~end):
                 m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
-        slots = self.config.target is Target.SLOT
+        slots, blocks = self.config.target is Target.SLOT, self.config.blocks > 0
+        labelled = slots or blocks
+        old_label = old.as_signed() if blocks else old
         with m.If(kind["inserted"]):
-            m.d.comb += [record.value.eq(new if slots else 0), record.sign.eq(1), record.live.eq(new_live)]
+            m.d.comb += [record.value.eq(new if labelled else 0), record.sign.eq(1), record.live.eq(new_live), record.block.eq(old[:8])]
         with m.Elif(kind["buried"]):
             m.d.comb += record.live.eq(-1)
         with m.Elif(kind["removed"]):
-            m.d.comb += [record.value.eq(-old if slots else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
+            m.d.comb += [record.value.eq(-old_label if labelled else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0)), record.block.eq(new[:8])]
         with m.Elif(kind["moved"]):
-            m.d.comb += record.value.eq(new.as_unsigned() - old)
+            m.d.comb += record.value.eq(new.as_unsigned() - old_label)
 
         # order within a list: labels against the last one's, and inserted rows as big-endian numbers
         last_label, last_row = Signal(31), Signal(8 * (n - 1))
@@ -116,7 +118,8 @@ class Records(wiring.Component):
         number = Cat(*reversed(row))
         labels_wrong, rows_wrong, found = Signal(), Signal(), Signal(8)
         m.d.comb += [
-            labels_wrong.eq(slots & ~end & ~kind["removed"] & ~first & (new <= last_label)), rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
+            labels_wrong.eq(labelled & ~end & ~kind["removed"] & ~first & ((new < last_label) | (slots & (new == last_label)))),
+            rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
         with m.If(kind["buried"] & new_live):
             m.d.comb += found.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Elif(labels_wrong | rows_wrong):

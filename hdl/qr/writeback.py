@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Method, Target
-from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, factor_words, head_words, memo_words, result_words, sums_words, words
+from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, factor_words, head_words, memo_words, result_words, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
@@ -72,7 +72,8 @@ class WriteBack(wiring.Component):
         config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
         anchored, givens, shift = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, bus.bit_length() - 1
         sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
-        depth = sum(sums_words(sizes[n], config))
+        of_sums = lambda size: block_words(size, config) + sum(sums_words(size, config))
+        depth = of_sums(sizes[n])
         m.submodules.store = store = Memory(shape=8 * bus, depth=depth * config.jobs, init=[])
         put, get = store.write_port(), store.read_port()
         number = index(depth, name="number")
@@ -96,7 +97,7 @@ class WriteBack(wiring.Component):
         m.d.comb += [advance.eq(~valid | self.o.ready), self.o.valid.eq(valid), self.ended.eq(valid & self.o.ready & last),
                      get.en.eq(advance), get.addr.eq(slot * depth + place)]
         counts = {Part.RESULT: Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config))),
-                  Part.HEAD: table(lambda size: head_words(size, config)), Part.SUMS: table(lambda size: sum(sums_words(size, config)))}
+                  Part.HEAD: table(lambda size: head_words(size, config)), Part.SUMS: table(of_sums)}
         if givens:
             counts[Part.FACTOR] = table(lambda size: factor_words(size, config))
         if anchored:
@@ -167,7 +168,8 @@ class WriteBack(wiring.Component):
         m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]
         result = Cat(kept.group, job.code, Const(0, 24), some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)))
         head = Cat(Const(MAGIC, 32), Const(list(Method).index(config.method), 8), Const(list(Target).index(config.target), 8), kept.length,
-                   Const(segments, 8), kept.prefix, Const(0, 16), Mux(kept.full, 0, kept.epoch + 1)[:32], kept.rows, job.live, Const(0, 64), offsets)
+                   Const(segments, 8), kept.prefix, Const(config.blocks, 16), Mux(kept.full, 0, kept.epoch + 1)[:32], kept.rows, job.live, Const(0, 64),
+                   offsets)
         anchor = job.anchor
         low, high = Signal(8 * (n - 1)), Signal(8 * (n - 1))
         for j in range(n - 1):

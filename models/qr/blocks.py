@@ -13,7 +13,7 @@ from .config import Config
 from .layout import ENTRY_BYTES
 from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
 
-__all__ = ["END", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Slice", "Solver"]
+__all__ = ["END", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Shift", "Slice", "Solver"]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
@@ -207,6 +207,31 @@ class Delta:
                 self.wake(now + 3)
         if freed:
             self.full[self.reading], self.reading = False, 1 - self.reading
+
+
+class Shift:
+    """`hdl.qr.shift`. Words: how far blocks move, then their sums (a job without a memo brings none)."""
+
+    def __init__(self) -> None:
+        self.active = self.fresh = self.last = self.done = False
+        self.left = 0
+
+    def begin(self, shifts: int, blocks: int, fresh: bool) -> None:
+        self.active, self.fresh, self.done, self.left = True, fresh, False, blocks if fresh else shifts + blocks
+
+    @property
+    def ready(self) -> bool:
+        return self.active and not self.fresh
+
+    def step(self, put: bool) -> bool:
+        moved = put or self.last or (self.active and self.fresh)
+        self.done |= self.last
+        self.last = False
+        if put or (self.active and self.fresh):
+            self.left -= 1
+            self.active = self.left > 0
+            self.last = not self.active
+        return moved
 
 
 class Merge:

@@ -10,6 +10,7 @@ from .arith import LABEL_MAX
 from .config import Config
 from .job import Bounds, Job, Method, Sums, Target
 from .moments import ROWS_MAX, target_of
+from .ranks import crowded
 
 __all__ = ["check", "descending", "disorder"]
 
@@ -41,7 +42,8 @@ def check(job: Job, config: Config) -> ErrorCode | None:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
     them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW, QR_REMOVED), the order of the rows that are read
-    (QR_ORDER). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
+    (QR_ORDER), blocks of too many rows (QR_ROWS; of a refit before its rows' order). Of target `slot` passes see live rows only. A pass that widened bounds
+    call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
@@ -60,7 +62,10 @@ def check(job: Job, config: Config) -> ErrorCode | None:
     everything = job.memo is None or config.sums is Sums.SCAN or config.bounds is Bounds.RESCAN
     if descending(job.rows[job.inserted]) and job.memo is not None:
         return ErrorCode.QR_ORDER
-    return disorder(job, config) if everything else None
+    full = crowded(job, config)
+    if full and job.memo is not None:
+        return ErrorCode.QR_ROWS
+    return (disorder(job, config) if everything else None) or (ErrorCode.QR_ROWS if full else None)
 
 
 def disorder(job: Job, config: Config) -> ErrorCode | None:
@@ -100,6 +105,8 @@ def _memo(job: Job, config: Config) -> ErrorCode | None:
     memo = job.memo
     assert memo is not None
     if memo.method is not config.method or memo.target is not config.target:
+        return ErrorCode.QR_MEMO
+    if (0 if memo.blocks is None else len(memo.blocks)) != config.blocks:
         return ErrorCode.QR_MEMO
     if memo.window != job.window or not np.array_equal(memo.offsets, job.offsets):
         return ErrorCode.QR_WINDOW

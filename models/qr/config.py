@@ -22,6 +22,8 @@ class Config:
         See the enumerations; fixed when the engine is built.
     segments
         Segments of an anchor (bounds `widened`), a power of two up to 256.
+    blocks
+        Blocks of rows whose labels move together (`ranks`; method `gram`, target `rank`, sums `incremental`), a power of two up to 256; 0: none.
     bus_bytes
         Width of the memory port, at least that of a sum.
     gram_lanes
@@ -45,6 +47,7 @@ class Config:
     sums: Sums = Sums.SCAN
     bounds: Bounds = Bounds.RESCAN
     segments: int = 1
+    blocks: int = 0
     bus_bytes: int = 64
     gram_lanes: int = 561
     row_units: int = 1
@@ -55,21 +58,23 @@ class Config:
     jobs: int = 16
 
     def __post_init__(self) -> None:
-        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("bus_bytes", 8, 128), ("gram_lanes", 1, 2080), ("row_units", 1, 16),
-                                ("solvers", 1, 64), ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
+        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("blocks", 0, 256), ("bus_bytes", 8, 128), ("gram_lanes", 1, 2080),
+                                ("row_units", 1, 16), ("solvers", 1, 64), ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)!r}")
         if (self.solvers if self.method is Method.GIVENS else self.vectors) != 1:
             raise ValueError("method givens has one solver of several vector units, method gram several solvers of one vector unit")
-        for name in ("segments", "bus_bytes", "row_units"):
+        for name in ("segments", "blocks", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
+        if self.blocks and not (self.method is Method.GRAM and self.target is Target.RANK and self.sums is Sums.INCREMENTAL):
+            raise ValueError("blocks are for method gram, target rank, sums incremental")
 
     @property
     def made(self) -> bool:
         """Whether there is hardware for it: `hdl.qr.engine`."""
         slots = self.target is Target.SLOT and self.sums is Sums.INCREMENTAL and self.segments == 1
-        ranks = self.target is Target.RANK and self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
+        ranks = self.target is Target.RANK and (self.sums is Sums.SCAN or self.blocks > 0) and self.bounds is Bounds.RESCAN
         return (slots or ranks) and (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
 
     @property

@@ -68,9 +68,10 @@ def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
-    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
-    expected = MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0, 0, 0
-    if (magic, method, target, segments, zero, end) != expected or live > rows:
+    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
+    segmented = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+    expected = MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), segmented, config.blocks, 0
+    if (magic, method, target, segments, blocks, end) != expected or live > rows:
         return ErrorCode.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
         return ErrorCode.QR_WINDOW

@@ -13,6 +13,7 @@ from .check import check, disorder
 from .config import Config
 from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
 from .moments import Exact, changed, design, scanned, target_of
+from .ranks import block_sums
 
 __all__ = ["factors", "folds", "refit", "right_side"]
 
@@ -97,5 +98,6 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
     else:
         low, high = found
     new = Memo(config.method, target_of(job), job.window, job.offsets, 0 if memo is None else memo.epoch + 1, exact.rows, exact.live, exact.sums, exact.squares,
-               exact.moments, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None)
+               exact.moments, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None,
+               block_sums(job, config))
     return Fit(job.group, weights, keep, low, high, rescanned, new)

@@ -16,8 +16,9 @@ from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
 from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
-from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, memo_words, place, result_words, row_stride, words
+from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, block_words, memo_words, place, result_words, row_stride, words
 from .moments import old_ranks
+from .ranks import BLOCK_BITS, shifts
 
 __all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows",
            "place_jobs", "published", "unpack_changes", "unpack_memo", "unpack_result"]
@@ -48,9 +49,18 @@ def pack_descriptor(job: Job, config: Config, places: Places) -> bytes:
 
 
 def pack_changes(job: Job, config: Config) -> bytes:
-    """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none; bit 31: live), the row, padded to 4."""
+    """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none; bit 31: live), the row, padded to 4.
+
+    With blocks: before them the numbers by which each block's labels move (4 bytes, signed), and old labels are those after that (31 bits, signed); in place of
+    the label that is missing stands the row's block.
+    """
     labels, alive = job.target_labels(), job.alive
-    if job.labels is None:
+    moved, come_to, gone_from, first = job.moved, [0] * len(job.inserted), [0] * len(job.gone), b""
+    if job.memo is not None and job.memo.blocks is not None:
+        found = shifts(job)
+        moved, come_to, gone_from, before, gone = found.moved, found.inserted.tolist(), found.removed.tolist(), found.before, found.gone
+        first = _padded(found.blocks.astype("<i4").tobytes(), config.bus_bytes)
+    elif job.labels is None:
         before, gone = old_ranks(job)
     else:
         before, gone = labels.copy(), job.removed_labels
@@ -59,18 +69,21 @@ def pack_changes(job: Job, config: Config) -> bytes:
 
     def now(i: int) -> int:
         return int(labels[i]) | (LIVE if alive[i] else 0)
-    records += [(now(i), 0, job.rows[i].tobytes()) for i in job.inserted]
-    records += [(now(i), int(before[i]) | LIVE, job.rows[i].tobytes()) for i in job.buried]
-    records += [(0, int(b) | (LIVE if live else 0), row.tobytes()) for row, b, live in zip(job.gone, gone, job.gone_live, strict=True)]
-    records += [(now(i), int(before[i]) | (LIVE if alive[i] else 0), job.rows[i].tobytes()) for i in job.moved]
-    return _padded(b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records), config.bus_bytes)
+
+    def then(label: int, live: bool) -> int:
+        return int(label) & LIVE - 1 | (LIVE if live else 0)
+    records += [(now(i), block, job.rows[i].tobytes()) for i, block in zip(job.inserted, come_to, strict=True)]
+    records += [(now(i), then(before[i], True), job.rows[i].tobytes()) for i in job.buried]
+    records += [(block, then(b, live), row.tobytes()) for row, b, live, block in zip(job.gone, gone, job.gone_live, gone_from, strict=True)]
+    records += [(now(i), then(before[i], alive[i]), job.rows[i].tobytes()) for i in moved]
+    return first + _padded(b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records), config.bus_bytes)
 
 
 @dataclass(frozen=True)
 class Record:
     """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
 
-    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at.
+    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at; `block`: of a row that comes or goes.
     """
 
     value: int
@@ -79,17 +92,21 @@ class Record:
     label: int
     came: bool
     row: bytes
+    block: int = 0
 
 
-def unpack_changes(data: bytes, size: Size) -> list[Record]:
-    """The records of a job of this size with target `slot`."""
+def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record]:
+    """The records of a job of this size with target `slot`, or with `blocks` (then of target `rank`), from the first of them on."""
     length, records, kinds = size.columns - 1, [], [size.inserted, size.buried, size.removed, size.moved]
     step = 8 + -(-length // 4) * 4
     for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
         new, old = struct.unpack_from("<II", data, number * step)
         label, before, new_live, old_live = new & ~LIVE, old & ~LIVE, bool(new & LIVE), bool(old & LIVE)
+        block = (before, 0, label, 0)[kind] if blocks else 0
+        if blocks and before >= LIVE >> 1:
+            before -= LIVE
         value, sign, live = [(label, 1, int(new_live)), (0, 0, -1), (-before, -1, -int(old_live)), (label - before, 0, 0)][kind]
-        records.append(Record(value, sign, live, label, kind in (0, 3) and new_live, data[number * step + 8:number * step + 8 + length]))
+        records.append(Record(value, sign, live, label, kind in (0, 3) and new_live, data[number * step + 8:number * step + 8 + length], block))
     return records
 
 
@@ -113,7 +130,7 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
 def _head(config: Config, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
     segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
     kinds = _METHODS.index(config.method), _TARGETS.index(config.target)
-    return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, 0, epoch, rows, live) + offsets.tobytes()
+    return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, config.blocks, epoch, rows, live) + offsets.tobytes()
 
 
 def pack_head(window: Window, offsets: Rows, config: Config) -> bytes:
@@ -122,11 +139,14 @@ def pack_head(window: Window, offsets: Rows, config: Config) -> bytes:
 
 
 def pack_memo(memo: Memo, config: Config) -> bytes:
-    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, zero 2, epoch 4, rows 4,
-    live 4, zero 8) and offsets; c; the parts that `layout` names.
+    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, blocks 2, epoch 4, rows
+    4, live 4, zero 8) and offsets; sums of blocks; c; the parts that `layout` names.
     """
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
-    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live), memo.moments.astype("<i8").tobytes()]
+    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
+    if memo.blocks is not None:
+        parts.append(_pack_blocks(memo.blocks, bus))
+    parts.append(memo.moments.astype("<i8").tobytes())
     i, j = _triangle(n)
     if memo.gram is not None:
         each = bus // ENTRY_BYTES
@@ -147,12 +167,33 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     return b"".join(_padded(part, bus) for part in parts)
 
 
+def _pack_blocks(blocks: Integers, bus_bytes: int) -> bytes:
+    """Numbers of `BLOCK_BITS` bits, as many as a bus word holds; each block begins on a word."""
+    each = 8 * bus_bytes // BLOCK_BITS
+    count = words(blocks.shape[1], each)
+    numbers = np.zeros((len(blocks), count * each), dtype=np.int64)
+    numbers[:, :blocks.shape[1]] = blocks
+    bits = np.zeros((len(blocks) * count, 8 * bus_bytes), dtype=np.uint8)
+    bits[:, :each * BLOCK_BITS] = (numbers.reshape(-1, each, 1) >> np.arange(BLOCK_BITS) & 1).reshape(len(bits), -1)
+    return np.packbits(bits, axis=1, bitorder="little").tobytes()
+
+
+def _unpack_blocks(data: bytes, count: int, n: int, bus_bytes: int) -> Integers:
+    each = 8 * bus_bytes // BLOCK_BITS
+    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8).reshape(-1, bus_bytes), axis=1, bitorder="little")[:, :each * BLOCK_BITS].astype(np.int64)
+    numbers = (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS)).sum(axis=1).reshape(count, -1)[:, :n]
+    found: Integers = numbers - (numbers >> BLOCK_BITS - 1 << BLOCK_BITS)
+    return found
+
+
 def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
     if len(data) < HEAD_BYTES:
         return ErrorCode.QR_MEMO
-    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
-    if magic != MAGIC or zero or end or method >= len(_METHODS) or target >= len(_TARGETS) or not 2 <= length + 1 <= config.n_max or live > rows:
+    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
+    if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_TARGETS):
+        return ErrorCode.QR_MEMO
+    if not 2 <= length + 1 <= config.n_max or live > rows:
         return ErrorCode.QR_MEMO
     if _METHODS[method] is not config.method or segments != (config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0):
         return ErrorCode.QR_MEMO
@@ -165,14 +206,16 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         return part
     i, j = _triangle(n)
     each = config.bus_bytes // ENTRY_BYTES
-    size = HEAD_BYTES + length, 8 * n, *((config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
+    of_blocks = config.bus_bytes * block_words(Size(n, rows), config)
+    size = HEAD_BYTES + length, of_blocks, 8 * n, *((config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
         return ErrorCode.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
-    moments = np.frombuffer(take(size[1]), dtype="<i8").astype(np.int64)
+    sums_of_blocks = _unpack_blocks(take(size[1]), blocks, n, config.bus_bytes) if blocks else None
+    moments = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
-        raw = np.frombuffer(take(size[2]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
+        raw = np.frombuffer(take(size[3]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
         wide = np.zeros((len(i), 8), dtype=np.uint8)
         wide[:, :ENTRY_BYTES] = raw[:len(i)]
         shift = 64 - 8 * ENTRY_BYTES
@@ -180,9 +223,9 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
         sums, squares = gram[0].copy(), np.diagonal(gram).copy()
     else:
-        both = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
+        both = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
         sums, squares = both[:n], both[n:]
-        packed = np.frombuffer(take(size[3]), dtype="<u4").astype(np.int64)
+        packed = np.frombuffer(take(size[4]), dtype="<u4").astype(np.int64)
         i, j = np.triu_indices(n)
         d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
         u[i, j] = packed
@@ -191,7 +234,7 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
     if segments and anchor is None:
         return ErrorCode.QR_MEMO
-    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor)
+    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks)
 
 
 def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:

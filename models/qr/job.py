@@ -134,6 +134,8 @@ class Memo:
         float32 codes (n,) and (n, n): AᵀA = uᵀ diag(d) u, u with a unit diagonal (method `givens`), else None.
     anchor
         What widened bounds start from; None with `rescan`.
+    blocks
+        int64 (blocks, n): exact sums of the rows of each block, its count first (`ranks`); None: the engine has none.
     """
 
     method: Method
@@ -150,6 +152,7 @@ class Memo:
     d: Codes | None = None
     u: Codes | None = None
     anchor: Anchor | None = None
+    blocks: Integers | None = None
 
 
 @dataclass(frozen=True)

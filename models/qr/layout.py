@@ -3,10 +3,12 @@
 Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
-* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
+* memo: head (32 bytes: magic, method, target, columns, prefix, blocks, epoch, rows, live; then the offsets); sums of blocks, each in bus words of its own, as
+  many numbers of `BLOCK_BITS` bits as a word holds; c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
   column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `widened`: anchor weights, then segments of
   start, err_min, err_max, shift_min, shift_max, least (4 bytes each), low and high.
-* changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
+* changes: of each block by how much its labels move (4 bytes); on a new bus word: inserted, buried, removed, moved, in this order; a
+  record is label, old label (4 bytes each), bytes of the row, padded to 4.
 * rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`), or one a place of a leaf (`suffix`); behind them one bit
   a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
 * result: 32 bytes (group, code, rescanned, err_min, err_max, mask), weights of 4 bytes.
@@ -19,9 +21,11 @@ from dataclasses import dataclass
 
 from .config import Config
 from .job import Bounds, Job, Method, Sums, row_stride
+from .ranks import BLOCK_BITS, shifts
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "change_words", "factor_words", "head_words",
-           "memo_words", "pass_requests", "place", "read_sums", "result_words", "row_stride", "row_words", "sums_words", "words"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "block_words", "change_words", "factor_words",
+           "head_words", "memo_words", "pass_requests", "place", "read_sums", "record_words", "result_words", "row_stride", "row_words", "shift_words",
+           "sums_words", "words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -48,7 +52,8 @@ class Size:
         span = 0 if job.labels is None or not len(job.labels) else int(job.labels.max()) + 1
         if job.memo is None:
             return cls(job.window.columns, len(job.rows), full=True, span=span)
-        return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(job.moved), span=span)
+        moved = job.moved if job.memo.blocks is None else shifts(job).moved
+        return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(moved), span=span)
 
     @property
     def places(self) -> int:
@@ -87,9 +92,19 @@ def factor_words(size: Size, config: Config) -> int:
 
 
 def read_sums(size: Size, config: Config) -> int:
-    """Bus words of a memo's sums that a refit reads : with sums by `scan` c is not among them."""
+    """Bus words of a memo's sums that a refit reads, those of blocks first: with sums by `scan` c is not among them."""
     of_c, of_gram = sums_words(size, config)
-    return of_gram if config.sums is Sums.SCAN else of_c + of_gram
+    return block_words(size, config) + (of_gram if config.sums is Sums.SCAN else of_c + of_gram)
+
+
+def block_words(size: Size, config: Config) -> int:
+    """Bus words of a memo's sums of blocks."""
+    return config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
+
+
+def shift_words(config: Config) -> int:
+    """Bus words that say by how much each block's labels move."""
+    return words(4 * config.blocks, config.bus_bytes)
 
 
 def head_words(size: Size, config: Config) -> int:
@@ -105,13 +120,19 @@ def anchor_words(size: Size, config: Config) -> int:
 
 def memo_words(size: Size, config: Config) -> int:
     """Bus words of a memo."""
-    total = head_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
+    total = head_words(size, config) + block_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
     if config.bounds is Bounds.WIDENED:
         total += anchor_words(size, config)
     return total
 
 
 def change_words(size: Size, config: Config) -> int:
+    """Bus words of a refit's changes."""
+    return shift_words(config) + record_words(size, config)
+
+
+def record_words(size: Size, config: Config) -> int:
+    """Bus words of the changes' records."""
     return words(size.records * (8 + -(-(size.columns - 1) // 4) * 4), config.bus_bytes)
 
 

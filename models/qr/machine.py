@@ -117,7 +117,7 @@ class Run:
             else:
                 self.times.held += 1
         route = request.route if taken and request is not None else -1
-        fed = route if route >= 0 and not (route in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS) and intake.bad) else -1
+        fed = route if route >= 0 and not (route in (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.BITS, Route.ROWS) and intake.bad) else -1
         moved = taken
         retired = bounds.retired(now)
         asks = bounds.asks

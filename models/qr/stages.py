@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from .blocks import END, AllRows, Delta, Loader, Merge, Records, Rows, Solver
+from .blocks import END, AllRows, Delta, Loader, Merge, Records, Rows, Shift, Solver
 from .job import Bounds, Sums
 from .layout import (
     DESCRIPTOR_BYTES,
     HEAD_BYTES,
     Size,
     anchor_words,
-    change_words,
+    block_words,
     head_words,
     memo_words,
     pass_requests,
     read_sums,
+    record_words,
     result_words,
     row_stride,
+    shift_words,
     sums_words,
     words,
 )
@@ -49,6 +51,7 @@ class Route(IntEnum):
     PASS_BITS = 7
     PASS_ROWS = 8
     FACTOR = 9
+    SHIFTS = 10
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,14 @@ class FetchStage:
         if size.full:
             return deque([first, *self._pass(job, Route.BITS, Route.ROWS)])
         sums, found = read_sums(size, config), [first]
-        of_c = sum(sums_words(size, config)) - sums
+        of_c = block_words(size, config) + sum(sums_words(size, config)) - sums
         if config.bounds is Bounds.WIDENED:
             found.append(Request(Route.ANCHOR, job, at.memo + (head + of_c + sums) * bus, anchor_words(size, config)))
+        moves = shift_words(config)
+        if moves:
+            found.append(Request(Route.SHIFTS, job, at.changes, moves))
         if size.records:
-            found.append(Request(Route.CHANGES, job, at.changes, change_words(size, config)))
+            found.append(Request(Route.CHANGES, job, at.changes + moves * bus, record_words(size, config)))
         if config.sums is Sums.SCAN:
             found += self._pass(job, Route.BITS, Route.ROWS)
         return deque([*found, Request(Route.SUMS, job, at.memo + (head + of_c) * bus, sums, True)])
@@ -154,7 +160,7 @@ class FetchStage:
 
     def _pauses(self, done: Request, following: Request) -> int:
         """Cycles without a request: where there are no changes, and before rows."""
-        none = done.route in (Route.HEAD, Route.ANCHOR) and following.route in (Route.BITS, Route.SUMS) and not self.run.works[done.job].size.full
+        none = done.route in (Route.HEAD, Route.ANCHOR, Route.SHIFTS) and following.route in (Route.BITS, Route.SUMS) and not self.run.works[done.job].size.full
         return none + (following.route == Route.BITS and done.route != Route.ROWS)
 
 
@@ -228,7 +234,9 @@ class CoreStage:
         self.waiting: deque[int] = deque()
         self.loaded = 0                                     # the job that the loader has
         self.bits = self.put = False
-        self.held, self.room = 0, sum(sums_words(Size(config.n_max, 0), config))         # words of sums in their queue
+        self.shift, self.staged = Shift(), False
+        largest = Size(config.n_max, 0)
+        self.held, self.room = 0, shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))         # words of sums in their queue
 
     def look(self, now: int) -> None:
         self.delta.look(now)
@@ -242,7 +250,7 @@ class CoreStage:
     def takes(self, route: int) -> bool:
         if route == Route.CHANGES:
             return self.records.cutter.ready
-        if route == Route.SUMS:
+        if route in (Route.SUMS, Route.SHIFTS):
             return self.held < self.room
         return self.bits if route == Route.BITS else self.put
 
@@ -270,18 +278,25 @@ class CoreStage:
                 if job is not None:
                     run.set_over(job, now + STEP)
         # words
-        begin = done and not self.merging and not self.merge.active and self.loader.idle
+        moves = run.config.blocks > 0
+        begin = (self.staged and self.shift.done if moves else done and not self.merging) and not self.merge.active and self.loader.idle
+        begin_shift = moves and done and not self.staged and not self.merging
         room = self.loader.ready
         word = self.merge.out if room else None
+        shifted = self.held > 0 and self.shift.ready
         given_on = self.held > 0 and self.merge.ready(room)
-        self.held += (fed == Route.SUMS) - given_on
+        self.held += (fed in (Route.SUMS, Route.SHIFTS)) - given_on - shifted
+        moved |= self.shift.step(shifted)
         moved |= self.merge.step(given_on, room)
         moved |= self.loader.step(now, word, row)
         freed = word == 2
         if freed:
             self.merging = False
+        if begin_shift:
+            size, self.staged, moved = run.works[self.waiting[0]].size, True, True
+            self.shift.begin(shift_words(run.config), block_words(size, run.config), size.full)
         if begin:
-            self.loaded = self.waiting.popleft()
+            self.loaded, self.staged = self.waiting.popleft(), False
             size = run.works[self.loaded].size
             self.merge.begin(*sums_words(size, run.config), size.full)
             self.loader.begin(size.columns)

@@ -16,6 +16,7 @@ from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, sums_words, words
+from .moments import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
 
 __all__ = ["Fails", "Work"]
@@ -131,6 +132,8 @@ class Work:
 
 def _where(job: Job, code: ErrorCode, config: Config) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
+    if code is ErrorCode.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
+        return Fails.RECORDS
     if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS):
         return Fails.DESCRIPTOR
     if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):

@@ -1,0 +1,97 @@
+"""Ranks without a pass: blocks of rows that move together.
+
+Rows lie in `Config.blocks` blocks, runs of neighbours; the memo holds each block's sums of rows, Σ a (its count first). A refit first moves every
+block's labels by one number each, and c with them, by that number times the block's sums. What is then left to do is as with slots: rows that came, rows that
+went, and the few rows of a block in which a change lies whose label moves by another number than their block's, one record each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .config import Config
+from .job import Integers, Job
+from .moments import design, old_ranks
+
+__all__ = ["BLOCK_BITS", "BLOCK_ROWS", "Shifts", "block_sums", "crowded", "shifts"]
+
+#: rows of a block at most: so its sums, of numbers from -255 to 255, have
+BLOCK_ROWS = 64
+#: bits each
+BLOCK_BITS = 15
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """How a job's labels change, by block.
+
+    Parameters
+    ----------
+    blocks
+        int64 (blocks,): by how much the labels of a block's rows move.
+    inserted, removed
+        int64: the block of each inserted and each removed row.
+    moved
+        int64: indices into `rows` of old rows whose labels move by another number.
+    before
+        int64 (m,): old labels of `rows`, moved with their block; of inserted rows anything.
+    gone
+        int64: those of the removed rows.
+    """
+
+    blocks: Integers
+    inserted: Integers
+    removed: Integers
+    moved: Integers
+    before: Integers
+    gone: Integers
+
+
+def shifts(job: Job) -> Shifts:
+    """Return how the labels of a job with a memo that has blocks change. A row that comes joins the block of the old row before it."""
+    assert job.memo is not None and job.memo.blocks is not None
+    ends, m = np.cumsum(job.memo.blocks[:, 0]), len(job.rows)
+    count = len(ends)
+    old = np.ones(m, dtype=np.int64)
+    old[job.inserted] = 0
+    kept = np.concatenate([[0], np.cumsum(old)])                            # old rows that are still there, before row i
+    number = kept[:m] + np.searchsorted(job.removed_at, np.arange(m), side="right")          # and those that went
+
+    def block(numbers: Integers) -> Integers:
+        return np.clip(np.searchsorted(ends, numbers, side="right"), 0, count - 1)
+    removed = block(kept[job.removed_at] + np.arange(len(job.removed_at)))
+    inserted = block(np.maximum(number[job.inserted] - 1, 0))
+    before, gone = old_ranks(job)
+    rows = np.flatnonzero(old)
+    of, shift = block(number[rows]), (job.target_labels() - before)[rows]
+    # each block moves as most of its rows do
+    together = np.zeros(count, dtype=np.int64)
+    pairs, times = np.unique(np.stack([of, shift]), axis=1, return_counts=True)
+    order = np.argsort(times, kind="stable")
+    together[pairs[0, order]] = pairs[1, order]
+    before = before.copy()
+    before[rows] += together[of]
+    return Shifts(together, inserted, removed, rows[shift != together[of]], before, gone + together[removed])
+
+
+def block_sums(job: Job, config: Config) -> Integers | None:
+    """Return the blocks' sums after the job, int64 (blocks, n); None where the engine has no blocks. A full training cuts blocks of equal size."""
+    if not config.blocks:
+        return None
+    if job.memo is None or job.memo.blocks is None:
+        size = max(1, -(-len(job.rows) // config.blocks))
+        sums = np.zeros((config.blocks, job.window.columns), dtype=np.int64)
+        np.add.at(sums, np.arange(len(job.rows)) // size, design(job.rows, job.offsets))
+        return sums
+    found, sums = shifts(job), job.memo.blocks.copy()
+    np.add.at(sums, found.inserted, design(job.rows[job.inserted], job.offsets))
+    np.subtract.at(sums, found.removed, design(job.gone, job.offsets))
+    return sums
+
+
+def crowded(job: Job, config: Config) -> bool:
+    """Whether a block would have more than `BLOCK_ROWS` rows."""
+    sums = block_sums(job, config)
+    return sums is not None and bool((sums[:, 0] > BLOCK_ROWS).any())

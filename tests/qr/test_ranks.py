@@ -1,0 +1,103 @@
+"""Blocks of rows that move together: c from a memo's sums and a job's changes alone, as the bytes in memory have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.qr.config import Config
+from penstock.models.qr.golden import refit
+from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
+from penstock.models.qr.job import Fit, Sums, Target
+from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
+from penstock.models.qr.moments import design
+from penstock.models.qr.ranks import BLOCK_ROWS, block_sums, shifts
+from penstock.sim.qr_cases import Group, keys
+from penstock.sim.qr_runs import crowd
+
+CONFIG = Config(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
+
+
+def refits(config, seed, count=120, length=6, batches=8):
+    """Jobs of one group that follow one another, with what went before and what came out."""
+    source = np.random.default_rng(seed)
+    group = Group(config, keys(source, count, length, int(source.choice([2, 30, 256]))))
+    fit = refit(group.full(), config)
+    assert isinstance(fit, Fit)
+    for _ in range(batches):
+        group.take(fit)
+        gone = source.choice(len(group.rows), int(source.integers(0, min(30, len(group.rows)) + 1)), replace=False)
+        job = group.batch(keys(source, int(source.integers(0, 40)), length), np.sort(gone))
+        fit = refit(job, config)
+        assert isinstance(fit, Fit)
+        if job.memo is not None:
+            yield job, fit
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("blocks", [1, 8, 64])
+def test_c_from_the_changes_alone(seed, blocks):
+    config = replace(CONFIG, blocks=blocks)
+    for job, fit in refits(config, seed, count=20 if blocks == 1 else 120, batches=2 if blocks == 1 else 8):
+        size, bus = Size.of(job), config.bus_bytes
+        data, memo = pack_changes(job, config), unpack_memo(pack_memo(job.memo, config), config)
+        assert len(data) == bus * change_words(size, config) and len(pack_memo(job.memo, config)) == bus * memo_words(size, config)
+        assert (memo.blocks == job.memo.blocks).all() and memo.blocks[:, 0].sum() == memo.rows
+        moves = np.frombuffer(data, dtype="<i4", count=blocks).astype(np.int64)
+        c, sums = memo.moments + moves @ memo.blocks, memo.blocks.copy()
+        for record in unpack_changes(data[bus * shift_words(config):], size, True):
+            a = design(np.frombuffer(record.row, dtype=np.uint8)[None], job.offsets)[0]
+            c += record.value * a
+            sums[record.block] += record.sign * a
+        assert (c == fit.memo.moments).all() and (sums == fit.memo.blocks).all()
+
+
+def test_few_rows_are_named():
+    """Of a block in which a change lies about a quarter moves by itself, of others none."""
+    config = replace(CONFIG, blocks=64)
+    source = np.random.default_rng(1)
+    group = Group(config, keys(source, 500, 8))
+    group.take(refit(group.full(), config))
+    job = group.batch(keys(source, 50, 8), np.zeros(0, dtype=np.int64))
+    assert len(shifts(job).moved) < 100 and Size.of(job).moved == len(shifts(job).moved)
+    again = group.batch(keys(source, 0, 8), np.zeros(0, dtype=np.int64))
+    assert not Size.of(replace(again, inserted=np.zeros(0, dtype=np.int64))).moved
+
+
+def test_blocks_of_a_full_training():
+    group = Group(CONFIG, keys(np.random.default_rng(2), 100, 5))
+    sums = block_sums(group.full(), CONFIG)
+    assert sums[:, 0].tolist() == [13] * 7 + [9]
+    assert (sums.sum(axis=0) == design(group.rows, group.offsets).sum(axis=0)).all()
+    assert block_words(Size(9, 0), CONFIG) == 8 and block_words(Size(9, 0), replace(CONFIG, bus_bytes=8)) == 24
+
+
+def test_crowded_blocks():
+    source = np.random.default_rng(3)
+    group = Group(CONFIG, keys(source, BLOCK_ROWS * 8, 5))
+    fit = refit(group.full(), CONFIG)
+    assert isinstance(fit, Fit)
+    group.take(fit)
+    more = replace(group.full(), rows=np.repeat(group.rows, 2, axis=0), live=None)
+    none = np.zeros(0, dtype=np.int64)
+    for job in (more, crowd(source, Group.batch(group, keys(source, 0, 5), none))):
+        found = refit(job, CONFIG)
+        assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_ROWS
+    assert group.batch(keys(source, 1, 5), none).memo is None                      # a host trains it afresh
+
+
+def test_memos_of_other_engines():
+    group = Group(CONFIG, keys(np.random.default_rng(4), 50, 5))
+    fit = refit(group.full(), CONFIG)
+    group.take(fit)
+    job = group.batch(keys(np.random.default_rng(5), 2, 5), np.zeros(0, dtype=np.int64))
+    for other in (replace(CONFIG, blocks=4), replace(CONFIG, blocks=0)):
+        found = refit(job, other)
+        assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_MEMO
+        assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is ErrorCode.QR_MEMO
+    for bad in ({"target": Target.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
+        with pytest.raises(ValueError, match="blocks"):
+            replace(CONFIG, **bad)
