@@ -31,6 +31,8 @@ __all__ = ["Choices", "plan"]
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
+#: families whose block RAMs take half a cycle of the clocks that these plans are for
+_SLOW_READS = ("ecp5",)
 #: threads beyond this many are not tried
 MOST_THREADS = 256
 
@@ -156,7 +158,7 @@ class _Planner:
             merge_count=self.graph.merge_count, epochs=self.graph.epochs, layout=layout, buffers=buffers, units=scheduled.units, ops=ops,
             models=tuple(remap[n] for n in program.models), runs=tuple(remap[n] for n in program.runs if n in remap),
             until=remap[program.until] if program.until is not None else None, schedule=s, schema=self.schema, visibility=self.choices.visibility,
-            lean=self.target.lean,
+            lean=self.target.lean, window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={"run_values": {buffers[remap[n]].name: np.asarray(v).tolist() for n, v in zip(program.runs, program.run_values, strict=True) if n in remap}})
 
     # the stream of tuples

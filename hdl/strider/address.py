@@ -48,8 +48,8 @@ class Addresses:
         self.shrink = Signal()                          # the array's header turned out to have 21 bytes
         m.d.sync += self.formed.eq(self.order)
 
-    def _form(self, m, tag):
-        """Form the address of the issue with `tag` (one cycle later); return whether it is not aligned for its type."""
+    def _form(self, m, before):
+        """Form an issue's address, one cycle later; `before` is the tag of the issue that is measured next. Return the address and its reach."""
         config, d, order = self.config, self.decoder, self.formed
         fixed = config.fixed
         origin = Signal(self.places)
@@ -74,12 +74,16 @@ class Addresses:
             m.d.sync += self.place.eq(address)
         with m.If(order.mark):
             m.d.sync += self.array.eq(address)
-        with m.If(tag.enter):
+        with m.If(before.enter):                        # the windows issued before it are compared by now
             m.d.sync += self.end.eq(self.end_next)
         return address, reach
 
     def _measure(self, m, tag, address, reach):
         """Say how far it is from a window's place, and from the end of what begins with it, to the tuple's end; both a cycle later."""
+        if self.config.latency > 4:
+            formed, reached = Signal(self.places), Signal(self.places)
+            m.d.sync += [formed.eq(address), reached.eq(reach)]
+            address, reach = formed, reached
         at, far = Signal(self.places), Signal(self.places)
         left, spare = Signal(signed(self.places + 1)), Signal(signed(self.places + 1))
         m.d.sync += [at.eq(address), far.eq(reach)]

@@ -35,10 +35,10 @@ class Body:
         self.lane = Signal(range(config.lanes))
         self.crooked = Signal()                 # the value whose header was issued before is not aligned
         # cycles since an array's header with two possible lengths; cycles until addresses can be decided by
-        self.growing, self.unsettled = Signal(3), Signal(3)
-        self.settle = Signal(3)
+        self.growing, self.unsettled = Signal(config.latency - 1), Signal(config.latency - 1)
+        self.settle = Signal(config.latency - 1)
         m.d.sync += [self.growing.eq(self.growing << 1), self.unsettled.eq((self.unsettled >> 1) | self.settle)]
-        m.d.comb += self.shrink.eq(self.growing[2] & d.short)
+        m.d.comb += self.shrink.eq(self.growing[-1] & d.short)
         # the bitmap begins in the last byte of one word and goes on in the next
         low = 8 * (4 - _BITMAP_BYTE)
         with m.If(d.bits):
@@ -99,7 +99,7 @@ class Body:
             for base, origin in based.items():
                 with m.Case(base):
                     m.d.comb += self.order.origin.eq(origin)
-        self.wait = self.growing[:2].any() & ((u.base == Base.P) | (u.base == Base.A))
+        self.wait = self._grows() & ((u.base == Base.P) | (u.base == Base.A))
         handlers = {Op.BEXIT: self._done, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
                     Op.EXTRBI: self._extrbi, Op.INS: self._ins}
         if config.fixed is not None:            # nothing but what the program has; none of it is illegal
@@ -115,6 +115,10 @@ class Body:
                         handler(m)
         with m.Else():
             m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
+
+    def _grows(self):
+        """Whether an array's header is under way whose length may still change base P and A."""
+        return self.growing[:-1].any()
 
     def _window(self, m, kind, *, begin):
         """Issue a window of `kind` at the instruction's own address, or (`begin` not set) as far behind the last one as windows of its type lie apart."""
@@ -166,7 +170,7 @@ class Body:
                     self._done(m)
 
     def _cln(self, m):
-        with m.If(~self.growing[:2].any()):
+        with m.If(~self._grows()):
             m.d.comb += self.tag_in.begin.eq(1)
             self._moves(m)
             self._done(m)
@@ -191,7 +195,7 @@ class Body:
     def _att(self, m):
         """One attribute a cycle; base P is in `order` already."""
         u = self.instruction
-        with m.If(self.growing[:2].any()):
+        with m.If(self._grows()):
             pass
         with m.Elif(u.count == 0):
             self._done(m)
@@ -225,18 +229,18 @@ class Body:
             with m.Case(0):
                 with m.If(u.test & ~self.present):
                     self._absent(m, self._done)
-                with m.Elif(~(self.growing[:2].any() | ((u.base != Base.D) & self.unsettled[0]))):
+                with m.Elif(~(self._grows() | ((u.base != Base.D) & self.unsettled[0]))):
                     with m.If(unaligned):
                         self._window(m, Kind.PROBE, begin=Const(1))
                         m.d.comb += self.order.mark.eq(1)
-                        m.d.sync += self.step.eq(Mux(u.big, 4, 1))
+                        m.d.sync += self.step.eq(Mux(u.big, self.config.latency, 1))
                     with m.Else():
                         self._header_begins(m)
             if probes:
-                for wait in (1, 2, 3):
+                for wait in range(1, self.config.latency):
                     with m.Case(wait):
                         m.d.sync += self.step.eq(wait + 1)
-                with m.Case(4):
+                with m.Case(self.config.latency):
                     self._header_begins(m)
                     m.d.comb += [self.order.origin.eq(Origin.ARRAY), self.order.offset.eq(0)]
                     with m.If(~(d.odd & ~u.big)):
@@ -247,8 +251,8 @@ class Body:
 
     def _header_begins(self, m):
         u = self.instruction
-        m.d.comb += [self.order.mark.eq(1), self.order.move.eq(1), self.settle.eq(Mux(u.big, 0b001, 0b111))]
-        m.d.sync += [self.growing.eq(~u.big), self.step.eq(5)]
+        m.d.comb += [self.order.mark.eq(1), self.order.move.eq(1), self.settle.eq(Mux(u.big, 0b001, -1))]
+        m.d.sync += [self.growing.eq(~u.big), self.step.eq(self.config.latency + 1)]
         self._header_part(m)
 
     def _header_part(self, m):
@@ -259,33 +263,37 @@ class Body:
             self._done(m)
 
     def _var(self, m):
-        u, d = self.instruction, self.decoder
+        u, d, late = self.instruction, self.decoder, self.config.latency - 4
         with m.Switch(self.step):
             with m.Case(0):
                 with m.If(u.test & ~self.present):
                     self._done(m)
-                with m.Elif(~self.growing[:2].any()):
-                    self._value(m, 1)
-            with m.Case(2):
+                with m.Elif(~self._grows()):
+                    self._value(m)
+            with m.Case(2):                     # the place behind an aligned value is known in this cycle, or (`late`) in the next
                 with m.If(self.crooked):
-                    m.d.sync += self.step.eq(3)
+                    m.d.sync += self.step.eq(3 + late)
                 with m.Else():
+                    if late:
+                        m.d.sync += self.step.eq(3)
+                    else:
+                        self._done(m)
+            if late:
+                with m.Case(3):
                     self._done(m)
-            with m.Case(4):
+            with m.Case(4 + 2 * late):          # it is known whether another one was one
                 with m.If(d.padded):
-                    self._value(m, 5)
+                    self._value(m)
                     m.d.comb += [self.order.offset.eq(u.alignment), self.order.mask.eq(u.alignment), self.order.put.eq(1)]
                 with m.Else():
                     self._done(m)
-            with m.Case(6):
-                self._done(m)
             with m.Default():
                 m.d.sync += self.step.eq(self.step + 1)
 
-    def _value(self, m, step):
+    def _value(self, m):
         self._window(m, Kind.VALUE, begin=Const(1))
-        m.d.comb += self.settle.eq(0b111)
-        m.d.sync += self.step.eq(step)
+        m.d.comb += self.settle.eq(-1)
+        m.d.sync += self.step.eq(1)
 
     def _extrbi(self, m):
         m.d.sync += self.step.eq(self.step + 1)
@@ -297,7 +305,7 @@ class Body:
             self._read(m, Kind.BITS, Origin.TUPLE, self.instruction.bitmap)
         with m.Elif(self.step == 1):
             self._read(m, Kind.BITS, Origin.LAST, 4, 1)
-        with m.Elif(self.step == 4):
+        with m.Elif(self.step == self.config.latency):
             self._done(m)
 
     def _ins(self, m):

@@ -13,7 +13,7 @@ __all__ = ["PageBuffers"]
 class PageBuffers(wiring.Component):
     """`buffers` pages in two banks of even and odd bus words, so that two neighbouring words can be read in a cycle; in one, where windows are bus words.
 
-    A window asked for in cycle t (`address`) is in the register `window` in cycle t + 2: `bus_bytes` bytes from `address` on, of page
+    A window asked for in cycle t (`address`) is in the register `window` in cycle t + 2, or t + 3 if `registered`: `bus_bytes` bytes from `address` on, of page
     buffer `page`. A window that reaches past the page's end continues at its start; nothing outside the page is read.
 
     Parameters
@@ -22,6 +22,8 @@ class PageBuffers(wiring.Component):
         As in `PortConfig`.
     granule
         What addresses are multiples of, a power of two.
+    registered
+        What a bank reads passes a register before it is turned: a block RAM may take half a cycle by itself.
     parts
         Gives the banks.
 
@@ -34,8 +36,9 @@ class PageBuffers(wiring.Component):
     page : In(range(buffers)), address : In(range(page_size)), window : Out(8 * bus_bytes)
     """
 
-    def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, src_loc_at=0):
+    def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False, src_loc_at=0):
         self.granule = granule
+        self.registered = registered
         self.parts = parts
         self.page_size = page_size
         self.bus_bytes = bus_bytes
@@ -64,7 +67,7 @@ class PageBuffers(wiring.Component):
             bank = self.parts.instance(
                 m, "bank", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words), to=Cat(fill, target), word=self.word, write=self.write,
                 place=Cat(word, self.page))
-            m.d.sync += self.window.eq(bank["read"])
+            m.d.sync += self.window.eq(self._held(m, bank["read"], 8 * self.bus_bytes))
             return m
         even = Signal(bits)
         m.d.comb += even.eq(word + 1)
@@ -73,11 +76,11 @@ class PageBuffers(wiring.Component):
             bank = self.parts.instance(
                 m, f"bank{parity}", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words // 2), to=Cat(fill[1:], target),
                 word=self.word, write=self.write & (fill[0] == parity), place=Cat((word if parity else even)[1:], self.page))
-            outs.append(bank["read"])
+            outs.append(self._held(m, bank["read"], 8 * self.bus_bytes, parity))
 
         turn = Signal(shift)
         odd = Signal()
-        m.d.sync += [turn.eq(self.address[:shift]), odd.eq(word[0])]
+        m.d.sync += [turn.eq(self._held(m, self.address[:shift], shift, "_turn")), odd.eq(self._held(m, word[0], 1, "_odd"))]
         pair = Mux(odd, Cat(outs[1], outs[0]), Cat(outs[0], outs[1]))
         for bit in reversed(range(exact_log2(self.granule), shift)):
             # by granules, in steps; each keeps the bytes that the steps to come may still need
@@ -86,6 +89,13 @@ class PageBuffers(wiring.Component):
             pair = moved
         m.d.sync += self.window.eq(pair)
         return m
+
+    def _held(self, m, value, width, name=""):
+        if not self.registered:
+            return value
+        held = Signal(width, name=f"held{name}")
+        m.d.sync += held.eq(value)
+        return held
 
 
 class Bank(wiring.Component):

@@ -1,5 +1,7 @@
 """The page walker: `models.strider.machine` in hardware."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -18,7 +20,8 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
     """Walks the pages written to it, one after the other; cycle by cycle what `models.strider.machine.Machine` says.
 
     A page whose last word is written in cycle t starts in cycle t + 1 at the earliest. An issue in cycle t forms its address and reads the page buffer in
-    t + 1, is compared with the tuple's end in t + 2, and reaches the decode stage in t + 3: then it goes to the tuple buffer as `tag` and `window`.
+    t + 1, is compared with the tuple's end in t + 2, and reaches the decode stage in t + 3, both a cycle later with a `latency` of 5: then it goes to the tuple
+    buffer as `tag` and `window`.
 
     Parameters
     ----------
@@ -60,7 +63,7 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
         self.m = m = Module()
         self._address_registers(m)
         m.submodules.pages = pages = PageBuffers(page_size=config.page_size, bus_bytes=config.bus_bytes, buffers=config.buffers,
-                                             granule=1 if config.fixed is None else config.fixed.granule, parts=self.parts)
+                                             granule=1 if config.fixed is None else config.fixed.granule, registered=config.latency > 4, parts=self.parts)
         m.submodules.decoder = self.decoder = decoder = Decoder(config)
         self.pages = pages
         m.d.comb += [pages.word.eq(self.word), pages.write.eq(self.write)]
@@ -76,14 +79,16 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
         self._front_registers(m)
         self._body_registers(m)
 
-        # the pipeline: issue -> address and memory -> comparison with the tuple's end -> decode
+        # the pipeline: issue -> address and memory (-> memory's register) -> comparison with the tuple's end -> decode
         self.tag_in = Signal(tag_layout(config))
-        forming, measuring, decoded = (Signal(tag_layout(config), name=name) for name in ("forming", "measuring", "decoded"))
-        m.d.sync += [forming.eq(self.tag_in), measuring.eq(forming), decoded.eq(measuring)]
-        address, reach = self._form(m, forming)
+        names = ("forming", "waiting", "measuring", "decoded") if config.latency > 4 else ("forming", "measuring", "decoded")
+        tags = [Signal(tag_layout(config), name=name) for name in names]
+        forming, measuring, decoded = tags[0], tags[-2], tags[-1]
+        m.d.sync += [after.eq(before) for before, after in pairwise([self.tag_in, *tags])]
+        address, reach = self._form(m, tags[-3])
         self._measure(m, measuring, address, reach)
         crooked = (address[:3] & self._size(lambda name: self.alignment(name), forming.type)) != 0
-        m.d.sync += [measuring.unaligned.eq(crooked), self.crooked.eq(crooked)]
+        m.d.sync += [tags[1].unaligned.eq(crooked), self.crooked.eq(crooked)]
         m.d.comb += [decoder.tag.eq(decoded), decoder.window.eq(pages.window), decoder.line.eq(self._line()), self.window.eq(pages.window),
                      self.tag.eq(decoded), self.code.eq(decoder.code), self.line.eq(decoder.at)]
 
@@ -96,8 +101,8 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
                 self._read_pointers(m)
                 m.d.sync += [self.state.eq(State.SETTLE), self.part.eq(0)]
             with m.Case(State.SETTLE):
-                m.d.sync += self.part.eq(1)
-                with m.If(self.part == 1):
+                m.d.sync += self.part.eq(self.part + 1)
+                with m.If(self.part == config.latency - 3):
                     m.d.sync += self.state.eq(State.CHECK)
             with m.Case(State.CHECK):
                 self._check(m)

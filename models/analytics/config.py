@@ -152,7 +152,7 @@ class Plan:
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
-    memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known.
+    memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     """
 
     kernel: str
@@ -180,6 +180,7 @@ class Plan:
     visibility: str = "hints"
     lean: bool = False
     memory_bytes: int = 0
+    window_latency: int = 4
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -195,7 +196,7 @@ class Plan:
     def port(self) -> PortConfig:
         """How each memory port's Striders are built."""
         return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
-                           lean=self.lean)
+                           lean=self.lean, latency=self.window_latency)
 
     @cached_property
     def program(self) -> tuple[int, ...]:

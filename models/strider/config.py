@@ -134,6 +134,9 @@ class PortConfig:
         side by side, for the collector takes the tuples page by page.
     program_depth
         Instructions that the program memory holds.
+    latency
+        Cycles from a window's issue to the first issue that sees what it says: 4, or 5 with a register behind the page buffers' block RAMs, for parts
+        where these take a large share of a cycle.
     program
         The words of the one program that the port is to run: then it is part of the hardware, which has nothing that this program does
         not use, and what arrives as a program is forgotten. Cycles and results are the same.
@@ -150,6 +153,7 @@ class PortConfig:
     slots: int = 4
     program_depth: int = 64
     program: tuple[int, ...] | None = None
+    latency: int = 4
 
     def __post_init__(self) -> None:
         if self.page_size not in PAGE_SIZES:
@@ -157,7 +161,7 @@ class PortConfig:
         if self.bus_bytes not in (4, 8, 16, 32, 64):
             raise ValueError(f"bus_bytes must be 4, 8, 16, 32 or 64, not {self.bus_bytes}")
         for name, low, high in (("lanes", 1, 128), ("beats", 1, 1 << 16), ("walkers", 1, 64), ("buffers", 2, 16), ("slots", 2, 4096),
-                                ("program_depth", 4, 1 << 14)):
+                                ("program_depth", 4, 1 << 14), ("latency", 4, 5)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)}")
         if not self.types or any(name not in FIXED_TYPES for name in self.types):

@@ -6,7 +6,7 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
 * reader: a command accepted in cycle c has its (first) AR in c + 1; `Reader` in `models.memory.bursts` has the rules
 * walker: a page whose last word comes in cycle t starts in t + 1, or in the cycle after the walker's last page ended; from there on
   `machine.Machine` counts. A loop start that leads to a tuple, the end of the page or an error waits until a slot is free.
-* tuple buffer: what is issued in cycle t can be collected from t + 5 + depth of the converters on; a slot collected in cycle t is free in t + 1
+* tuple buffer: what is issued in cycle t can be collected from t + 1 + `latency` + depth of the converters on; a slot collected in cycle t is free in t + 1
 * collector: what it takes up in cycle u is offered in u + 1; it takes up the next beat in the cycle in which the last one is accepted. A
   page's end takes it one cycle, without anything to offer unless it is the epoch's last. An error is signalled in u + 1.
 * page buffers: freed in cycle t, `free` in t + 1 at the earliest, in page order, one a cycle
@@ -27,8 +27,8 @@ from .costs import END, ERROR, NULL, TUPLE, Costs, Events
 
 __all__ = ["Collector", "PortModel"]
 
-#: cycles from an issue that completes a tuple to the collector's taking it up, beside the depth of the converters
-PIPE = 5
+#: cycles from what an issue that completes a tuple says to the collector's taking it up, beside the depth of the converters
+PIPE = 1
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def _profile(config: PortConfig, events: Events) -> _Profile | None:
     if end[0] != END or any(kind != TUPLE for kind, _, _ in tuples):
         return None
     starts = list(accumulate([wait for _, wait, _ in tuples], initial=0))
-    takes = [start + issue + PIPE + config.depth for start, (_, _, issue) in zip(starts[1:], tuples, strict=True)]
+    takes = [start + issue + PIPE + config.latency + config.depth for start, (_, _, issue) in zip(starts[1:], tuples, strict=True)]
     if any(b - a < config.beats for a, b in pairwise(takes)):
         return None
     if any(take + config.beats > start for take, start in zip(takes, starts[config.slots + 1:], strict=False)):
@@ -70,7 +70,7 @@ class Collector:
 
     def __init__(self, config: PortConfig, costs: Costs, arrival: Callable[[int], int]) -> None:
         self.config, self.costs, self.arrival = config, costs, arrival
-        self.pipe = PIPE + config.depth
+        self.pipe = PIPE + config.latency + config.depth
         self.free: list[int] = []               # pulses on `free`, by page
         self.page = 0                           # page being collected, over epochs
         self._run = 0                           # the run of equal pages that it is of

@@ -1,9 +1,9 @@
 """A Strider as a machine: runs a program on a page, instruction by instruction, with the cycle of everything it does.
 
 The hardware (`hdl.strider.walker`) is this machine. It issues in order, at most one window (a bus word's bytes at any byte address) a
-cycle. An issue in cycle t forms its address in t + 1, the window is decoded in t + 3, and what it says is seen by an issue in cycle t + 4.
-Addresses (the running position P, an array's place A) live where they are formed: what a window says about them serves an issue in t + 3
-already; an issue that decides by their alignment sees what one in cycle t makes of them in t + 2.
+cycle. An issue in cycle t forms its address in t + 1, the window is decoded in t + L - 1, and what it says is seen by an issue in cycle t + L, where L is
+`PortConfig.latency`. Addresses (the running position P, an array's place A) live where they are formed: what a window says about them serves an issue in
+t + L - 1 already; an issue that decides by their alignment sees what one in cycle t makes of them in t + 2.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from .golden import PageBytes, Stop, array_header, judge
 from .isa import Base, Instruction, Op
 from .program import BITMAP_GROUP, short_possible
 
-__all__ = ["FORMED", "LATENCY", "SETTLED", "Event", "Machine", "Walk"]
+__all__ = ["SETTLED", "Event", "Machine", "Walk"]
 
-#: cycles from an issue to the first issue that sees its result
-LATENCY = 4
-#: cycles from an issue to the first issue whose address its result can be part of, and to the first one that sees how its own address is aligned
-FORMED, SETTLED = LATENCY - 1, 2
+#: cycles from an issue to the first one that sees how its own address is aligned
+SETTLED = 2
 #: (first, count) of the bytes that are read of the page header (pd_flags to pd_pagesize_version are wanted) and of a tuple header (t_infomask2 to
 #: t_hoff); from multiples of 8 on, so that windows of whole bus words hold them
 PAGE_FIELDS, TUPLE_FIELDS = (8, 12), (16, 7)
@@ -81,6 +79,8 @@ class Machine:
         self.deliver = deliver
         self.config = config
         self.program = program
+        # cycles from an issue to the first issue that sees its result, and to the first one whose address its result can be part of
+        self.latency, self.formed = config.latency, config.latency - 1
         self.parts = [-(-count // config.bus_bytes) for _, count in (PAGE_FIELDS, TUPLE_FIELDS)]
         self.array_parts = -(-ARRAY_HEADER // config.bus_bytes)
         self.types = [FIXED_TYPES.index(name) for name in config.types]
@@ -147,7 +147,7 @@ class Machine:
     def _page_header(self) -> None:
         setup = self.program[0]
         self.need, self.columns, self.all = setup.count, setup.attr, bool(setup.flag)
-        self.now = self.parts[0] + LATENCY
+        self.now = self.parts[0] + self.latency
         try:
             self.count = _lines(self.page, self.config.page_size, setup.offset)
         except Stop as stop:
@@ -169,7 +169,7 @@ class Machine:
                 self.pending, self.now = ("end", ErrorCode.OK), cycle + 1
                 return
             if not self.queue:
-                self.queue, self.slow, self.now = self.config.bus_bytes // p.LP_SIZE, cycle + LATENCY, cycle + LATENCY
+                self.queue, self.slow, self.now = self.config.bus_bytes // p.LP_SIZE, cycle + self.latency, cycle + self.latency
                 continue
             self.queue -= 1
             self.line += 1
@@ -185,9 +185,9 @@ class Machine:
             return
         self.pending, self.next = ("tuple", ErrorCode.OK), (offset, length)
         self.now = cycle + self.parts[1]
-        self.slow = self.now - 1 + LATENCY
+        self.slow = self.now - 1 + self.latency
         if not self.queue and self.line < self.count:
-            self.queue, self.slow = self.config.bus_bytes // p.LP_SIZE, self.now + LATENCY
+            self.queue, self.slow = self.config.bus_bytes // p.LP_SIZE, self.now + self.latency
             self.now += 1
 
     def _judge(self) -> bool | None:
@@ -318,7 +318,7 @@ class Machine:
             elif not small:
                 self._fit(at + 21 if first > 1 else at, self.now)
                 raise _Failed(ErrorCode.TUPLE_EXTERNAL if first == 1 else ErrorCode.ARRAY_SHAPE, self.now)
-            self.now += LATENCY if small else 1
+            self.now += self.latency if small else 1
             at = at if first & 1 else p.align(at, size)
             self._fit(at + 1, self.now)
             first = self.page.word(at, 1)
@@ -335,8 +335,8 @@ class Machine:
         self.now += self.array_parts
         self._fit(start + i.count * size, self.now - 1)
         self.places |= {Base.A: start, Base.P: start + i.count * size}
-        self.ready |= dict.fromkeys((Base.A, Base.P), issued + FORMED if small else 0)
-        self.settled = max(self.settled, issued + (LATENCY if small else SETTLED))
+        self.ready |= dict.fromkeys((Base.A, Base.P), issued + self.formed if small else 0)
+        self.settled = max(self.settled, issued + (self.latency if small else SETTLED))
 
     def _att(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.now = max(self.now, self.ready[Base.P])
@@ -370,7 +370,7 @@ class Machine:
         if at % alignment and not first & 1:
             if first:
                 raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
-            at, self.now = p.align(at, alignment), self.now + LATENCY
+            at, self.now = p.align(at, alignment), self.now + self.latency
             self._fit(at + 1, self.now)
             first = self.page.word(at, 1)
         if first == 1:
@@ -386,12 +386,12 @@ class Machine:
             if length < 4:
                 raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
-        self.places[Base.P], self.ready[Base.P], self.settled = at + length, 0, self.now + LATENCY
-        self.now += LATENCY + 1 if at % alignment else FORMED
+        self.places[Base.P], self.ready[Base.P], self.settled = at + length, 0, self.now + self.latency
+        self.now += self.latency + 1 if at % alignment else self.formed
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.group = i.attr // BITMAP_GROUP
-        self.now += LATENCY + 1 if self.nulls else 1
+        self.now += self.latency + 1 if self.nulls else 1
 
     def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
         if i.attr >= self.natts:

@@ -31,7 +31,7 @@ def table(kind: str, rows: int = 60) -> Table:
 def lean(kind: str, fmt: str) -> tuple[Design, Table]:
     data = table(kind)
     design = compile(LOGISTIC, "small", data, fmt, bindings={"x": COLUMNS[kind], "y": ("y",)})
-    return replace(design, plan=replace(design.plan, lean=True)), data
+    return replace(design, plan=replace(design.plan, lean=True, window_latency=5 if kind == "array" else 4)), data
 
 
 @pytest.mark.parametrize("kind,fmt", [("plain", "fixed:8,8"), ("array", "bfloat16"), ("behind a text", "fixed:8,8")])

@@ -50,7 +50,7 @@ def test_words_hold_what_differs():
 def check(seed, bus_bytes, types):
     rng = np.random.default_rng(seed)
     case = random_case(seed, lanes=int(rng.choice([1, 2, 3])), format=FLOAT, page_size=1024, types=types, clean=0.6)
-    config = port_config(case.walk, bus_bytes, lean=True)
+    config = port_config(case.walk, bus_bytes, lean=True, latency=int(rng.integers(4, 6)))
     for k in range(6):
         pages = corrupt(case.pages, rng, 4) if k % 3 else case.pages
         check_port(config, case.walk, pages, epochs=1 + k % 2, ready=None if k % 2 else rng.random(97) < 0.6)

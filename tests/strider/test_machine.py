@@ -14,10 +14,10 @@ from penstock.sim.strider_cases import corrupt, random_case, regular_case
 FLOAT = parse_format("float32")
 
 
-def check(case, pages, bus_bytes):
+def check(case, pages, bus_bytes, latency=4):
     program = generate(case.walk)
     assert assemble(disassemble(program)) == program
-    machine = Machine(port_config(case.walk, bus_bytes), program)
+    machine = Machine(port_config(case.walk, bus_bytes, latency=latency), program)
     for k, page in enumerate(pages):
         tuples, skipped, error = walk_page(page, case.walk, k)
         walked = machine.walk(page)
@@ -33,7 +33,7 @@ def test_random_tables(seed):
     rng = np.random.default_rng(seed)
     case = random_case(seed, lanes=int(rng.integers(1, 17)), format=FLOAT, page_size=int(rng.choice([1024, 2048, 4096])), clean=0.5)
     check(case, case.pages, int(rng.choice([4, 8, 16, 32, 64])))
-    check(case, corrupt(case.pages, rng, 4), int(rng.choice([4, 8, 16, 32, 64])))
+    check(case, corrupt(case.pages, rng, 4), int(rng.choice([4, 8, 16, 32, 64])), latency=5)
 
 
 @pytest.mark.long

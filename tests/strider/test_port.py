@@ -24,15 +24,15 @@ FLOAT = parse_format("float32")
 
 #: few builds by default; the others run with --long
 NARROW = PortConfig(1024, 8, 4, 12, FLOAT, FIXED_TYPES, slots=2, program_depth=256)
-SEVERAL = PortConfig(1024, 4, 3, 16, parse_format("bfloat16"), ("int2", "float8"), walkers=2, buffers=3, slots=5, program_depth=256)
+SEVERAL = PortConfig(1024, 4, 3, 16, parse_format("bfloat16"), ("int2", "float8"), walkers=2, buffers=3, slots=5, program_depth=256, latency=5)
 LONG = [
     PortConfig(2048, 64, 16, 4, FLOAT, ("int4", "float4"), walkers=4, slots=20, program_depth=256),
-    PortConfig(1024, 16, 1, 40, parse_format("fixed:8,16"), FIXED_TYPES, buffers=3, slots=2, program_depth=256),
+    PortConfig(1024, 16, 1, 40, parse_format("fixed:8,16"), FIXED_TYPES, buffers=3, slots=2, program_depth=256, latency=5),
     PortConfig(4096, 32, 7, 8, parse_format("float16"), ("int2", "float4", "float8"), walkers=3, slots=5, program_depth=256),
-    PortConfig(1024, 8, 16, 4, FLOAT, ("float4", "float8"), walkers=1, slots=4, program_depth=256),
+    PortConfig(1024, 8, 16, 4, FLOAT, ("float4", "float8"), walkers=1, slots=4, program_depth=256, latency=5),
     PortConfig(1024, 64, 11, 6, FLOAT, ("bool", "int8", "float4", "float8"), slots=4, program_depth=256),
     PortConfig(32768, 32, 13, 6, parse_format("bfloat16"), ("bool", "float4"), walkers=2, slots=3, program_depth=256),
-    PortConfig(1024, 4, 16, 4, FLOAT, FIXED_TYPES, walkers=2, buffers=4, slots=2, program_depth=256),
+    PortConfig(1024, 4, 16, 4, FLOAT, FIXED_TYPES, walkers=2, buffers=4, slots=2, program_depth=256, latency=5),
 ]
 
 
