@@ -16,7 +16,7 @@ from .config import Config
 from .job import Method
 from .layout import Places, place, sums_words
 from .machine import run as run_machine
-from .rotations import Rotations
+from .rotations import Fed
 from .schedule import ACCESS, ADD, CONVERT, DIV, FLOOR, MIDDLE, MUL, VECTORING, dot_latency
 from .solver import Solver
 from .work import Work
@@ -51,7 +51,7 @@ class _Run:
         self.read, self.write = memory.port(config.bus_bytes), memory.write_port(config.bus_bytes)
         self.events: list[tuple[int, int, Callable[[int], None]]] = []
         self.serial = 0
-        make = Rotations if config.method is Method.GIVENS else Solver
+        make = Fed if config.method is Method.GIVENS else Solver
         self.solvers: list[Any] = [make(config, self.post, self.solved) for _ in range(config.solvers)]
         self.sums_free = self.words_free = self.dot_free = self.ahead = 0
         self.result = Cycles(0, 0, 0, 0, 0, 0, 0, [0] * len(works))

@@ -18,8 +18,9 @@ from itertools import count
 from .config import Config
 from .folding import Folding
 from .schedule import STEP, VECTORING
+from .unloading import Unloading
 
-__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Rotations", "alone"]
+__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Fed", "Rotations", "alone"]
 
 #: places for rows before each column of a context
 PLACES = 3
@@ -59,8 +60,7 @@ class Context:
     again: bool = False                                          # the column's row of u has been folded
     keeps: int = 0
     back: int = 0
-    came: int = 0                                                # rows that came into the ring, and that left it
-    entered: int = 0
+    entered: int = 0                                             # rows that left the ring
     ring: int = 0                                                # rows in the ring, and those whose place is not free yet
     held: int = 0
     ended: bool = False
@@ -75,21 +75,20 @@ class Context:
 
 
 class Rotations:
-    """One solver; the twin of `hdl.qr.givens.Givens` with streams that are never held back.
+    """One solver, cycle by cycle: the twin of `hdl.qr.givens.Givens`.
+
+    In each cycle that is not passed over `look`, then `step` with what its streams offer. What is ready depends on what was before, and is there after `look`.
 
     Parameters
     ----------
     config
         `vectors`, `lanes`, `contexts`, `bus_bytes`.
-    post
-        Calls a function at a time.
-    finished
-        Called with the time at which a job's weights are there, and its number.
+    wake
+        Told of cycles to come in which something happens by itself; others in which nothing is offered may be passed over.
     """
 
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
-        self.config, self.post, self.finished = config, post, finished
-        self.waiting: deque[tuple[int, int, Folding, int]] = deque()
+    def __init__(self, config: Config, wake: Callable[[int], None]) -> None:
+        self.config, self.wake = config, wake
         self.contexts: list[Context] = []                        # by age
         self.places = list(range(config.contexts))
         self.units = [0] * config.vectors                        # first free cycles
@@ -97,69 +96,83 @@ class Rotations:
         self.loads = self.takes = 0                              # first cycles in which a row may come in, and one may go out
         self.events: dict[int, list[Callable[[], None]]] = {}
         self.to_fill: deque[Context] = deque()
-        self.to_side: deque[tuple[Context, int, int]] = deque()
+        self.to_side: deque[Context] = deque()
         self.out = Unloading(config)
-        self.running = False
+        self.ended: list[int] = []                               # jobs whose weights are there in this cycle
         self.rotated = 0                                         # the cycle in which the last rotation's results are written
 
-    def give(self, time: int, job: int, work: Folding, side: int = 0) -> None:
-        """A job whose factor and rows are there from `time` on, its right side from `side` on."""
-        self.waiting.append((time, job, work, side))
-        if not self.running:
-            self.running = True
-            self.post(time, self._cycle)
-
-    def _at(self, time: int, action: Callable[[], None]) -> None:
-        self.events.setdefault(time, []).append(action)
-
-    def _cycle(self, time: int) -> None:
+    def look(self, time: int) -> None:
+        """Begin a cycle."""
+        self.ended.clear()
         for action in self.events.pop(time, ()):
             action()
-        starts = bool(self.waiting and self.places and self.waiting[0][0] <= time
-                      and not (self.contexts and self.contexts[-1].loaded < self.contexts[-1].work.columns))
+
+    @property
+    def start_ready(self) -> bool:
+        return bool(self.places) and not self.loading
+
+    @property
+    def loading(self) -> bool:
+        """Whether rows of a factor are to come."""
+        return bool(self.contexts) and self.contexts[-1].loaded < self.contexts[-1].work.columns
+
+    def row_ready(self, end: bool) -> bool:
+        """Whether a row, or the end of a job's, is taken."""
+        return bool(self.to_fill) and (end or self.to_fill[0].held < RING)
+
+    @property
+    def side_ready(self) -> bool:
+        return bool(self.to_side)
+
+    def load_taken(self, time: int) -> bool:
+        """Whether the last lanes of a factor's row are taken in this cycle; known after `step`."""
+        return time == self.loads - 1
+
+    def step(self, time: int, start: tuple[int, Folding] | None, load: bool, row: bool | None, side: bool | None) -> bool:
+        """One cycle. `start`: a job is taken; `load`: a row of a factor is offered; `row`: a new row is taken, or (True) the end of a job's; `side`: a column of
+        the right side is taken, True: its last one. Return whether anything has moved.
+        """
+        moved = start is not None or self.out.busy
         gone = self.out.step()
         if gone is not None:
             self._at(time + 1, lambda: self._gone(*gone))
-        self._fill(time)
-        if not self._load(time):
-            self._issue(time)
+        if row is not None:
+            self._fill(time, row)
+        if side:
+            self._ends_side(time)
+        moved |= (load and self._load(time)) or self._issue(time)
         for context in [c for c in self.contexts if c.weights and c.gone]:
             self.contexts.remove(context)
             heapq.heappush(self.places, context.place)
-        if starts:
-            self._start(time)
-        if self.contexts or self.waiting:
-            self.post(time + 1, self._cycle)
-        else:
-            self.running = False
+            moved = True
+        if start is not None:
+            self._start(*start)
+        return moved
 
-    def _start(self, time: int) -> None:
-        _, job, work, side = self.waiting.popleft()
+    def _at(self, time: int, action: Callable[[], None]) -> None:
+        self.events.setdefault(time, []).append(action)
+        self.wake(time)
+
+    def _start(self, job: int, work: Folding) -> None:
         n = work.columns
         context = Context(job, work, heapq.heappop(self.places), n if work.fresh else 0, (1 << n) - 1 if work.fresh else 0, room=(2 << n) - 1,
                           rows=[deque() for _ in range(n + 1)], taken=[0] * (n + 1), tail=[0] * (n + 1))
         self.contexts.append(context)
         self.to_fill.append(context)
-        self.to_side.append((context, n, side))
+        self.to_side.append(context)
 
-    def _fill(self, time: int) -> None:
-        """A row into the ring, or the end of the rows; a column of the right side."""
-        if self.to_fill:
-            context = self.to_fill[0]
-            if context.came == len(context.work.met):
-                self.to_fill.popleft()
-                self._at(time + 1, lambda: setattr(context, "ended", True))
-            elif context.held < RING:
-                context.held += 1
-                context.came += 1
-                self._at(time + 1, lambda: setattr(context, "ring", context.ring + 1))
-        if self.to_side:
-            side, left, ready = self.to_side[0]
-            if ready <= time:
-                self.to_side[0] = (side, left - 1, ready)
-                if left == 1:
-                    self.to_side.popleft()
-                    self._at(time + 1, lambda: setattr(side, "side", True))
+    def _fill(self, time: int, end: bool) -> None:
+        context = self.to_fill[0]
+        if end:
+            self.to_fill.popleft()
+            self._at(time + 1, lambda: setattr(context, "ended", True))
+        else:
+            context.held += 1
+            self._at(time + 1, lambda: setattr(context, "ring", context.ring + 1))
+
+    def _ends_side(self, time: int) -> None:
+        context = self.to_side.popleft()
+        self._at(time + 1, lambda: setattr(context, "side", True))
 
     def _slots(self, context: Context, column: int) -> int:
         return -(-(context.work.columns - 1 - column) // self.config.lanes)
@@ -167,23 +180,29 @@ class Rotations:
     def _unit(self, column: int) -> int:
         return column % self.config.vectors
 
+    def _busy(self, unit: int, until: int) -> None:
+        self.units[unit] = until
+        self.wake(until)
+
     def _use(self, context: Context, column: int, time: int, slots: int) -> None:
         """A column's operation: its unit is busy, and the column for `STEP` cycles."""
         if slots:
-            self.units[self._unit(column)] = time + slots
+            self._busy(self._unit(column), time + slots)
         context.free &= ~(1 << column)
         self._at(time + STEP, lambda: setattr(context, "free", context.free | 1 << column))
 
     def _load(self, time: int) -> bool:
-        context = self.contexts[-1] if self.contexts else None
-        if context is None or context.loaded == context.work.columns or self.loads > time:
+        if not self.loading or self.loads > time:
             return False
+        context = self.contexts[-1]
         column = context.loaded
         slots = self._slots(context, column)
         if slots and self.units[self._unit(column)] > time:
             return False
         self._use(context, column, time, slots)
         self.loads = time + max(1, slots)
+        self.wake(self.loads - 1)
+        self.wake(self.loads)
         context.loaded += 1
         return True
 
@@ -269,6 +288,7 @@ class Rotations:
         slots = max(1, self._slots(context, column))
         self._use(context, column, time, slots)
         self.takes = time + slots
+        self.wake(self.takes)
         if state is State.SIDE:
             context.state = State.FLIES
             self._at(time + ARRIVE, lambda: self._arrived(context))
@@ -300,7 +320,7 @@ class Rotations:
             return False
         step = context.back
         slots = -(-(step or context.work.columns) // self.config.lanes)
-        self.units[unit] = time + slots
+        self._busy(unit, time + slots)
         if step:
             context.back -= 1
             context.state = State.FLIES
@@ -308,50 +328,65 @@ class Rotations:
             return True
         context.state = State.ENDS
         end = time + RESULT + slots
-        self._at(end, lambda: setattr(context, "weights", True))
-        self.post(end, lambda now: self.finished(now, context.job))
+        self._at(end, lambda: self._end(context))
         return True
 
+    def _end(self, context: Context) -> None:
+        context.weights = True
+        self.ended.append(context.job)
 
-class Unloading:
-    """The way out of new factors: row by row through one memory port, packed into bus words."""
 
-    def __init__(self, config: Config) -> None:
-        self.lanes, self.word = config.lanes, config.bus_bytes // 4
-        self.most = self.word + self.lanes + 1                   # floats with which one more piece is taken
-        self.asked: list[tuple[Context, State | None]] = []
-        self.now: tuple[Context, State | None] | None = None
-        self.left: deque[int] = deque()
-        self.piece = self.level = 0
-        self.closing = False
-        self.final = False                                       # the piece is the job's last one
+class Fed:
+    """A solver with streams that are never held back.
 
-    def give(self, context: Context, then: State | None) -> None:
-        """`then`: the state of the context's right side afterwards."""
-        self.asked.append((context, then))
+    Parameters
+    ----------
+    config
+        As of `Rotations`.
+    post
+        Calls a function at a time.
+    finished
+        Called with the time at which a job's weights are there, and its number.
+    """
 
-    def step(self) -> tuple[Context, State | None] | None:
-        """One cycle. Return what was given with the context whose last piece is read in it."""
-        advance = self.level <= self.most and not self.closing
-        sends = self.level >= self.word or (self.closing and self.level > 0)
-        at = self.level - (min(self.word, self.level) if sends else 0)
-        closing = self.closing and not (sends and self.level <= self.word)
-        gone, idle = None, not self.left
-        if advance:
-            at += self.piece
-            closing = closing or (self.piece > 0 and self.final)
-            self.piece = self.left.popleft() if self.left else 0
-            self.final = not self.left
-            if self.piece and self.final:
-                gone, idle = self.now, True
-        self.level, self.closing = at, closing
-        if idle and self.asked:
-            self.now = self.asked.pop(0)
-            n = self.now[0].work.columns
-            for behind in range(n - 1, -1, -1):
-                self.left.append(1 + min(self.lanes, behind))
-                self.left.extend(min(self.lanes, behind - k) for k in range(self.lanes, behind, self.lanes))
-        return gone
+    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
+        self.solver, self.post, self.finished = Rotations(config, lambda time: None), post, finished
+        self.waiting: deque[tuple[int, int, Folding, int]] = deque()
+        self.rows: deque[int] = deque()                          # rows still to come, job by job
+        self.sides: deque[list[int]] = deque()                   # columns of right sides still to come, and when they may
+        self.running = False
+
+    def give(self, time: int, job: int, work: Folding, side: int = 0) -> None:
+        """A job whose factor and rows are there from `time` on, its right side from `side` on."""
+        self.waiting.append((time, job, work, side))
+        if not self.running:
+            self.running = True
+            self.post(time, self._cycle)
+
+    def _cycle(self, time: int) -> None:
+        solver, row, side = self.solver, None, None
+        solver.look(time)
+        for job in solver.ended:
+            self.finished(time, job)
+        start = self.waiting.popleft() if self.waiting and self.waiting[0][0] <= time and solver.start_ready else None
+        if self.rows and solver.row_ready(not self.rows[0]):
+            row = not self.rows[0]
+            self.rows[0] -= 1
+            if row:
+                self.rows.popleft()
+        if self.sides and self.sides[0][1] <= time:
+            self.sides[0][0] -= 1
+            side = not self.sides[0][0]
+            if side:
+                self.sides.popleft()
+        solver.step(time, start and start[1:3], True, row, side)
+        if start is not None:
+            self.rows.append(len(start[2].met))
+            self.sides.append([start[2].columns, start[3]])
+        if solver.contexts or self.waiting:
+            self.post(time + 1, self._cycle)
+        else:
+            self.running = False
 
 
 def alone(config: Config, works: Sequence[Folding], *, rotated: bool = False) -> int:
@@ -362,10 +397,10 @@ def alone(config: Config, works: Sequence[Folding], *, rotated: bool = False) ->
 
     def post(time: int, action: Callable[[int], None]) -> None:
         heapq.heappush(events, (time, next(serial), action))
-    solver = Rotations(config, post, lambda now, job: ends.append(now))
+    solver = Fed(config, post, lambda now, job: ends.append(now))
     for number, work in enumerate(works):
         solver.give(0, number, work)
     while events:
         time, _, action = heapq.heappop(events)
         action(time)
-    return solver.rotated if rotated else max(ends)
+    return solver.solver.rotated if rotated else max(ends)
