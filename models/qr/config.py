@@ -30,7 +30,7 @@ class Config:
         Integer multiply-accumulators of the Gram matrix (method `gram`), 1 to n_max (n_max + 1) / 2; lane p owns the entries p, p + gram_lanes, … of the packed
         upper triangle (entry (i, j) at j (j + 1) / 2 + i), so that a row takes ceil(n (n + 1) / 2 / gram_lanes) cycles.
     row_units
-        Rows a cycle in passes over all rows: error bounds, and (`givens`) suffix sums; those of `gram` take a row a cycle.
+        Rows a cycle in passes over all rows for the error bounds; those for c take a row a cycle.
     solvers
         Solver units (method `gram`), each with one vector unit of `lanes` lanes (a multiplier and a subtracter each).
     vectors, lanes
@@ -80,7 +80,7 @@ class Config:
     @property
     def built(self) -> bool:
         """Whether there is hardware for it, and its cycles are exact."""
-        return self.made and self.method is Method.GRAM
+        return self.made
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

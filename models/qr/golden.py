@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,10 +51,16 @@ def _folded(job: Job) -> tuple[Numbers, Numbers, list[int]]:
     return d, u, factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
 
 
-def folds(job: Job, squares: Integers) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Return how many columns each folded row meets, and each dropped column's row (None: none): the data on which the times of `givens` depend."""
+def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """Return how many columns each folded row meets, and each dropped column's row (None: none): the data on which the times of `givens` depend.
+
+    Of jobs in error too, as long as there is a memo that fits: hardware finds an order that is wrong on its way.
+    """
+    if job.memo is None and job.labels is not None:
+        job = replace(job, rows=job.rows[job.alive])         # a place without its bit has no row
     d, u, met = _folded(job)
-    return tuple(met), tuple(factor.full_rank(d, u, squares)[3])
+    squares = (design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets) ** 2).sum(axis=0)
+    return tuple(met), tuple(factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3])
 
 
 def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:

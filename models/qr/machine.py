@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import Fixed
 from .config import Config
+from .givens_core import GivensCoreStage
+from .job import Method
 from .layout import Places
 from .stages import BoundsStage, CoreStage, FetchStage, IntakeStage, Request, Route
 from .work import Work
 
 __all__ = ["Times", "run"]
+
+#: words that a job with a wrong head has for nothing
+_OF_BODY = (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
 
 
 @dataclass
@@ -75,7 +80,8 @@ class Run:
         self.port, self.writer = Port(memory, config.bus_bytes), Writer(memory, config.bus_bytes)
         self.over: set[int] = set()                         # jobs that have been solved, or never will be
         self.overs: dict[int, list[int]] = {}
-        self.fetch, self.intake, self.core, self.bounds = FetchStage(self), IntakeStage(self), CoreStage(self), BoundsStage(self)
+        core = GivensCoreStage if config.method is Method.GIVENS else CoreStage
+        self.fetch, self.intake, self.core, self.bounds = FetchStage(self), IntakeStage(self), core(self), BoundsStage(self)
 
     def wake(self, cycle: int) -> None:
         if cycle > self.now:
@@ -117,7 +123,7 @@ class Run:
             else:
                 self.times.held += 1
         route = request.route if taken and request is not None else -1
-        fed = route if route >= 0 and not (route in (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.BITS, Route.ROWS) and intake.bad) else -1
+        fed = route if route >= 0 and not (route in _OF_BODY and intake.bad) else -1
         moved = taken
         retired = bounds.retired(now)
         asks = bounds.asks

@@ -129,8 +129,8 @@ class Rotations:
         return time == self.loads - 1
 
     def step(self, time: int, start: tuple[int, Folding] | None, load: bool, row: bool | None, side: bool | None) -> bool:
-        """One cycle. `start`: a job is taken; `load`: a row of a factor is offered; `row`: a new row is taken, or (True) the end of a job's; `side`: a column of
-        the right side is taken, True: its last one. Return whether anything has moved.
+        """One cycle. `start`: a job is taken; `load`: a row of a factor is offered; `row`: a new row is taken, or (True) the end of a job's; `side`: a column
+        of the right side is taken, True: its last one. Return whether anything has moved.
         """
         moved = start is not None or self.out.busy
         gone = self.out.step()

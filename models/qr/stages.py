@@ -15,6 +15,7 @@ from .layout import (
     Size,
     anchor_words,
     block_words,
+    factor_words,
     head_words,
     memo_words,
     pass_requests,
@@ -86,9 +87,11 @@ class FetchStage:
         if size.full:
             return deque([first, *self._pass(job, Route.BITS, Route.ROWS)])
         sums, found = read_sums(size, config), [first]
-        of_c = block_words(size, config) + sum(sums_words(size, config)) - sums
+        of_c, of_factor = block_words(size, config) + sum(sums_words(size, config)) - sums, factor_words(size, config)
         if config.bounds is Bounds.WIDENED:
-            found.append(Request(Route.ANCHOR, job, at.memo + (head + of_c + sums) * bus, anchor_words(size, config)))
+            found.append(Request(Route.ANCHOR, job, at.memo + (head + of_c + sums + of_factor) * bus, anchor_words(size, config)))
+        if of_factor:
+            found.append(Request(Route.FACTOR, job, at.memo + (head + of_c + sums) * bus, of_factor))
         moves = shift_words(config)
         if moves:
             found.append(Request(Route.SHIFTS, job, at.changes, moves))
@@ -160,7 +163,8 @@ class FetchStage:
 
     def _pauses(self, done: Request, following: Request) -> int:
         """Cycles without a request: where there are no changes, and before rows."""
-        none = done.route in (Route.HEAD, Route.ANCHOR, Route.SHIFTS) and following.route in (Route.BITS, Route.SUMS) and not self.run.works[done.job].size.full
+        none = (done.route in (Route.HEAD, Route.ANCHOR, Route.FACTOR, Route.SHIFTS) and following.route in (Route.BITS, Route.SUMS)
+                and not self.run.works[done.job].size.full)
         return none + (following.route == Route.BITS and done.route != Route.ROWS)
 
 

@@ -15,7 +15,7 @@ from .config import Config
 from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Method, Sums
-from .layout import DESCRIPTOR_BYTES, Size, change_words, memo_words, result_words, row_words, sums_words, words
+from .layout import DESCRIPTOR_BYTES, Size, change_words, head_words, memo_words, result_words, row_words, sums_words, words
 from .moments import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
 
@@ -61,9 +61,10 @@ class Work:
             live[job.labels[job.alive]] = True
         if isinstance(fit, HardwareError):
             fails = _where(job, fit.code, config)
-            return cls(size, (True,) * size.columns, fails is Fails.PASS, live=live, fails=fails)
+            met, again = folds(job) if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS) else ((), ())
+            return cls(size, (True,) * size.columns, fails is Fails.PASS, False, 0, 0, met, again, live, fails)
         tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
-        met, again = folds(job, fit.memo.squares) if config.method is Method.GIVENS else ((), ())
+        met, again = folds(job) if config.method is Method.GIVENS else ((), ())
         return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, sums_read, sums_written, met, again, live)
 
     @classmethod
@@ -85,10 +86,10 @@ class Work:
     def read(self, config: Config) -> tuple[int, int, int]:
         """Bus words of descriptor, body, and the pass for the bounds."""
         size = self.size
-        body = 0 if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
+        body = head_words(size, config) if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
         if size.full or config.sums is Sums.SCAN:
             body += row_words(size, config)
-        if not size.full and config.sums is Sums.SCAN and config.method is Method.GRAM:
+        if not size.full and config.sums is Sums.SCAN:
             body -= sums_words(size, config)[0]
         return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
 
@@ -96,16 +97,15 @@ class Work:
         return memo_words(self.size, config) + result_words(self.size, config) + self.sums_written
 
     def sums_cycles(self, config: Config) -> int:
-        """Cycles of the integer sums: records one by one, rows of passes too (method `givens`: `row_units` a cycle)."""
+        """Cycles of the integer sums: records one by one, places of passes too."""
         size, total = self.size, 0
         triangle = size.columns * (size.columns + 1) // 2
         a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
-        of_pass = size.places if config.method is Method.GRAM else -(-size.places // config.row_units)
         if size.full:
-            return size.rows * (a_row - 1) + of_pass
+            return size.rows * (a_row - 1) + size.places
         total += (size.inserted + size.removed) * a_row + size.moved + size.buried
         if config.sums is Sums.SCAN:
-            total += of_pass
+            total += size.places
         return total
 
     def dot_cycles(self, config: Config) -> int:
@@ -134,7 +134,7 @@ def _where(job: Job, code: ErrorCode, config: Config) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
     if code is ErrorCode.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
         return Fails.RECORDS
-    if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS):
+    if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS, ErrorCode.QR_REMOVED):
         return Fails.DESCRIPTOR
     if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
         return Fails.HEAD
