@@ -33,6 +33,7 @@ from penstock.dsl.diagnostics import KernelError
 from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.resources import Resources
+from penstock.sim.analytics import engine
 
 #: kernels with the dimensions that are drawn for them
 KERNELS = {"linear": {"d": (1, 16)}, "logistic": {"d": (1, 16)}, "svm": {"d": (1, 16)}, "ridge": {"d": (1, 12)},
@@ -97,7 +98,7 @@ def _table(rng: random.Random, name: str, dims: dict[str, int]) -> tuple[Schema,
 
 def measure(case: Case, keep: Path) -> dict:
     """Return what synthesis and packing make of a case: resources, cells by type, seconds, and the plan."""
-    sources = elaborate(case.design.plan, case.board, design=1, setting=clock_setting(case.board, 40.0))
+    sources = elaborate(lambda: engine(case.design.plan, 1), case.board, setting=clock_setting(case.board, 40.0))
     key = hashlib.sha256(f"{sources.rtlil}{case.board.part.tool}{tool_versions(('yosys', 'nextpnr-ecp5'))}".encode()).hexdigest()[:32]
     kept = keep / f"{key}.json"
     if kept.is_file():
@@ -123,7 +124,7 @@ PARTS = {"port": ("penstock_port", ()), "thread": ("penstock_thread", ()), "core
 
 def measure_parts(case: Case, keep: Path) -> dict[str, int]:
     """Return the look-up tables of each part of a case, as nextpnr counts them."""
-    sources = elaborate(case.design.plan, case.board, design=1, setting=clock_setting(case.board, 40.0))
+    sources = elaborate(lambda: engine(case.design.plan, 1), case.board, setting=clock_setting(case.board, 40.0))
     key = hashlib.sha256(f"parts{sources.rtlil}{tool_versions(('yosys',))}".encode()).hexdigest()[:32]
     kept = keep / f"{key}.json"
     if kept.is_file():

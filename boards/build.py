@@ -7,19 +7,21 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..models.analytics.config import Plan
 from ..models.resources import Resources
 from .board import Board
 from .flow import FLOWS, NAME, Sources, place, synthesise
 from .pll import Setting
 from .tools import tool_versions
+
+if TYPE_CHECKING:
+    from ..hdl.modules import ModuleLibrary
 
 __all__ = ["Build", "Slow", "build", "elaborate"]
 
@@ -58,17 +60,17 @@ class Build:
                 "digest": self.digest, "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}}
 
 
-def elaborate(plan: Plan, board: Board, *, design: int, setting: Setting | None) -> Sources:
-    """Return the RTLIL of the plan's SoC on the board, and the constraints; no path of the machine is in them."""
-    from ..hdl.analytics.engine import Engine
-    from ..hdl.modules import ModuleLibrary
+def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, setting: Setting | None) -> Sources:
+    """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
+
+    `engine`: makes the engine, and the library of its modules (`sim.analytics.engine`, `sim.qr.engine`).
+    """
     from ..hdl.soc.soc import Soc
     from .top import BoardTop
     platform = board.make_platform()                                # the package may be missing: before any hardware is made in vain
-    library = ModuleLibrary()
-    engine = Engine(plan, plan.port, library, design=design)
+    made_engine, library = engine()
     clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
-    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud,
+    soc = Soc(made_engine, made_engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud,
               memory=board.memory.kind)
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.part.family].constraints

@@ -24,13 +24,11 @@ def project(board: Board, plan: Plan, design: int) -> dict[str, bytes]:
 
 
 def _soc(board: Board, plan: Plan, design: int) -> str:
-    from ..hdl.analytics.engine import Engine
-    from ..hdl.modules import ModuleLibrary
     from ..hdl.shell.verilog import to_verilog
     from ..hdl.soc.soc import Soc
-    library = ModuleLibrary()
-    engine = Engine(plan, plan.port, library, design=design)
-    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(board.clock_mhz * 1e6), baud=board.baud)
+    from ..sim.analytics import engine
+    made, library = engine(plan, design)
+    soc = Soc(made, made.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(board.clock_mhz * 1e6), baud=board.baud)
     return to_verilog(soc, library=library)
 
 

@@ -37,7 +37,7 @@ from penstock.models.memory import Fixed, parse_memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
-from penstock.output import write_folder
+from penstock.output import as_json, write_folder
 
 if TYPE_CHECKING:
     from penstock.host.device import Device
@@ -118,6 +118,20 @@ class Design:
     @cached_property
     def resources(self) -> Resources:
         return estimate(self.plan, self.target)
+
+    @property
+    def format(self) -> Format:
+        """The numbers that the hardware computes with."""
+        return self.plan.format
+
+    def resources_on(self, part: Target) -> Resources:
+        """Return what the design is expected to take on another part, or on this one without what is around the engine."""
+        return estimate(self.plan, part)
+
+    def hardware(self) -> tuple[Any, Any]:
+        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
+        from penstock.sim.analytics import engine
+        return engine(self.plan, self.identity)
 
     def describe(self) -> dict[str, Any]:
         """Return what the report says of the design: the kernel, and by name what the plan decided."""
@@ -237,7 +251,7 @@ class Design:
         kind, size = simulated_memory(self.plan)
         size = size or memory_needed(self.plan, self.runs(), self.models(), len(table.pages))
         more = {} if kind == "block RAM" else {"memory": kind}
-        source = remembered(f"{self.digest} board {size} {kind}", lambda: generate(self.plan, self.identity, memory_bytes=size, **more))
+        source = remembered(f"{self.digest} board {size} {kind}", lambda: generate(*self.hardware(), memory_bytes=size, **more))
         return simulated_device(source, register_map(self.plan, self.identity))
 
     def library(self, **options: Any) -> Any:
@@ -268,14 +282,19 @@ class Design:
         """
         from penstock.models.strider.isa import disassemble
         from penstock.models.strider.program import generate
-        manifest = {"penstock": 1, "engine": "analytics", "digest": self.digest, "plan": self.plan.to_json(), "memory": str(self.memory),
-                    "register_map": register_map(self.plan, self.identity).to_json(), "resources": {**asdict(self.resources), "source": "estimate"},
-                    "start": {name: value.tolist() for name, value in self.start.items()}, "shapes": {k: list(v) for k, v in self.shapes.items()},
-                    "labels": list(self.labels), "run_values": self.run_values}
         return write_folder(folder, {
-            "penstock.v": self.verilog.encode(), "boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes(),
-            "strider.asm": disassemble(generate(self.plan.walk)).encode(),
-            "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
+            "penstock.v": self.verilog.encode(), **self.images(), "strider.asm": disassemble(generate(self.plan.walk)).encode(),
+            "manifest.json": as_json(self.manifest() | {"resources": {**asdict(self.resources), "source": "estimate"}})})
+
+    def images(self) -> dict[str, bytes]:
+        """Return what goes into the device's memory before a run, by the file's name."""
+        return {"boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes()}
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what makes the design again (`load`), as plain data."""
+        return {"penstock": 1, "engine": "analytics", "digest": self.digest, "plan": self.plan.to_json(), "memory": str(self.memory),
+                "register_map": register_map(self.plan, self.identity).to_json(), "start": {name: value.tolist() for name, value in self.start.items()},
+                "shapes": {k: list(v) for k, v in self.shapes.items()}, "labels": list(self.labels), "run_values": self.run_values}
 
 
 def simulated_memory(plan: Plan) -> tuple[str, int]:

@@ -24,20 +24,20 @@ from penstock.boards.pll import Unreachable
 from penstock.boards.tools import ToolError, ToolMissing
 from penstock.boards.top import clock_setting
 from penstock.dsl.diagnostics import KernelError, Span, error
+from penstock.dsl.fit import FitKernel
 from penstock.dsl.functions import closest
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
-from penstock.models.analytics.config import Plan
-from penstock.models.analytics.resources import estimate
-from penstock.models.analytics.shell import count_bits, images, register_map
+from penstock.models.analytics.shell import count_bits
 from penstock.models.heap.schema import Schema
 from penstock.models.target import Target
 from penstock.options import Request, names
-from penstock.output import check_folder, write_folder
+from penstock.output import as_json, check_folder, write_folder
 from penstock.progress import Steps
 
 if TYPE_CHECKING:
     from penstock.cli import State
+    from penstock.fits import FitDesign
 
 __all__ = ["board_design", "board_named", "boards_json", "boards_table", "build_board", "program_board"]
 
@@ -92,16 +92,15 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
         return
     steps = Steps(state.err, request.quiet, request.verbose > 0)
     suffix = FLOWS[board.part.family].suffix
-    written = (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin")
-    check_folder(folder, written)
+    check_folder(folder, (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin"))
     with steps.step("planning"):
-        design = state.record.design = board_design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
-    wanted = clock or chosen_clock(board, design.plan.format)
+        made_for = _planned(state, board)
+    wanted = clock or chosen_clock(board, made_for.format)
     try:
         setting = clock_setting(board, wanted)
         real = setting.output_mhz if setting is not None else board.oscillator_mhz
         with steps.step("the board's hardware"):
-            sources = elaborate(design.plan, board, design=design.identity, setting=setting)
+            sources = elaborate(made_for.hardware, board, setting=setting)
         with steps.step("synthesis, place and route"):
             from penstock.sim.native.toolchain import cache_folder
             made = build(sources, board, clock_mhz=real, seeds=range(1, seeds + 1), jobs=jobs or min(seeds, os.cpu_count() or 1), cache=cache_folder())
@@ -111,19 +110,30 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
         raise error("E822", f"building for {board.name} needs the package {problem.package}", Span.whole("--board"),
                     hint="pip install 'penstock[boards]' installs the open tool chain") from None
     except Unfit as problem:
-        raise error("E823", f"kernel {design.plan.kernel!r} does not fit on {board.name}: placed, it needs {problem}", Span.whole("--board"),
-                    hint=_largest_hint(request, _as_found(board.budget, design.plan, problem), board.page_size, smaller=1)) from None
+        raise error("E823", f"kernel {made_for.describe()['kernel']!r} does not fit on {board.name}: placed, it needs {problem}", Span.whole("--board"),
+                    hint=_smaller_hint(request, board, made_for, problem)) from None
     except Slow as problem:
         raise error("E824", f"the design reaches {problem.fmax_mhz:.1f} MHz on {board.name}, not {problem.clock_mhz:g}", Span.whole("--clock"),
                     hint=f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; the path is {problem.path}") from None
     except ToolError as problem:
         raise error("E826", f"{problem.tool} failed: {problem.line}", Span.whole("--board"),
                     hint="this is a defect in Penstock or in the tool: please report it with the command and `penstock --version`") from None
-    _publish(design, board, made, folder)
+    _publish(made_for, board, made, folder)
     state.record.folder, state.record.placed = str(folder), made.report()
     if not request.quiet:
         from penstock.report import show
-        show(state.out, _summary(design, board, made, folder))
+        show(state.out, _summary(made_for, board, made, folder))
+
+
+def _planned(state: State, board: Board) -> api.Design | FitDesign:
+    """Return the design of the kernel for the board, and put it on record. Raises KernelError."""
+    request, kernel = state.asked, load_kernel(state.asked.kernel)
+    if isinstance(kernel, FitKernel):
+        from penstock.fit_commands import compile_keys
+        state.record.fits = fits = compile_keys(request, kernel, board.budget)
+        return fits
+    state.record.design = design = board_design(request, board, api.tuple_by_tuple(kernel))
+    return design
 
 
 def board_design(request: Request, board: Board, kernel: Kernel, table: api.Table | None = None) -> api.Design:
@@ -157,11 +167,20 @@ def _paged(schema: Schema, size: int) -> Schema:
     return fitted(replace(schema, page_size=size))
 
 
-def _as_found(part: Target, plan: Plan, problem: Unfit) -> Target:
+def _smaller_hint(request: Request, board: Board, design: api.Design | FitDesign, problem: Unfit) -> str:
+    """Say what of the kernel would fit, from the estimate and what placement found."""
+    part = _as_found(board.budget, design, problem)
+    if isinstance(design, api.Design):
+        return _largest_hint(request, part, board.page_size, smaller=1)
+    from penstock.dsl.lower.qr import Load, longest_text
+    return f"the longest window that fits is {longest_text(design.graph, part, Load())}; or choose a board with a larger device"
+
+
+def _as_found(part: Target, design: api.Design | FitDesign, problem: Unfit) -> Target:
     """Return the part with as much less of what was short as the estimate was too low."""
     if not problem.field or not problem.used:
         return part
-    expected = getattr(estimate(plan, part), problem.field)
+    expected = getattr(design.resources_on(part), problem.field)
     less: dict[str, Any] = {problem.field: min(int(problem.available * expected / problem.used), max(expected - 1, 0))}
     return replace(part, **less)
 
@@ -194,29 +213,32 @@ def _plans(request: Request, part: Target, page_size: int, dims: Mapping[str, in
         return False
 
 
-def _publish(design: api.Design, board: Board, made: Build, folder: Path) -> None:
-    manifest = {"penstock": 1, "engine": "analytics", "digest": design.digest, "plan": design.plan.to_json(), "memory": str(design.memory),
-                "register_map": register_map(design.plan, design.identity).to_json(),
-                "estimate": {**asdict(estimate(design.plan, board.budget)), "source": "estimate"},
-                "start": {name: value.tolist() for name, value in design.start.items()}, "shapes": {k: list(v) for k, v in design.shapes.items()},
-                "labels": list(design.labels), "run_values": design.run_values, "build": made.report(),
-                "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory_bytes": board.memory.bytes}}
-    write_folder(folder, {**made.files, "boot.bin": images(design.plan, design.runs(), design.models()).boot.tobytes(),
-                          "manifest.json": (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()})
+def _publish(design: api.Design | FitDesign, board: Board, made: Build, folder: Path) -> None:
+    said = {"estimate": {**asdict(design.resources_on(board.budget)), "source": "estimate"}, "build": made.report(),
+            "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory_bytes": board.memory.bytes}}
+    write_folder(folder, {**made.files, **design.images(), "manifest.json": as_json(design.manifest() | said)})
 
 
-def _summary(design: api.Design, board: Board, made: Build, folder: Path) -> Table:
-    table = Table(box=box.ROUNDED, padding=(0, 1), title=f"{design.plan.kernel} on {board.name}, {design.plan.format_name}", caption_justify="left")
+def _summary(design: api.Design | FitDesign, board: Board, made: Build, folder: Path) -> Table:
+    told = design.describe()
+    table = Table(box=box.ROUNDED, padding=(0, 1), title=f"{told['kernel']} on {board.name}, {told['format']}", caption_justify="left")
     for title in ("", "LUT", "FF", "DSP", "BRAM", "MHz"):
         table.add_column(title, justify="right" if title else "left")
-    rows = (("estimate", estimate(design.plan, board.budget), ""), ("of it the engine", estimate(design.plan, replace(board.budget, shared=None)), ""),
+    rows = (("estimate", design.resources_on(board.budget), ""), ("of it the engine", design.resources_on(replace(board.budget, shared=None)), ""),
             ("placed", made.resources, f"{made.fmax_mhz:.1f}" if made.fmax_mhz else "?"), ("device", board.part, f"{made.clock_mhz:g} asked"))
     for title, r, mhz in rows:
         table.add_row(title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
-    plan = design.plan
-    table.caption = (f"plan: {plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.walkers}, pages of {plan.page_size} bytes\n"
-                     f"seed {made.seed} of {len(made.runs)}; {made.seconds:.0f} s; critical path: {made.path or 'not known'}\nwritten: {folder}")
+    table.caption = (f"plan: {_plan_text(design)}\nseed {made.seed} of {len(made.runs)}; {made.seconds:.0f} s; critical path: {made.path or 'not known'}\n"
+                     f"written: {folder}")
     return table
+
+
+def _plan_text(design: api.Design | FitDesign) -> str:
+    if isinstance(design, api.Design):
+        plan = design.plan
+        return f"{plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.walkers}, pages of {plan.page_size} bytes"
+    from penstock.fit_report import engine_text
+    return engine_text(design.config)
 
 
 # -- program ---------------------------------------------------------------------------------------------------------------

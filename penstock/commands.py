@@ -117,17 +117,15 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     loaded = load_kernel(request.kernel)
     if family is not None and backend != "netlist":
         raise Conflict("--family is for --backend netlist", "add --backend netlist, or leave --family out")
+    if device is not None and backend != "board":
+        raise Conflict("--device is for --backend board", "add --backend board, or leave --device out")
     if isinstance(loaded, FitKernel):
-        if backend in ("netlist", "board"):
-            raise Conflict(f"--backend {backend} is not for fit kernels", "leave it out: their engine runs as Verilog, and not on boards yet")
-        return fit_commands().simulate(state, loaded, backend, waves, device)
+        return fit_commands().simulate(state, loaded, backend, waves, device, family)
     _of_tables(request)
     if backend in ("golden", "model", "pysim"):
         raise Conflict(f"--backend {backend} is for fit kernels", "penstock model predicts cycles without a simulation")
     if request.data is None:
         raise error("E904", "simulate needs a table", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=1000")
-    if device is not None and backend != "board":
-        raise Conflict("--device is for --backend board", "add --backend board, or leave --device out")
     if waves is not None and backend == "board":
         raise Conflict("--waves is for the engine alone", "leave --waves or --backend board out")
     if waves is not None:

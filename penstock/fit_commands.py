@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import penstock.api as api
+from penstock.boards.board import boards
 from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.fit import FitKernel
 from penstock.dsl.functions import closest
@@ -15,8 +17,12 @@ from penstock.fit_columns import ColumnsDesign
 from penstock.fit_columns import summary as columns_summary
 from penstock.fit_report import fit_table, summary
 from penstock.fits import FIT_FILES, FitDesign
+from penstock.host.device import open_device
 from penstock.host.sources import RandomOptions, Table
-from penstock.host.workloads import Changes, Refits, TooFew
+from penstock.host.workloads import Changes, Refits, Round, TooFew
+from penstock.models.memory import block_ram
+from penstock.models.qr.shell import register_map
+from penstock.models.target import Target
 from penstock.options import Conflict, Request, names
 from penstock.outcome import differences
 from penstock.progress import Steps
@@ -49,7 +55,7 @@ def check(state: State, kernel: FitKernel) -> None:
         return
     graph = kernel.trace()
     if request.plans:
-        state.record.fits = _compile(request, kernel)
+        state.record.fits = compile_keys(request, kernel)
     if request.source is not None and not request.source.startswith("random:"):
         _keys(request, kernel, api.open_table(request.source))
     if not request.quiet:
@@ -62,12 +68,8 @@ def compile_kernel(state: State, kernel: FitKernel, folder: Path) -> None:
     from penstock.output import check_folder
     check_folder(folder, FIT_FILES)
     steps = _steps(state)
-    _allowed(state.asked, kernel)
-    if not kernel.of_kind("key"):
-        raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
-                           hint="penstock model predicts its cycles, penstock simulate --backend golden runs it")
     with steps.step("planning"):
-        design = state.record.fits = _compile(state.asked, kernel)
+        design = state.record.fits = compile_keys(state.asked, kernel)
     with steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here
     design.save(folder)
@@ -85,7 +87,7 @@ def predict(state: State, kernel: FitKernel) -> int:
     if not kernel.of_kind("key"):
         return _over_columns(state, kernel, "model")
     with steps.step("planning"):
-        design = outcome.fits = _compile(request, kernel)
+        design = outcome.fits = compile_keys(request, kernel)
     refits = _refits(state, kernel, design, steps)
     with steps.step(f"refits of {refits.rows:,} rows"):
         outcome.model = design.run(refits, "model")
@@ -93,40 +95,61 @@ def predict(state: State, kernel: FitKernel) -> int:
     return 0
 
 
-def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, device: str | None) -> int:
-    """Run golden, model and RTL; compare them. Returns the exit code."""
+def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, device: str | None, family: str | None) -> int:
+    """Run golden, model and hardware; compare them. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
     if request.data is None:
         raise error("E904", "simulate needs keys", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=8000")
-    for value, name in ((waves, "--waves"), (device, "--device")):
-        if value is not None:
-            raise Conflict(f"{name} is not for fit kernels", f"leave {name} out")
+    if waves is not None:
+        raise Conflict("--waves is not for fit kernels", "leave --waves out")
     _allowed(request, kernel)
-    if backend in ("board", "netlist"):
-        raise kernel.error("E606", f"there is no {backend} for fit kernels yet", kernel.name_span, hint="--backend rtl simulates the engine's Verilog")
     if not kernel.of_kind("key"):
         return _over_columns(state, kernel, backend)
     with steps.step("planning"):
-        design = outcome.fits = _compile(request, kernel)
+        board = boards().get(request.target or "") if backend == "board" else None
+        design = outcome.fits = compile_keys(request, kernel, board and board.budget)       # what `penstock build` makes
     refits = _refits(state, kernel, design, steps)
+    if backend == "netlist":
+        from penstock.netlists import family_of
+        family_of(design.target, family)                # said before anything takes long
     with steps.step("golden run"):
         rounds = refits.play(design.config)
         outcome.golden = design.golden(rounds)
     if backend == "golden":
         state.show(summary(outcome))
         return 0
+    if backend == "board":
+        design = outcome.fits = replace(design, memory=block_ram(design.config.bus_bytes))       # what is on the chip, and the report names
     with steps.step("cycle model"):
         outcome.model = design.predict(rounds)
     if backend == "pysim":
         with steps.step("simulating (Amaranth)"):
             outcome.rtl = design.simulate(rounds, backend=backend)
-    if backend == "rtl":
+    if backend in ("rtl", "netlist"):
         with steps.step("Verilog"):
             design.verilog  # noqa: B018  made once, here
+        if backend == "netlist":
+            with steps.step("synthesis (Yosys)"):
+                design.netlist(family)
         with steps.step("building and simulating (Verilator, g++)"):
-            outcome.rtl = design.simulate(rounds)
+            outcome.rtl = design.simulate(rounds, backend=backend, **({} if backend == "rtl" else {"family": family}))
+    if backend == "board":
+        _on_board(state, design, rounds, device)
     state.show(summary(outcome))
     return _verdict(state)
+
+
+def _on_board(state: State, design: FitDesign, rounds: Sequence[Round], url: str | None) -> None:
+    """Refit on a device, in simulation or connected."""
+    steps = _steps(state)
+    if url is None:
+        with steps.step("building the device (Verilator, g++)"):
+            device = design.simulated_board(rounds)
+    else:
+        board = boards().get(design.part)
+        device = open_device(url, register_map=register_map(design.identity), baud=board.baud if board is not None else None)
+    with device, steps.step("refits on the device"):
+        state.record.rtl = design.simulate(rounds, backend="board", device=device)
 
 
 def _verdict(state: State) -> int:
@@ -204,8 +227,14 @@ def _over_columns(state: State, kernel: FitKernel, backend: str) -> int:
     return 0
 
 
-def _compile(request: Request, kernel: FitKernel) -> FitDesign:
-    made: FitDesign = api.compile(kernel, DEFAULT_TARGET if request.target is None else request.target, memory=request.memory)
+def compile_keys(request: Request, kernel: FitKernel, part: Target | None = None) -> FitDesign:
+    """Return the design of a fit over keys, for a part in place of the target that is asked for. Raises KernelError, Conflict for what it does not take."""
+    _allowed(request, kernel)
+    if not kernel.of_kind("key"):
+        raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
+                           hint="penstock model predicts its cycles, penstock simulate --backend golden runs it")
+    target = part if part is not None else DEFAULT_TARGET if request.target is None else request.target
+    made: FitDesign = api.compile(kernel, target, memory=request.memory)
     return made
 
 

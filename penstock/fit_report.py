@@ -6,10 +6,11 @@ from rich import box
 from rich.table import Table
 
 from penstock.dsl.fit import FitGraph
+from penstock.models.qr.config import Config
 from penstock.outcome import Outcome
 from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict, written_rows
 
-__all__ = ["fit_table", "summary"]
+__all__ = ["engine_text", "fit_table", "summary"]
 
 
 def fit_table(graph: FitGraph) -> Table:
@@ -38,10 +39,7 @@ def summary(outcome: Outcome) -> Table:
     assert isinstance(design, FitDesign)
     config, target = design.config, design.target
     table = fit_table(design.graph)
-    units = (f"{plural(config.solvers, 'solver')} × {plural(config.lanes, 'lane')}, {plural(config.gram_lanes, 'sum')} a cycle" if config.method.value == "gram"
-             else f"{config.vectors} × {plural(config.lanes, 'rotation lane')}")
-    held = f"{plural(config.contexts, 'group')} interleaved, {plural(config.jobs, 'job')} in flight"
-    table.add_row("engine", f"{plural(config.n_max, 'column')}, {units}, {held}")
+    table.add_row("engine", engine_text(config))
     table.add_row("target", target_row(target))
     table.add_row("memory", f"{plural(design.memory.latency, 'cycle')} latency, {amount(design.memory.rate(config.bus_bytes))} bytes a cycle")
     if outcome.rows is not None:
@@ -51,6 +49,14 @@ def summary(outcome: Outcome) -> Table:
     table.add_row("resources", resource_row(design.resources, target))
     written_rows(table, outcome)
     return table
+
+
+def engine_text(config: Config) -> str:
+    """Return in words how an engine is built."""
+    units = (f"{plural(config.solvers, 'solver')} × {plural(config.lanes, 'lane')}, {plural(config.gram_lanes, 'sum')} a cycle" if config.method.value == "gram"
+             else f"{config.vectors} × {plural(config.lanes, 'rotation lane')}")
+    held = f"{plural(config.contexts, 'group')} interleaved, {plural(config.jobs, 'job')} in flight"
+    return f"{plural(config.n_max, 'column')}, {units}, {held}"
 
 
 def _run_rows(table: Table, outcome: Outcome) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from penstock.dsl.lower.qr import Load, lower
 from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Fixed, parse_memory
-from penstock.models.numerics.formats import float32
+from penstock.models.numerics.formats import Format, float32
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Bound as Limits
 from penstock.models.qr.cycles import bound, run
@@ -31,15 +32,16 @@ from penstock.models.qr.job import Target as Label
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
-from penstock.output import write_folder
+from penstock.output import as_json, write_folder
 
 if TYPE_CHECKING:
+    from penstock.host.device import Device
     from penstock.sim.native import Library
     from penstock.sim.qr import Simulated
 
 __all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "load_fit"]
 
-FIT_BACKENDS = ("golden", "model", "pysim", "rtl")
+FIT_BACKENDS = ("golden", "model", "pysim", "rtl", "netlist", "board")
 FIT_FILES = ("penstock.v", "manifest.json")
 
 
@@ -82,6 +84,21 @@ class FitDesign:
         _check_hardware(self)
         return remembered(self.digest, lambda: generate(self.config, self.identity))
 
+    @property
+    def format(self) -> Format:
+        """The numbers that the solvers compute with."""
+        return float32
+
+    def resources_on(self, part: Target) -> Resources:
+        """Return what the engine is expected to take on another part."""
+        return estimate(self.config, part)
+
+    def hardware(self) -> tuple[Any, Any]:
+        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`. Raises KernelError (E606)."""
+        from penstock.sim.qr import engine
+        _check_hardware(self)
+        return engine(self.config, self.identity)
+
     def trainer(self, backend: str = "golden", **options: Any) -> Any:
         """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's.
 
@@ -116,10 +133,11 @@ class FitDesign:
     def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: Fixed | str | None = None, **options: Any) -> Run:
         """Fit groups of keys, then refit them round by round; each round is one start of the engine.
 
-        Parameters: `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated) or "pysim" (the same in Amaranth's simulator: slow, no tools);
+        Parameters: `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated), "netlist" (both, of what synthesis makes of it), "board" (both,
+        on a device, in simulation without `device=`), or "pysim" (as rtl, in Amaranth's simulator: slow, no tools);
         `memory`: the port's timing, the design's own by default.
 
-        Raises KernelError (E606) for "rtl" and "pysim" where there is no hardware for the engine yet, ValueError for an unknown backend.
+        Raises KernelError (E606) for the hardware where there is no hardware for the engine yet, ValueError for an unknown backend.
         """
         if backend not in FIT_BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
@@ -156,19 +174,53 @@ class FitDesign:
         from penstock.sim.qr import build
         return build(self.config, self.verilog, self.identity, **options)
 
-    def _start(self, memory: Fixed, backend: str, options: dict[str, Any]) -> Callable[[Sequence[Job]], Simulated]:
-        """Return what runs the jobs of one start."""
+    def netlist(self, family: str | None = None) -> str:
+        """Return what Yosys makes of the engine for a family's cells (the target's family without); kept in the cache. Raises KernelError: E606, E829,
+        E822 and E826 as `Design.netlist`."""
+        from penstock.netlists import netlist
+        return netlist(self.verilog, self.target, family)
+
+    def netlist_library(self, family: str | None = None) -> Library:
+        """Return the design's netlist compiled for simulation. Raises as `netlist`."""
+        from penstock.models.qr.shell import register_map
+        from penstock.netlists import family_of
+        from penstock.sim.netlist import build
+        from penstock.sim.qr import ports
+        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.config), register_map=register_map(self.identity))
+
+    def simulated_board(self, rounds: Sequence[Round]) -> Device:
+        """Return the whole device in simulation, connected, with as much block RAM as the largest of these rounds takes."""
+        from penstock.cache import remembered
+        from penstock.host.device import memory_for, simulated_device
+        from penstock.models.qr.shell import register_map
+        from penstock.sim.board import generate
+        _check_hardware(self)
+        size = max(memory_for(step.jobs, self.config) for step in rounds)
+        source = remembered(f"{self.digest} board {size}", lambda: generate(*self.hardware(), memory_bytes=size))
+        return simulated_device(source, register_map(self.identity))
+
+    def _start(self, rounds: Sequence[Round], memory: Fixed, backend: str, options: dict[str, Any], stack: ExitStack) -> Callable[[Sequence[Job]], Simulated]:
+        """Return what runs the jobs of one start; what it needs for that is open as long as `stack` is."""
         if backend == "pysim":
             from penstock.sim.qr_python import Simulation
             _check_hardware(self)
             return Simulation(self.config, memory).run
+        if backend == "board":
+            from penstock.host.device import refit
+            device = options.pop("device", None) or stack.enter_context(self.simulated_board(rounds))
+            return lambda jobs: refit(device, self.config, jobs, **options)
         from penstock.sim.qr import simulate
-        library = self.library()
+        library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
         return lambda jobs: simulate(self.config, library, jobs, memory=memory, **options)
 
     def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, backend: str = "rtl", **options: Any) -> Run:
-        """Return what the simulated hardware made of the rounds, and its cycles; `options` as of `sim.qr.simulate`. Raises KernelError (E606)."""
-        start, fits = self._start(memory or self.memory, backend, options), []
+        """Return what the hardware made of the rounds, and its cycles; `options`: for "rtl" and "netlist" (`family=`) as of `sim.qr.simulate`, for "board"
+        as of `host.device.refit`, `device=` one from `penstock.open` (without it the whole device in simulation). Raises as `library`, `netlist`."""
+        with ExitStack() as stack:
+            return self._simulate(self._start(rounds, memory or self.memory, backend, options, stack), rounds, backend)
+
+    def _simulate(self, start: Callable[[Sequence[Job]], Simulated], rounds: Sequence[Round], backend: str) -> Run:
+        fits: list[Fit] = []
         cycles = read = written = 0
         seconds, counters = 0.0, Counter[str]()
         for step in rounds:
@@ -179,7 +231,7 @@ class FitDesign:
             if wrong is not None:
                 return Run(backend, None, None, cycles, counters, (wrong,), seconds=seconds)
             fits += [result for result in made.results if isinstance(result, Fit)]
-        return self._run(backend, fits, rounds, cycles=cycles, seconds=seconds, read=read, written=written, counters=counters)
+        return self._run(backend, fits, rounds, cycles=cycles, seconds=seconds, read=read or None, written=written or None, counters=counters)
 
     def _counters(self, rounds: Sequence[Round]) -> dict[str, int]:
         works = [work for step in rounds for work in step.works]
@@ -200,11 +252,18 @@ class FitDesign:
 
     def save(self, folder: str | Path) -> Path:
         """Write `penstock.v` and `manifest.json` into `folder`; return it. The folder appears whole or not at all."""
+        said = self.manifest() | {"resources": {**asdict(self.resources), "source": "estimate"}}
+        return write_folder(folder, {"penstock.v": self.verilog.encode(), "manifest.json": as_json(said)})
+
+    def images(self) -> dict[str, bytes]:
+        """Return what goes into the device's memory before a run: nothing, all of it comes with the jobs."""
+        return {}
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what makes the design again (`load_fit`), as plain data."""
         from penstock.models.qr.shell import register_map
-        said = {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(),
-                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(),
-                "resources": {**asdict(self.resources), "source": "estimate"}, "fit": _graph_json(self.graph)}
-        return write_folder(folder, {"penstock.v": self.verilog.encode(), "manifest.json": (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()})
+        return {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(),
+                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(), "fit": _graph_json(self.graph)}
 
 
 def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["OutputError", "check_file", "check_folder", "write_file", "write_folder"]
+__all__ = ["OutputError", "as_json", "check_file", "check_folder", "write_file", "write_folder"]
 
 
 _ELSEWHERE = "choose a place on another disk, or make room on this one"
@@ -21,6 +23,11 @@ class OutputError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+def as_json(said: Mapping[str, Any]) -> bytes:
+    """Return data as the text of a file, the same for the same data."""
+    return (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()
 
 
 def check_file(path: str | Path) -> Path:

@@ -59,11 +59,16 @@ class Simulated:
     seconds: float
 
 
+def engine(plan: Plan, design: int = 0) -> tuple[Engine, ModuleLibrary]:
+    """Return the plan's engine, not elaborated yet, and the library that takes its modules."""
+    library = ModuleLibrary()
+    return Engine(plan, plan.port, library, design=design), library
+
+
 def generate(plan: Plan, design: int = 0) -> str:
     """Return the Verilog of the plan's engine in its shell, top module `penstock`."""
-    library = ModuleLibrary()
-    engine = Engine(plan, plan.port, library, design=design)
-    return to_verilog(Shell(engine, engine.register_map), library=library)
+    made, library = engine(plan, design)
+    return to_verilog(Shell(made, made.register_map), library=library)
 
 
 def ports(plan: Plan) -> tuple[PortSpec, ...]:

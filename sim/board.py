@@ -6,12 +6,11 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from ..hdl.analytics.engine import Engine
 from ..hdl.modules import ModuleLibrary
 from ..hdl.shell.verilog import to_verilog
 from ..hdl.soc.soc import Soc
-from ..models.analytics.config import Plan
 from ..models.link.timing import SIMULATED_DIVISOR
 from .native.toolchain import build_library
 from .serial import SerialServer
@@ -33,10 +32,8 @@ def verilog(soc: Soc) -> str:
     return to_verilog(soc, library=soc.library)
 
 
-def generate(plan: Plan, design: int = 0, *, memory_bytes: int, memory: str = "block RAM") -> str:
-    """Return the Verilog of the analytics engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line."""
-    library = ModuleLibrary()
-    engine = Engine(plan, plan.port, library, design=design)
+def generate(engine: Any, library: ModuleLibrary, *, memory_bytes: int, memory: str = "block RAM") -> str:
+    """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line."""
     return verilog(Soc(engine, engine.register_map, library=library, memory_bytes=memory_bytes, clock_hz=CLOCK_HZ, baud=BAUD, memory=memory))
 
 

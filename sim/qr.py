@@ -24,7 +24,7 @@ from ..models.qr.shell import register_map
 from .native import Library, PortSpec, RunReport, Session
 from .native import build as build_native
 
-__all__ = ["Hung", "Simulated", "build", "generate", "ports", "simulate"]
+__all__ = ["Hung", "Simulated", "build", "engine", "generate", "ports", "simulate", "unpack_results"]
 
 
 class Hung(Exception):
@@ -52,11 +52,25 @@ class Simulated:
     seconds: float
 
 
+def engine(config: Config, design: int = 0) -> tuple[Engine, ModuleLibrary]:
+    """Return the engine, not elaborated yet, and the library that takes its modules. Raises ValueError where there is no hardware for it."""
+    library = ModuleLibrary()
+    return Engine(config, library, design=design), library
+
+
 def generate(config: Config, design: int = 0) -> str:
     """Return the Verilog of the engine in its shell, top module `penstock`."""
-    library = ModuleLibrary()
-    engine = Engine(config, library, design=design)
-    return to_verilog(Shell(engine, engine.register_map), library=library)
+    made, library = engine(config, design)
+    return to_verilog(Shell(made, made.register_map), library=library)
+
+
+def unpack_results(jobs: Sequence[Job], image: Placed, config: Config, read: Callable[[int, int], bytes]) -> list[Fit | HardwareError]:
+    """Return of each job the fit that it left in memory, or what was wrong with it; `read`: gives the bytes at an address."""
+    results: list[Fit | HardwareError] = []
+    for number, (job, place, size) in enumerate(zip(jobs, image.places, image.sizes, strict=True)):
+        found = unpack_result(read(place.result, size), job.window.columns, config)
+        results.append(HardwareError(found, number) if isinstance(found, ErrorCode) else found)
+    return results
 
 
 def ports(config: Config) -> tuple[PortSpec, ...]:
@@ -108,11 +122,6 @@ def simulate(config: Config, library: Library, jobs: Sequence[Job], *, memory: F
         if not report.finished:
             raise Hung(report)
         statistics = session.statistics()
-    results: list[Fit | HardwareError] = []
-    for number, (job, place) in enumerate(zip(jobs, image.places, strict=True)):
-        if report.error is not None:
-            break
-        found = unpack_result(content[place.result - image.base:][:image.sizes[number]].tobytes(), job.window.columns, config)
-        results.append(HardwareError(found, number) if isinstance(found, ErrorCode) else found)
-    return Simulated(results, report.error, report.cycles, dict(report.counters), sum(s.bytes_read for s in statistics),
+    found = unpack_results(jobs, image, config, lambda at, size: content[at - image.base:][:size].tobytes()) if report.error is None else []
+    return Simulated(found, report.error, report.cycles, dict(report.counters), sum(s.bytes_read for s in statistics),
                      sum(s.bytes_written for s in statistics), content, seconds)

@@ -26,7 +26,7 @@ from ...models.target import Target as Part
 from ..diagnostics import KernelError, error
 from ..fit import FitGraph
 
-__all__ = ["Load", "cost", "lower"]
+__all__ = ["Load", "cost", "longest_text", "lower"]
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
@@ -79,7 +79,7 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
     if row_stride(graph.columns - 1) > part.bus_bytes:
         raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: a window of {graph.columns - 1} bytes is wider than its memory port of "
                     f"{part.bus_bytes} bytes", graph.span, source=_source(graph),
-                    hint=f"the longest window that fits is {_longest_text(graph, part, load)}; or choose a target with wider ports (--target)")
+                    hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)")
     base = _base(graph, part)
     good = [(cost(c, load, timing), c, estimate(c, part)) for c in _candidates(base, part, load)]
     good = [entry for entry in good if entry[2].fits(part) is None]
@@ -160,7 +160,8 @@ def _longest(graph: FitGraph, part: Part, load: Load) -> int:
                  if row_stride(n - 1) <= part.bus_bytes and _smallest(graph, part, n, load).fits(part) is None), 0)
 
 
-def _longest_text(graph: FitGraph, part: Part, load: Load) -> str:
+def longest_text(graph: FitGraph, part: Part, load: Load) -> str:
+    """Return the longest window shorter than the graph's that fits on a part, as it is written in a kernel."""
     longest = _longest(graph, part, load)
     return f"window(key, {longest})" if longest else "none: not even one byte fits"
 
@@ -170,7 +171,7 @@ def _too_large(graph: FitGraph, part: Part, load: Load) -> KernelError:
     resource = need.fits(part) or "lut"
     return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
                  f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}", graph.span,
-                 hint=f"the longest window that fits is {_longest_text(graph, part, load)}; or choose a larger target (--target)", source=_source(graph))
+                 hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target)", source=_source(graph))
 
 
 def _usable(part: Part, resource: str) -> str:

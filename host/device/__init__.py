@@ -3,5 +3,6 @@
 from .analytics import memory_needed, train
 from .device import BAUD, Device, Report, open_device, simulated_device
 from .errors import DeviceError, LinkError
+from .qr import memory_for, refit
 
-__all__ = ["BAUD", "Device", "DeviceError", "LinkError", "Report", "memory_needed", "open_device", "simulated_device", "train"]
+__all__ = ["BAUD", "Device", "DeviceError", "LinkError", "Report", "memory_for", "memory_needed", "open_device", "refit", "simulated_device", "train"]

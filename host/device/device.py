@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,14 @@ from ...models.analytics.config import Plan
 from ...models.errors import ErrorCode, HardwareError
 from ...models.link import Identity, Space
 from ...models.link import Status as Answer
+from ...models.qr.config import Config
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.native import MonitorState
 from .client import Client, Statistics
 from .errors import DeviceError, LinkError
+
+if TYPE_CHECKING:
+    from ...hdl.modules import ModuleLibrary
 
 __all__ = ["BAUD", "Device", "Report", "open_device", "simulated_device"]
 
@@ -328,7 +332,7 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
         board = manifest.get("board") or {}
         try:
             its_map = RegisterMap.from_json(manifest["register_map"])
-            plan = Plan.from_json(manifest["plan"])
+            hardware = _hardware(manifest, its_map.design)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
             what = f"{type(problem).__name__}: {problem}"
             raise DeviceError(f"{folder} holds no design: manifest.json describes none that this version knows ({what})",
@@ -343,7 +347,18 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
     size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
     if not isinstance(size, int) or size < 4096 or size % 4096:
         raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
-    return simulated_device(generate(plan, register_map.design, memory_bytes=size), register_map, timeout=timeout)
+    return simulated_device(generate(*hardware(), memory_bytes=size), register_map, timeout=timeout)
+
+
+def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, ModuleLibrary]]:
+    """Return what makes the engine that a manifest describes, and the library of its modules."""
+    if manifest["engine"] == "qr":
+        config = Config.from_json(manifest["config"])
+        from ...sim.qr import engine as qr_engine
+        return lambda: qr_engine(config, design)
+    plan = Plan.from_json(manifest["plan"])
+    from ...sim.analytics import engine
+    return lambda: engine(plan, design)
 
 
 def simulated_device(source: str, register_map: RegisterMap, *, timeout: float | None = None) -> Device:

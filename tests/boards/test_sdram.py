@@ -96,10 +96,10 @@ def test_the_board(tmp_path: Path) -> None:
     design = api.compile(tmp_path / "k.psk", board.budget, format="fixed:4,4")
     setting = clock_setting(board, 50.0)
     assert setting is not None and clock_setting(board, 25.0) is not None and clock_setting(boards()["ulx3s-25f"], 25.0) is None
-    plan = replace(design.plan, lean=True, memory_bytes=board.memory.bytes)
+    design = replace(design, plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes))
     with warnings.catch_warnings():                         # the boards' package has pins in Amaranth's older manner
         warnings.simplefilter("ignore", DeprecationWarning)
-        made = elaborate(plan, board, design=design.identity, setting=setting)
+        made = elaborate(design.hardware, board, setting=setting)
     assert made.constraints.count("sdram_0__") == 2 * 39 and all(f'"{name}' in made.constraints for name in ("sdram_0__clk", "sdram_0__dq", "sdram_0__dqm"))
     divide = dict(setting.parameters)["CLKOP_DIV"]
     assert f"parameter \\CLKOS_CPHASE {divide // 2 + 3 * divide // 4}" in made.rtlil

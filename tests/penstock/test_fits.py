@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.load import load_kernel
 from penstock.dsl.lower.qr import Load, cost, lower
 from penstock.fits import FitDesign
+from penstock.host.device import DeviceError
 from penstock.host.workloads import Changes, Round
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed
@@ -173,8 +175,10 @@ MESSAGES = [
     ("check f.py --format bfloat16", "error[E902]: --format bfloat16 is not for fits of keys\n --> penstock check\n"
      "hint: leave --format out: weights are float32\n"),
     ("model f.py --rows 900 --target vup9", "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n"),
-    ("build f.py --board ulx3s-85f --out o", "error[E606]: f is a fit kernel, for which this is not there yet\n --> f.py:4:5\n  |\n"
-     "4 | def f(key: ps.Key):\n  |     ^\nhint: check, compile, model and simulate take fit kernels\n"),
+    ("simulate f.py --data keys.csv --device sim:out", "error[E902]: --device is for --backend board\n --> penstock simulate\n"
+     "hint: add --backend board, or leave --device out\n"),
+    ("simulate f.py --data random:rows=400 --backend netlist", "error[E829]: vu9p is of the family amd, whose netlists cannot be simulated\n"
+     " --> --backend netlist\nhint: --family takes ecp5, ice40, gowin, for any target\n"),
 ]
 
 
@@ -233,10 +237,42 @@ def test_api_runs_and_explains() -> None:
     assert (golden.result["low"] <= golden.result["high"]).all()
     slow = design.run(refits, "model", memory="latency=400,bytes=16")
     assert slow.cycles is not None and slow.cycles > model.cycles
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, pysim, rtl, not 'fpga'$"):
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, pysim, rtl, netlist, board, not 'fpga'$"):
         design.run(refits, "fpga")
     for wrong in ({"format": "bfloat16"}, {"epochs": 3}, {"table": "keys.csv"}, {"dims": {"d": 3}}):
         with pytest.raises(ValueError, match=f"the fit kernel f takes no {next(iter(wrong))}"):
             ps.compile("f.py", "vu9p", **wrong)
     with pytest.raises(KernelError, match="E604"):
         ps.compile("f.py", "vu9p", memory="bytes=1000")
+
+
+def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`penstock build` of a fit writes a design that a device in simulation refits by, behind its serial pins: bit for bit, in the model's cycles. The tools
+    of place and route do nothing here."""
+    from penstock import building
+    from penstock.boards.build import Build
+    from penstock.models.resources import Resources
+    assert run("build f.py --board icebreaker --out o".split()) == 1
+    assert "error[E601]: kernel 'f' does not fit on icebreaker" in capsys.readouterr().err
+    Path("small.py").write_text(SMALL)
+    bitstream = Build("ulx3s-85f", 40.0, 47.0, "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
+    monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
+    monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
+    assert run("build small.py --board ulx3s-85f --out out".split()) == 0
+    assert "4 columns, 1 solver" in capsys.readouterr().out
+    refits = "simulate small.py --target ulx3s-85f --data random:rows=24 --groups 2 --refits 1 --new 4 --gone 1 --backend board"
+    assert run(f"{refits} --device sim:out -q --json r.json".split()) == 0, capsys.readouterr().err
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
+    assert report["simulation"]["backend"] == "board" and report["counters"]["from_memo"] == 2
+    design, little = ps.load("out"), SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096))
+    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory: 2 jobs with their rows"):
+        design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
+
+
+SMALL = """import penstock as ps
+
+@ps.fit(method="gram", incremental=True)
+def small(key: ps.Key):
+    return ps.least_squares(ps.window(key, 3), target=ps.slot(key))
+"""

@@ -134,7 +134,7 @@ def test_training(kernel: Any, format: str, d: int, tmp_path: Path) -> None:
     design = compile(kernel, "small", table, format, bindings=bound, choices=Choices(lanes=1, threads=1, walkers=1))
     plan = replace(design.plan, lean=True)
     design = replace(design, plan=plan, memory=block_ram(plan.bus_bytes))
-    library = placed(elaborate(plan, BOARD, design=design.identity, setting=None), tmp_path)
+    library = placed(elaborate(design.hardware, BOARD, setting=None), tmp_path)
     golden, model = design.run(table, "golden"), design.run(table, "model")
     registers = register_map(plan, design.identity)
     with Simulated(library) as board, SerialServer(board) as server, Device(server.path, timeout=120, register_map=registers) as device:

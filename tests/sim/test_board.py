@@ -12,7 +12,6 @@ import penstock as ps
 from penstock.cli import run
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
-from penstock.models.analytics.config import Plan
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link import NACK, FrameError, Identity, Parser, Request, Words, decode_response
 from penstock.models.link import Device as GoldenDevice
@@ -249,10 +248,10 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
     from penstock.sim import board as simulated
     made: dict[str, str] = {}                                # the same Verilog is made once
 
-    def generate(plan: Plan, design: int = 0, *, memory_bytes: int) -> str:
-        key = f"{plan.to_json()} {design} {memory_bytes}"
+    def generate(engine: Any, library: Any, *, memory_bytes: int) -> str:
+        key = f"{engine.plan.to_json()} {engine.register_map.design} {memory_bytes}"
         if key not in made:
-            made[key] = kept(plan, design, memory_bytes=memory_bytes)
+            made[key] = kept(engine, library, memory_bytes=memory_bytes)
         return made[key]
 
     kept = simulated.generate
