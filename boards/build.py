@@ -27,11 +27,11 @@ __all__ = ["Build", "Slow", "build", "elaborate"]
 
 
 class Slow(Exception):
-    """No seed met the clock: `clock_mhz` was asked for, `fmax_mhz` is the best, along `path`."""
+    """No seed met the clock: `clock_mhz` was asked for, `fmax_mhz` is the best, along `path`, which `advice` would shorten."""
 
-    def __init__(self, clock_mhz: float, fmax_mhz: float, path: str) -> None:
+    def __init__(self, clock_mhz: float, fmax_mhz: float, path: str, advice: str) -> None:
         super().__init__(f"{fmax_mhz:.1f} MHz of {clock_mhz:g} MHz")
-        self.clock_mhz, self.fmax_mhz, self.path = clock_mhz, fmax_mhz, path
+        self.clock_mhz, self.fmax_mhz, self.path, self.advice = clock_mhz, fmax_mhz, path, advice
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Build:
     clock_mhz: float
     fmax_mhz: float | None
     path: str
+    advice: str
     seed: int
     resources: Resources
     runs: tuple[tuple[int, float | None, float], ...]
@@ -54,7 +55,8 @@ class Build:
 
     def report(self) -> dict[str, Any]:
         """Return what the build's JSON says; the same for the same inputs (no times)."""
-        return {"board": self.board, "clock_mhz": self.clock_mhz, "fmax_mhz": self.fmax_mhz, "critical_path": self.path, "seed": self.seed,
+        return {"board": self.board, "clock_mhz": self.clock_mhz, "fmax_mhz": self.fmax_mhz, "critical_path": self.path, "next_step": self.advice,
+                "seed": self.seed,
                 "resources": {**asdict(self.resources), "fmax_mhz": self.fmax_mhz, "source": "placed", "seed": self.seed},
                 "seeds": [{"seed": seed, "fmax_mhz": fmax} for seed, fmax, _ in self.runs], "cells": self.cells, "tools": self.versions,
                 "digest": self.digest, "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}}
@@ -98,11 +100,12 @@ def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[i
         folder = Path(temporary)
         cells = synthesise(board, sources, folder)
         placed = place(board, folder, cells, clock_mhz, seeds, jobs)
-        best = max(placed, key=lambda p: (p.fmax_mhz or 0.0, -p.seed))
-        if best.fmax_mhz is not None and best.fmax_mhz < clock_mhz:
-            raise Slow(clock_mhz, best.fmax_mhz, best.path)
+        best = max(placed, key=lambda p: (p.timing.fmax_mhz or 0.0, -p.seed))
+        fmax, path, advice = best.timing.fmax_mhz, best.timing.path, best.timing.advice
+        if fmax is not None and fmax < clock_mhz:
+            raise Slow(clock_mhz, fmax, path, advice)
         files = {f"{NAME}.{flow.suffix}": best.bitstream, "netlist.v": _plain((folder / "netlist.v").read_bytes())}
-    made = Build(board.name, clock_mhz, best.fmax_mhz, best.path, best.seed, best.resources, tuple((p.seed, p.fmax_mhz, p.seconds) for p in placed),
+    made = Build(board.name, clock_mhz, fmax, path, advice, best.seed, best.resources, tuple((p.seed, p.timing.fmax_mhz, p.seconds) for p in placed),
                  perf_counter() - begin, cells, versions, digest, files)
     if kept is not None:
         _keep(kept, made)

@@ -14,6 +14,7 @@ from typing import Any
 from ..hdl.apart import without_collisions
 from ..models.resources import Resources
 from .board import Board
+from .timing import Timing, timing
 from .tools import ToolError, run_tool
 
 __all__ = ["FLOWS", "Flow", "Placed", "Sources", "Unfit", "place", "synthesise"]
@@ -40,11 +41,10 @@ class Sources:
 
 @dataclass(frozen=True)
 class Placed:
-    """One placement: `fmax_mhz` of the design's clock (None where the tool gives none), the critical path in words, resources, and its bitstream."""
+    """One placement: its timing, resources, and bitstream."""
 
     seed: int
-    fmax_mhz: float | None
-    path: str
+    timing: Timing
     resources: Resources
     bitstream: bytes
     seconds: float
@@ -165,8 +165,7 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     }[part.family]
     run_tool(flow.tools[2], pack, folder)
     found: dict[str, Any] = json.loads((folder / report).read_text())
-    fmax, path = _timing(found)
-    return Placed(seed, fmax, path, _resources(board, found, cells), (folder / bitstream).read_bytes(), perf_counter() - begin)
+    return Placed(seed, timing(found), _resources(board, found, cells), (folder / bitstream).read_bytes(), perf_counter() - begin)
 
 
 def _resources(board: Board, report: dict[str, Any], cells: dict[str, int]) -> Resources:
@@ -175,21 +174,6 @@ def _resources(board: Board, report: dict[str, Any], cells: dict[str, int]) -> R
     if board.part.family == "ice40":
         ff = sum(count for name, count in cells.items() if _ICE40_FF.match(name))
     return Resources(lut, ff, dsp, bram)
-
-
-def _timing(report: dict[str, Any]) -> tuple[float | None, str]:
-    """Return the lowest Fmax among the clocks, and its critical path as words."""
-    clocks = report.get("fmax", {})
-    if not clocks:
-        return None, ""
-    slowest = min(clocks, key=lambda name: clocks[name]["achieved"])
-    for entry in report.get("critical_paths", []):
-        if slowest in entry.get("from", "") and slowest in entry.get("to", ""):
-            steps = [step for step in entry["path"] if step.get("type") == "logic"]
-            ends = [step.get("to", {}).get("cell", "?") for step in (entry["path"][0], entry["path"][-1])]
-            total = sum(step.get("delay", 0.0) for step in entry["path"])
-            return clocks[slowest]["achieved"], f"{ends[0]} to {ends[1]}, {len(steps)} cells, {total:.1f} ns"
-    return clocks[slowest]["achieved"], ""
 
 
 _MISSING = (re.compile(r"Unable to place cell '.*', no (?:BELs|Bels) remaining to implement cell type '(?P<cell>\w+)'"),

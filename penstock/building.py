@@ -114,7 +114,8 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
                     hint=_smaller_hint(request, board, made_for, problem)) from None
     except Slow as problem:
         raise error("E824", f"the design reaches {problem.fmax_mhz:.1f} MHz on {board.name}, not {problem.clock_mhz:g}", Span.whole("--clock"),
-                    hint=f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; the path is {problem.path}") from None
+                    hint=f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; the path is {problem.path}; "
+                    f"next step: {problem.advice}") from None
     except ToolError as problem:
         raise error("E826", f"{problem.tool} failed: {problem.line}", Span.whole("--board"),
                     hint="this is a defect in Penstock or in the tool: please report it with the command and `penstock --version`") from None
@@ -228,8 +229,8 @@ def _summary(design: api.Design | FitDesign, board: Board, made: Build, folder: 
             ("placed", made.resources, f"{made.fmax_mhz:.1f}" if made.fmax_mhz else "?"), ("device", board.part, f"{made.clock_mhz:g} asked"))
     for title, r, mhz in rows:
         table.add_row(title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
-    table.caption = (f"plan: {_plan_text(design)}\nseed {made.seed} of {len(made.runs)}; {made.seconds:.0f} s; critical path: {made.path or 'not known'}\n"
-                     f"written: {folder}")
+    lines = [f"plan: {_plan_text(design)}", f"seed {made.seed} of {len(made.runs)}; {made.seconds:.0f} s; critical path: {made.path or 'not known'}"]
+    table.caption = "\n".join([*lines, *([f"next step for a faster clock: {made.advice}"] if made.advice else []), f"written: {folder}"])
     return table
 
 

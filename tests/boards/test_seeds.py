@@ -15,6 +15,7 @@ import penstock.building as building
 from penstock.boards.board import boards
 from penstock.boards.build import Slow, build
 from penstock.boards.flow import Placed, Sources, Unfit
+from penstock.boards.timing import Timing
 from penstock.boards.tools import ToolError, tool_versions
 from penstock.cli import run
 from penstock.models.resources import Resources
@@ -34,7 +35,7 @@ def _placer(fmax: dict[int, float | Exception]) -> Any:
         found = fmax[seed]
         if isinstance(found, Exception):
             raise found
-        return Placed(seed, found, f"a to b of seed {seed}", Resources(10, 10, 0, 1), bytes([seed]), 0.1)
+        return Placed(seed, Timing(found, f"a to b of seed {seed}", "a register near c"), Resources(10, 10, 0, 1), bytes([seed]), 0.1)
     return place
 
 
@@ -72,7 +73,7 @@ def test_no_seed_is_fast_enough(fake: pytest.MonkeyPatch, capsys: pytest.Capture
     fake.setattr(flow, "_place", _placer({1: 41.0, 2: 47.25, 3: 44.0}))
     with pytest.raises(Slow) as slow:
         build(SOURCES, boards()["ulx3s-25f"], clock_mhz=50.0, seeds=(1, 2, 3), jobs=2)
-    assert (slow.value.fmax_mhz, slow.value.clock_mhz, slow.value.path) == (47.25, 50.0, "a to b of seed 2")
+    assert (slow.value.fmax_mhz, slow.value.clock_mhz, slow.value.path, slow.value.advice) == (47.25, 50.0, "a to b of seed 2", "a register near c")
     assert run([*BUILD, "--seeds", "3"]) == 1
     said = capsys.readouterr().err
     assert "error[E824]: the design reaches 47.2 MHz on ulx3s-25f, not 50" in said

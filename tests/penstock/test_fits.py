@@ -255,7 +255,7 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert run("build f.py --board icebreaker --out o".split()) == 1
     assert "error[E601]: kernel 'f' does not fit on icebreaker" in capsys.readouterr().err
     Path("small.py").write_text(SMALL)
-    bitstream = Build("ulx3s-85f", 40.0, 47.0, "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
+    bitstream = Build("ulx3s-85f", 40.0, 47.0, "", "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
     monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
     monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
     assert run("build small.py --board ulx3s-85f --out out".split()) == 0

@@ -260,7 +260,7 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
     Path("k.py").write_text(KERNEL)
     rng = np.random.default_rng(5)
     np.savez("t.npz", x=rng.normal(size=(rows, 4)).astype("f4"), y=rng.normal(size=rows).astype("f4"))
-    bitstream = Build(board, 40.0, 47.0, "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
+    bitstream = Build(board, 40.0, 47.0, "", "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
     monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
     monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
     options = ("k.py", "--dim", "d=4", "--format", "fixed:8,8")
