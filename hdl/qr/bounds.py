@@ -15,6 +15,7 @@ from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
 from .rows import Rows
+from .shift import trend_shape
 from .walker import pass_shape
 from .widen import Widen
 
@@ -22,9 +23,11 @@ __all__ = ["Bounds", "outcome_shape", "solved_shape"]
 
 
 def solved_shape(n_max):
-    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its records."""
+    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its
+    records; `trend`: of its blocks.
+    """
     return data.StructLayout({"kept": slot_shape(), "head": head_kept_shape(n_max), "report": data.StructLayout({"live": signed(25), "code": 8}),
-                              "mask": n_max, "weights": data.ArrayLayout(32, n_max), "anchor": anchor_shape(n_max)})
+                              "trend": trend_shape, "mask": n_max, "weights": data.ArrayLayout(32, n_max), "anchor": anchor_shape(n_max)})
 
 
 def outcome_shape(n_max):
@@ -34,7 +37,7 @@ def outcome_shape(n_max):
 
 
 class Bounds(wiring.Component):
-    """Takes jobs one after the other, of method `gram`; widened bounds of target `slot`, one segment.
+    """Takes jobs one after the other, of method `gram`; widened bounds of target `slot` or with blocks, one segment.
 
     Golden: `models.qr.golden.refit` from the weights on. A job that is there in cycle t is looked at in t + 1 and offered in t + 2 after an error or where
     there are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered
@@ -69,8 +72,8 @@ class Bounds(wiring.Component):
         widens = config.bounds is Kind.WIDENED
         m.submodules.reader = reader = Rows(config)
         m.submodules.sweep = sweep = Pass(config, self.parts)
-        latency = dot_latency(n)
-        left = Signal(index_range(max(latency, widen_latency(n)) + 1))
+        latency, widening = dot_latency(n), widen_latency(n, config.blocks > 0)
+        left = Signal(index_range(max(latency, widening) + 1))
         disorder, rescanned, none = Signal(), Signal(), Signal()
         for inner, outer in ((reader.bits, self.bits), (reader.words, self.rows)):
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
@@ -110,7 +113,10 @@ class Bounds(wiring.Component):
             m.d.comb += [
                 widen.start.eq(begin & tries), widen.columns.eq(kept.length + 1), widen.segment.eq(job.anchor.segment), widen.offsets.eq(job.head.offsets),
                 widen.w.eq(job.weights), widen.anchor.eq(job.anchor.weights), sweep.lent_w.eq(widen.dot_w), sweep.lent_x.eq(widen.dot_x),
-                widen.score.eq(sweep.score), enough.eq(widen.valid & (width <= kept.limit))]
+                widen.score.eq(sweep.score), widen.trend.eq(job.trend), enough.eq(widen.valid & (width <= kept.limit))]
+            if config.blocks:
+                with m.If(o.live != kept.rows):                  # tombstones: ranks are not what blocks say
+                    m.d.comb += enough.eq(0)
             with m.If(~rescanned):
                 m.d.comb += [o.anchor.eq(job.anchor), o.err_min.eq(widen.err_min), o.err_max.eq(widen.err_max)]
 
@@ -121,7 +127,7 @@ class Bounds(wiring.Component):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
                 m.d.comb += begin.eq(1)
-                m.d.sync += [rescanned.eq(~tries), none.eq(kept.span == 0), left.eq(widen_latency(n) - 2)]
+                m.d.sync += [rescanned.eq(~tries), none.eq(kept.span == 0), left.eq(widening - 2)]
                 m.next = "OFFER"
                 with m.If(lost == 0):
                     with m.If(kept.span != 0):

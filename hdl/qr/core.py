@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Sums
-from ...models.qr.layout import Size, block_words, shift_words, sums_words
+from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
@@ -16,7 +16,7 @@ from .delta import Delta
 from .loader import Loader
 from .merge import Merge
 from .records import Records, record_shape
-from .shift import Shift
+from .shift import Shift, trend_shape
 from .solver import Solver, solution_shape
 
 __all__ = ["COUNTS", "Core", "core_command_shape"]
@@ -54,13 +54,13 @@ class Core(wiring.Component):
     bits, rows : In(stream.Signature(8 * bus_bytes))
         Words of full jobs' rows, as `Rows` takes them.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' sums, job by job (moves and sums of blocks, c, AᵀA); as many as the largest job has may come before they are wanted.
+        Words of the memos' sums, job by job (frames, moves and sums of blocks, c, AᵀA); as many as the largest job has may come before they are wanted.
     record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
         What the sums take in this cycle, a job's `end` too.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
         Words of these parts of the new memos; those of blocks are always taken.
-    report : Out({job, live, code}), report_valid : Out(1)
-        Before a job's first word: by how much its live rows change, and `models.errors.ErrorCode`. For one cycle.
+    report : Out({job, live, code}), trend : Out(trend_shape), report_valid : Out(1)
+        Before a job's first word of c: by how much its live rows change, and `models.errors.ErrorCode`; of blocks what `Shift` says. For one cycle.
     o0, o1, … : Out(solution_shape(n_max, jobs)), o0_valid, … : Out(1)
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
     """
@@ -74,7 +74,7 @@ class Core(wiring.Component):
             "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
             "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
             "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
-            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1)}
+            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1), "trend": Out(trend_shape)}
         for k in range(config.solvers):
             members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
         super().__init__(members, src_loc_at=1 + src_loc_at)
@@ -89,7 +89,8 @@ class Core(wiring.Component):
         m.submodules.loader = loader = Loader(config, self.parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
         largest = Size(config.n_max, 0)
-        m.submodules.sums = sums = Queue(8 * config.bus_bytes, shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config)))
+        m.submodules.sums = sums = Queue(8 * config.bus_bytes, frame_words(config) + shift_words(config) + block_words(largest, config) +
+                                              sum(sums_words(largest, config)))
 
         # offsets and columns stay until the job's last record has been added
         busy, places, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
@@ -147,7 +148,7 @@ class Core(wiring.Component):
                 shift.record.eq(self.record), shift.valid.eq(self.record_valid), shift.freed.eq(last_taken), shift.chunk.eq(merge.chunk),
                 shift.command.valid.eq(delta.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
                 shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
-                sums.o.ready.eq(merge.i.ready | shift.i.ready), begin.eq(staged & shift.done & free),
+                sums.o.ready.eq(merge.i.ready | shift.i.ready), self.trend.eq(shift.trend), begin.eq(staged & shift.done & free),
                 self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
                 *(merge.moments[k].eq(delta.moments[k] + shift.moments[k]) for k in range(config.bus_bytes // 8))]
             with m.If(shift.command.valid & shift.command.ready):

@@ -22,8 +22,10 @@ from .bounds import Bounds
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch, slot_shape
 from .follow import Follow, errors_shape
+from .frames import Frames
 from .givens_core import GivensCore
 from .intake import Intake, head_kept_shape
+from .shift import trend_shape
 from .writeback import WriteBack
 
 __all__ = ["Engine"]
@@ -126,6 +128,8 @@ class Engine(wiring.Component):
         report = Signal(reports)
         m.d.comb += [report.live.eq(core.report.live), report.code.eq(core.report.code),
                      job.report.as_value().eq(self._kept("of_records", reports, core.report_valid, core.report.job, report)[0])]
+        if config.blocks:
+            m.d.comb += job.trend.as_value().eq(self._kept("of_trend", trend_shape, core.report_valid, core.report.job, core.trend)[0])
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
         solutions = []
@@ -171,6 +175,10 @@ class Engine(wiring.Component):
             follow.begin.eq(intake.command.valid & intake.command.ready), follow.job.eq(intake.command.p.job), follow.w.eq(anchor.weights), follow.box.eq(box),
             follow.valid.eq(core.record_valid & record.came), follow.row.use.eq(1), follow.row.label.eq(record.label), follow.row.a.eq(record.a),
             follow.row.row.eq(record.row), follow.end.eq(core.record_valid & record.end), read.addr.eq(follow.read), follow.errors.eq(read.data)]
+        if self.config.blocks:
+            m.submodules.frames = frames = Frames(self.config)
+            m.d.comb += [frames.start.eq(follow.begin), frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
+                         follow.moved.eq(frames.moved)]
         boxes, _ = self._kept("followed_boxes", follow.box_shape, follow.box_valid, follow.box_job, follow.o_box)
         found, _ = self._kept("followed_errors", errors_shape, follow.errors_valid, follow.errors_job, follow.o_errors)
         box_now, errors_now = data.View(follow.box_shape, boxes), data.View(errors_shape, found)

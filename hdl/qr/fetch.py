@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds, Method, Sums
-from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, head_words, read_sums, shift_words, sums_words, words
+from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, frame_words, head_words, read_sums, shift_words, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.stages import AHEAD, Route
 from ..index import index, index_range
@@ -125,7 +125,7 @@ class Fetch(wiring.Component):
         of_anchor = Array([anchor_words(size, config) for size in sizes])[d.length + 1]
         of_factor = Array([factor_words(size, config) for size in sizes])[d.length + 1]
         anchored, givens, of_moves = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, shift_words(config)
-        lists = "SHIFTS" if of_moves else "CHANGES"
+        lists, of_frames = "FRAMES" if of_moves else "CHANGES", frame_words(config)
         records, units = Signal(26), Signal(32)                  # units of 4 bytes
         m.d.comb += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
         of_changes = (units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1
@@ -173,7 +173,7 @@ class Fetch(wiring.Component):
                     with m.Else():
                         m.next = "SUMS"
             with m.State("ANCHOR"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c + of_sums + of_factor) << shift)),
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_frames + of_c + of_sums + of_factor) << shift)),
                              own.p.beats.eq(of_anchor), own.p.route.eq(Route.ANCHOR)]
                 with m.If(own.ready):
                     m.next = "FACTOR" if givens else lists
@@ -184,6 +184,10 @@ class Fetch(wiring.Component):
                     with m.If(own.ready):
                         m.next = "CHANGES"
             if of_moves:
+                with m.State("FRAMES"):
+                    m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_frames), own.p.route.eq(Route.SHIFTS)]
+                    with m.If(own.ready):
+                        m.next = "SHIFTS"
                 with m.State("SHIFTS"):
                     m.d.comb += [own.valid.eq(1), own.p.address.eq(d.changes), own.p.beats.eq(of_moves), own.p.route.eq(Route.SHIFTS)]
                     with m.If(own.ready):
@@ -197,8 +201,8 @@ class Fetch(wiring.Component):
                         with m.If(d.span != 0):
                             m.next = "PLACES"
             with m.State("SUMS"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c) << shift)), own.p.beats.eq(of_sums), own.p.route.eq(Route.SUMS),
-                             own.p.final.eq(1)]
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_frames + of_c) << shift)), own.p.beats.eq(of_sums),
+                             own.p.route.eq(Route.SUMS), own.p.final.eq(1)]
                 with m.If(own.ready):
                     m.d.comb += done.eq(1)
                     m.next = "LOOK"

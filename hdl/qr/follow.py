@@ -1,10 +1,11 @@
 """An anchor's segment kept up to date with a job's changes, as they pass."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
+from ...models.qr.ranks import MOVE_BITS
 from ...models.qr.schedule import dot_latency
 from ..arith.pipeline import Pipeline
 from ..index import index_range
@@ -18,7 +19,8 @@ errors_shape = data.StructLayout({"err_min": 32, "err_max": 32, "least": 32})
 
 
 class Follow(wiring.Component):
-    """Includes new and moved rows in the segment of an anchor that has one segment. Never stalls; golden: `models.qr.bounds.follow` (target `slot`).
+    """Includes new and moved rows in the segment of an anchor that has one segment. Never stalls; golden: `models.qr.bounds.follow` (target `slot`),
+    `follow_ranks` (with blocks).
 
     A job's box is there in the cycle of its `end`, its errors `late` = dot_latency(n_max) - 1 cycles later; rows of the next job may follow at once.
 
@@ -31,7 +33,8 @@ class Follow(wiring.Component):
     -------
     begin : In(1), job : In, w : In(ArrayLayout(32, n_max)), box : In({low, high})
         A job's changes come from the next cycle on: its number, its anchor's weights and box.
-    valid : In(1), row : In(row_shape(n_max))
+    valid : In(1), row : In(row_shape(n_max)), moved : In(signed(MOVE_BITS))
+        A row, and what its block has moved.
     end : In(1)
         After the job's last row.
     read : Out, errors : In(errors_shape)
@@ -47,9 +50,10 @@ class Follow(wiring.Component):
         segment = segment_shape(n)
         self.box_shape = data.StructLayout({name: segment[name].shape for name in ("low", "high")})
         super().__init__({
-            "begin": In(1), "job": In(number), "w": In(data.ArrayLayout(32, n)), "box": In(self.box_shape), "valid": In(1), "row": In(row_shape(n)),
-            "end": In(1), "read": Out(number), "errors": In(errors_shape), "box_valid": Out(1), "box_job": Out(number), "o_box": Out(self.box_shape),
-            "errors_valid": Out(1), "errors_job": Out(number), "o_errors": Out(errors_shape)}, src_loc_at=1 + src_loc_at)
+            "begin": In(1), "job": In(number), "w": In(data.ArrayLayout(32, n)), "box": In(self.box_shape), "valid": In(1),
+            "row": In(row_shape(n)), "moved": In(signed(MOVE_BITS)), "end": In(1), "read": Out(number), "errors": In(errors_shape),
+            "box_valid": Out(1), "box_job": Out(number), "o_box": Out(self.box_shape), "errors_valid": Out(1),
+            "errors_job": Out(number), "o_errors": Out(errors_shape)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -70,7 +74,8 @@ class Follow(wiring.Component):
         score = self.parts.instance(m, "dot", f"qr_dot{n}", lambda: Dot(n, self.parts), w=w.as_value(), x=self.row.a.as_value())["o"]
         guess = self.parts.instance(m, "floor", "qr_floor", Floor, a=score)["label"]
         use, label = pipe.delay(self.valid & self.row.use, late, name="use"), pipe.delay(self.row.label, late, name="label")
-        s = pipe.rank(use=use, error=(label - guess.as_unsigned())[:32], guess=guess)
+        moved = pipe.delay(self.moved, late, name="moved").as_signed() if self.config.blocks else 0
+        s = pipe.rank(use=use, error=(label - guess.as_unsigned() - moved)[:32], guess=guess)
         # the job's rows follow its `begin`, its `end` follows its rows
         begin, end = pipe.delay(self.begin, late + 1, name="begin"), pipe.delay(self.end, late + 1, name="end")
         m.d.comb += [self.read.eq(pipe.delay(self.job, late + 1, name="job")), self.errors_valid.eq(end),

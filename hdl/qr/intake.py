@@ -56,6 +56,8 @@ class Intake(wiring.Component):
         The job that `head` and `anchor` are of.
     command : Out(stream.Signature(core_command_shape(n_max, jobs, solvers)))
     changes, sums, bits, rows, pass_bits, pass_rows, factor : Out(stream.Signature(8 * bus_bytes))
+    shifts_valid : Out(1)
+        What `sums` gives is of what blocks move.
     """
 
     def __init__(self, config: Config, *, src_loc_at=0):
@@ -65,8 +67,8 @@ class Intake(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(word_shape(bus))), "body": In(stream.Signature(body_shape(config))), "descriptor_valid": Out(1),
             "descriptor": Out(descriptor_shape), "head_valid": Out(1), "head": Out(head_kept_shape(n)), "anchor_valid": Out(1), "anchor": Out(anchor_shape(n)),
-            "slot": Out(index_range(config.jobs)), "command": Out(stream.Signature(core_command_shape(n, config.jobs, config.solvers))), **words_out},
-            src_loc_at=1 + src_loc_at)
+            "slot": Out(index_range(config.jobs)), "shifts_valid": Out(1),
+            "command": Out(stream.Signature(core_command_shape(n, config.jobs, config.solvers))), **words_out}, src_loc_at=1 + src_loc_at)
 
     def _collect(self, m, name, size, take):
         """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
@@ -112,7 +114,7 @@ class Intake(wiring.Component):
         with m.If(pending & command.ready):
             m.d.sync += pending.eq(0)
 
-        streams = {Route.CHANGES: self.changes, Route.SHIFTS: self.sums, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
+        streams = {Route.CHANGES: self.changes, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
                    Route.PASS_BITS: self.pass_bits, Route.PASS_ROWS: self.pass_rows, Route.FACTOR: self.factor}
         for each in streams.values():
             m.d.comb += each.payload.eq(self.i.p.data)
@@ -127,7 +129,11 @@ class Intake(wiring.Component):
             for name in (Route.PASS_BITS, Route.PASS_ROWS):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid), self.i.ready.eq(streams[name].ready)]
-            for name in (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
+            with m.Case(Route.SHIFTS):
+                # whoever follows the changes takes them as well, when the job has begun
+                m.d.comb += [self.sums.valid.eq(self.i.valid & in_body & ~bad & ~pending), self.i.ready.eq(in_body & (self.sums.ready & ~pending | bad)),
+                             self.shifts_valid.eq(self.sums.valid & self.sums.ready)]
+            for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (streams[name].ready | bad))]
 

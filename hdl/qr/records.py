@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
+from ...models.qr.image import BLOCK
 from ...models.qr.job import Target
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
@@ -20,8 +21,9 @@ def record_shape(n_max):
     """One change, as the sums and the bounds take it.
 
     `value`, `sign`: what c and AᵀA grow by: value · a and sign · a aᵀ. `live`: the change of the number of live rows. `label`, `came`: the row's label now, and
-    whether it is an inserted or moved live row (which the bounds look at). `block`: of a row that comes or goes (`models.qr.ranks`). `a`:
-    1, bytes minus offsets, 0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of the job's; `code` then says what was wrong with them.
+    whether it is an inserted or moved live row (which the bounds look at). `block`: its block (`models.qr.ranks`). `a`:
+    1, bytes minus offsets, 0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of
+    the job's; `code` then says what was wrong with them.
     """
     return data.StructLayout({"value": signed(32), "sign": signed(2), "live": signed(2), "label": 31, "came": 1, "block": 8,
                               "a": data.ArrayLayout(signed(9), n_max), "row": data.ArrayLayout(8, n_max - 1), "end": 1, "code": 8})
@@ -88,7 +90,8 @@ class Records(wiring.Component):
             before = before | (count != 0)
 
         record = out.i.p
-        new, old = cutter.o.p.data[:31], cutter.o.p.data[32:63]
+        blocks = self.config.blocks > 0
+        new, old = cutter.o.p.data[:BLOCK if blocks else 31], cutter.o.p.data[32:63]
         new_live, old_live = cutter.o.p.data[31], cutter.o.p.data[63]
         row = [Mux(index < length, cutter.o.p.data[64 + 8 * index:72 + 8 * index], 0) for index in range(n - 1)]
         end = cutter.o.p.end
@@ -96,19 +99,21 @@ class Records(wiring.Component):
             out.i.valid.eq(cutter.o.valid), cutter.o.ready.eq(out.i.ready),
             record.end.eq(end), record.label.eq(new), record.a[0].eq(~end),
             record.came.eq((kind["inserted"] | kind["moved"]) & new_live)]
+        if blocks:
+            m.d.comb += record.block.eq(cutter.o.p.data[BLOCK:31])
         for index in range(n - 1):
             m.d.comb += record.row[index].eq(row[index])
             with m.If((index < length) & ~end):
                 m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
-        slots, blocks = self.config.target is Target.SLOT, self.config.blocks > 0
+        slots = self.config.target is Target.SLOT
         labelled = slots or blocks
         old_label = old.as_signed() if blocks else old
         with m.If(kind["inserted"]):
-            m.d.comb += [record.value.eq(new if labelled else 0), record.sign.eq(1), record.live.eq(new_live), record.block.eq(old[:8])]
+            m.d.comb += [record.value.eq(new if labelled else 0), record.sign.eq(1), record.live.eq(new_live)]
         with m.Elif(kind["buried"]):
             m.d.comb += record.live.eq(-1)
         with m.Elif(kind["removed"]):
-            m.d.comb += [record.value.eq(-old_label if labelled else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0)), record.block.eq(new[:8])]
+            m.d.comb += [record.value.eq(-old_label if labelled else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
         with m.Elif(kind["moved"]):
             m.d.comb += record.value.eq(new.as_unsigned() - old_label)
 

@@ -6,26 +6,33 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
-from ...models.qr.layout import shift_words, words
-from ...models.qr.ranks import BLOCK_BITS, BLOCK_ROWS
+from ...models.qr.layout import frame_words, words
+from ...models.qr.ranks import BLOCK_BITS, BLOCK_ROWS, MOVE_BITS, TREND_BITS
 from ..index import index
 from .delta import moments_shape
+from .frames import TREND, Frames
 from .records import record_shape
 
-__all__ = ["Shift"]
+__all__ = ["Shift", "trend_shape"]
 
-#: bits of a number by which labels move
-_MOVE = 25
-#: bits of what c grows by: such a number times 2**23 rows of 255
-_SUM = 56
+#: bits of a count of rows
+_ROWS = 25
+#: bits of what c grows by: moves of so many bits times sums of all blocks
+_SUM = 64
+#: bits of what is left of moves without their trend: labels are below 2**14 where no block is crowded
+_REST = MOVE_BITS + TREND_BITS + 4
+
+#: `models.qr.ranks.Frames`, without the blocks
+trend_shape = data.StructLayout({"trend": signed(TREND), "low": signed(_REST), "high": signed(_REST)})
 
 
 class Shift(wiring.Component):
     """Adds up what a job's records change in the blocks' sums, while the job before is read; then the memo's words of these sums pass: new word = old word +
     change, and c grows by each block's move times its old sums.
 
-    Golden: `models.qr.ranks`. Twin in cycles: `models.qr.blocks.Shift`. A word a cycle, first those of moves, then those of sums; without a memo none come, and
-    the new words are the changes alone. A word accepted in cycle t gives the new one in t + 2. Records are taken at one a cycle, with no effect on others.
+    Golden: `models.qr.ranks`. Twin in cycles: `models.qr.blocks.Shift`. A word a cycle: what blocks have moved, by how much they move now, their sums. The new
+    words are what they have moved then, and the new sums; a word of sums accepted in cycle t gives the new one in t + 2. Without a memo no words come, and the
+    new ones are zeros and the changes alone. Records are taken at one a cycle, with no effect on others.
 
     Parameters
     ----------
@@ -42,9 +49,10 @@ class Shift(wiring.Component):
         The oldest job's words come next; `fresh`: there is no memo, and no words come. Its records have ended.
     i : In(stream.Signature(8 * bus_bytes))
     o : Out(8 * bus_bytes), o_valid : Out(1)
-        New words of sums.
-    done : Out(1), crowded : Out(1)
-        2 cycles after the last word until the next command: all is known; a block has more than `BLOCK_ROWS` rows.
+        New words of what blocks have moved, then of their sums.
+    done : Out(1), crowded : Out(1), trend : Out(trend_shape)
+        5 cycles after the last word until the next command: all is known; a block has more than `BLOCK_ROWS` rows, or has moved too far; what the bounds
+        want.
     chunk : In, moments : Out(moments_shape(bus_bytes))
         What is to be added to this word of c, one cycle later.
     """
@@ -58,8 +66,8 @@ class Shift(wiring.Component):
         super().__init__({
             "record": In(record_shape(n)), "valid": In(1), "freed": In(1),
             "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(8 * bus)),
-            "o": Out(8 * bus), "o_valid": Out(1), "done": Out(1), "crowded": Out(1), "chunk": In(12), "moments": Out(moments_shape(bus))},
-            src_loc_at=1 + src_loc_at)
+            "o": Out(8 * bus), "o_valid": Out(1), "done": Out(1), "crowded": Out(1), "trend": Out(trend_shape), "chunk": In(12),
+            "moments": Out(moments_shape(bus))}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -67,33 +75,31 @@ class Shift(wiring.Component):
         reading, block, piece = Signal(), index(blocks, name="block"), index(self.pieces, name="piece")
         changes = self._changes(m, reading, block)
 
-        # moves first
-        per = bus // 4
-        of_moves = shift_words(self.config)
-        m.submodules.moves = moves = Memory(shape=unsigned(_MOVE * per), depth=of_moves, init=[])
-        put, get = moves.write_port(), moves.read_port(domain="comb")
-        active, fresh, of_sums, number = Signal(), Signal(), Signal(), index(of_moves, name="number")
+        # moves first; without a memo as many zeros as words of them
+        m.submodules.frames = frames = Frames(self.config)
+        of_frames = frame_words(self.config)
+        active, fresh, of_sums, number = Signal(), Signal(), Signal(), index(of_frames, name="number")
         columns = Signal(range(n + 1))
-        take, ends = Signal(), Signal()
+        take, ends, zeros, begins = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            self.command.ready.eq(~active), self.i.ready.eq(active & ~fresh), take.eq(active & of_sums & (fresh | self.i.valid)),
-            put.en.eq(active & ~of_sums & self.i.valid), put.addr.eq(number), put.data.eq(Cat(self.i.payload[32 * k:32 * k + _MOVE] for k in range(per))),
-            get.addr.eq(block >> per.bit_length() - 1),
+            self.command.ready.eq(~active), begins.eq(self.command.valid & self.command.ready), self.i.ready.eq(active & ~fresh),
+            take.eq(active & of_sums & (fresh | self.i.valid)), zeros.eq(active & ~of_sums & fresh),
+            frames.start.eq(begins), frames.i.eq(self.i.payload), frames.valid.eq(active & ~of_sums & self.i.valid & ~fresh), frames.block.eq(block),
             ends.eq(piece == Array([max(words(k, each), 1) - 1 for k in range(n + 1)])[columns])]
-        with m.If(put.en):
+        with m.If(frames.valid & frames.ends):
+            m.d.sync += of_sums.eq(1)
+        with m.If(zeros):
             m.d.sync += number.eq(number + 1)
-            with m.If(number == of_moves - 1):
+            with m.If(number == of_frames - 1):
                 m.d.sync += of_sums.eq(1)
-        choices = Array([get.data.word_select(k, _MOVE).as_signed() for k in range(min(per, blocks))])
-        move = choices[block[:(len(choices) - 1).bit_length()]] if len(choices) > 1 else choices[0]
 
         # the word, its changes and its block's move; then the new word, and what c grows by
-        held, held_move, held_changes = Signal(8 * bus), Signal(signed(_MOVE)), Signal.like(changes)
-        held_piece, some, last = Signal.like(piece), Signal(), Signal()
-        m.d.sync += [some.eq(take), last.eq(take & ends & (block == blocks - 1)), self.done.eq((self.done | last) & ~(self.command.valid & self.command.ready))]
+        held, held_move, held_moved, held_changes = Signal(8 * bus), Signal(signed(MOVE_BITS)), Signal(signed(MOVE_BITS)), Signal.like(changes)
+        held_piece, some, last = Signal.like(piece), Signal(), Signal(4)
+        m.d.sync += [some.eq(take), last.eq(Cat(take & ends & (block == blocks - 1), last)), self.done.eq((self.done | last[-1]) & ~begins)]
         with m.If(take):
-            m.d.sync += [held.eq(Mux(fresh, 0, self.i.payload)), held_move.eq(Mux(fresh, 0, move)), held_changes.eq(changes), held_piece.eq(piece),
-                         piece.eq(Mux(ends, 0, piece + 1))]
+            m.d.sync += [held.eq(Mux(fresh, 0, self.i.payload)), held_move.eq(Mux(fresh, 0, frames.move)), held_moved.eq(frames.moved),
+                         held_changes.eq(changes), held_piece.eq(piece), piece.eq(Mux(ends, 0, piece + 1))]
             with m.If(ends):
                 m.d.sync += block.eq(block + 1)
                 with m.If(block == blocks - 1):
@@ -102,8 +108,8 @@ class Shift(wiring.Component):
         by_piece = Array([Cat(*numbers[k * each:(k + 1) * each], Const(0, BLOCK_BITS * each))[:BLOCK_BITS * each] for k in range(self.pieces)])[held_piece]
         old = [held.word_select(e, BLOCK_BITS).as_signed() for e in range(each)]
         new = Cat((value + by_piece.word_select(e, BLOCK_BITS).as_signed())[:BLOCK_BITS] for e, value in enumerate(old[:min(each, n)]))
-        m.d.sync += [self.o_valid.eq(some), self.o.eq(new)]
-        added, added_piece, grows = [Signal(signed(_MOVE + BLOCK_BITS), name=f"added{e}") for e in range(min(each, n))], Signal.like(piece), Signal()
+        m.d.sync += [self.o_valid.eq(some | zeros | frames.o_valid), self.o.eq(Mux(some, new, Mux(fresh, 0, frames.o)))]
+        added, added_piece, grows = [Signal(signed(MOVE_BITS + BLOCK_BITS), name=f"added{e}") for e in range(min(each, n))], Signal.like(piece), Signal()
         m.d.sync += [*(product.eq(held_move * value) for product, value in zip(added, old, strict=False)), added_piece.eq(held_piece), grows.eq(some)]
         sums = [Signal(signed(_SUM), name=f"sum{j}") for j in range(n)]
         with m.If(grows):
@@ -111,10 +117,11 @@ class Shift(wiring.Component):
                 with m.If(added_piece == j // each):
                     m.d.sync += total.eq(total + added[j % each])
         rows = held_changes.rows.as_signed() + old[0]
-        with m.If(some & (held_piece == 0) & ((rows > BLOCK_ROWS) | (rows < 0))):
+        with m.If((some & (held_piece == 0) & ((rows > BLOCK_ROWS) | (rows < 0))) | frames.over):
             m.d.sync += self.crowded.eq(1)
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), of_sums.eq(self.command.p.fresh), columns.eq(self.command.p.columns), number.eq(0),
+        self._trend(m, frames.trend, some & (held_piece == 0), rows, held_moved, begins)
+        with m.If(begins):
+            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), of_sums.eq(0), columns.eq(self.command.p.columns), number.eq(0),
                          block.eq(0), piece.eq(0), self.crowded.eq(0), *(total.eq(0) for total in sums)]
 
         width = bus // 8
@@ -128,10 +135,30 @@ class Shift(wiring.Component):
                     m.d.sync += self.moments[place].eq(0)
         return m
 
+    def _trend(self, m, trend, some, rows, moved, begins):
+        """Blocks as they pass, one after the other: what their moves are without the trend, of their first and their last row."""
+        first, place, count, shift = (Signal(signed(_ROWS), name=name) for name in ("first", "place", "count", "shift"))
+        valid = Signal(3)
+        m.d.sync += [valid.eq(Cat(some & (rows > 0), valid)), place.eq(first), count.eq(rows), shift.eq(moved)]
+        with m.If(some):
+            m.d.sync += first.eq(first + rows)
+        of_first, of_others = Signal(signed(_REST + 8)), Signal(signed(_REST + 8))
+        moved2, here, there = Signal.like(shift), Signal(signed(_REST)), Signal(signed(_REST))
+        m.d.sync += [of_first.eq(trend * (place - shift)), of_others.eq(trend * (count - 1)), moved2.eq(shift)]
+        left = (moved2 << TREND_BITS) - of_first
+        m.d.sync += [here.eq(left), there.eq(left - of_others)]
+        low, high, any_yet = self.trend.low, self.trend.high, Signal()
+        less, more = Mux(here < there, here, there), Mux(here < there, there, here)
+        m.d.comb += self.trend.trend.eq(trend)
+        with m.If(valid[2]):
+            m.d.sync += [any_yet.eq(1), low.eq(Mux(any_yet & (low < less), low, less)), high.eq(Mux(any_yet & (high > more), high, more))]
+        with m.If(begins):
+            m.d.sync += [first.eq(0), any_yet.eq(0), low.eq(0), high.eq(0)]
+
     def _changes(self, m, reading, block):
         """What records change, in two banks: return what they do in this block."""
         n, blocks, record = self.config.n_max, self.config.blocks, self.record
-        shape = data.StructLayout({"rows": signed(_MOVE), "sums": data.ArrayLayout(signed(BLOCK_BITS), n - 1)})
+        shape = data.StructLayout({"rows": signed(_ROWS), "sums": data.ArrayLayout(signed(BLOCK_BITS), n - 1)})
         m.submodules.changes = changes = Memory(shape=unsigned(shape.size), depth=2 * blocks, init=[])
         write, own, out = changes.write_port(), changes.read_port(domain="comb"), changes.read_port(domain="comb")
         used, bank = Signal(2 * blocks), Signal()

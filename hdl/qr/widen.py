@@ -7,12 +7,14 @@ from amaranth.lib.wiring import In, Out
 from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
 from ...models.qr.config import Config
+from ...models.qr.ranks import TREND_BITS
 from ...models.qr.schedule import ADD, MUL, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
 from .dot import segment_shape
 from .numbers import Floor
+from .shift import trend_shape
 
 __all__ = ["Widen"]
 
@@ -20,19 +22,22 @@ _SIGN = 1 << 31
 
 
 class Widen(wiring.Component):
-    """Bounds for all rows of a segment of labels that have not shifted (target `slot`), by the three sums of Claim 2 in docs/qr.md.
+    """Bounds for all rows of a segment of labels that have not shifted (target `slot`), or that follow a trend (with blocks), by the three sums of Claim 2 in
+    docs/qr.md.
 
-    Golden: `models.qr.bounds.widened`, one segment. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`; the dot unit is in
-    use for 3 of them, and a segment may start every ADD + 3.
+    Golden: `models.qr.bounds.widened`, one segment, or `widened_ranks`. The bounds are there `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
+    after `start`; the dot unit is in use for 3 of them. A segment may start every ADD + 3, with blocks when the one before is there.
 
     Members
     -------
     start : In(1)
-        The inputs are there, and stay for ADD + 3 cycles.
+        The inputs are there, and stay for ADD + 3 cycles, with blocks until the bounds are there.
     columns : In(range(n_max + 1))
         Of the model.
     segment : In(segment_shape(n_max))
         With its box of bytes.
+    trend : In(trend_shape)
+        Of blocks.
     offsets : In(ArrayLayout(8, n_max - 1))
     w, anchor : In(ArrayLayout(32, n_max))
         Weights, new and those of the pass; +0 beyond the model's columns.
@@ -41,7 +46,7 @@ class Widen(wiring.Component):
     valid : Out(1)
         They may be used: no score reaches 2**30.
     dot_w, dot_x : Out, score : In(32)
-        A `Dot` unit, which is theirs from ADD + 1 to ADD + 3 cycles after `start`.
+        A `Dot` unit, which is theirs from ADD + 1 to ADD + 3 cycles after `start` (with blocks MUL later).
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
@@ -49,22 +54,27 @@ class Widen(wiring.Component):
         n = config.n_max
         weights = data.ArrayLayout(32, n)
         super().__init__({
-            "start": In(1), "columns": In(range(n + 1)), "segment": In(segment_shape(n)), "offsets": In(data.ArrayLayout(8, n - 1)), "w": In(weights),
-            "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)), "valid": Out(1), "dot_w": Out(weights),
-            "dot_x": Out(data.ArrayLayout(signed(9), n)), "score": In(32)}, src_loc_at=1 + src_loc_at)
+            "start": In(1), "columns": In(range(n + 1)), "segment": In(segment_shape(n)), "trend": In(trend_shape),
+            "offsets": In(data.ArrayLayout(8, n - 1)), "w": In(weights), "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)),
+            "valid": Out(1), "dot_w": Out(weights), "dot_x": Out(data.ArrayLayout(signed(9), n)), "score": In(32)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m)
         n = self.config.n_max
+        start, anchor = self.start, [self.anchor[k] for k in range(n)]
+        if self.config.blocks:
+            start = pipe.delay(start, MUL, name="start")
+            anchor = [self.parts.instance(m, f"scaled{k}", "mul_float32", lambda: unit("mul", float32), a=weight, b=self._growth(m))["o"]
+                      for k, weight in enumerate(anchor)]
         # which of the three sums: 0 up, 1 down, 2 size
-        turns = [self.start, *(pipe.delay(self.start, k, name=f"turn{k}_") for k in (1, 2))]
+        turns = [start, *(pipe.delay(start, k, name=f"turn{k}_") for k in (1, 2))]
         size_turn = turns[2]
         # w - anchor, or |w| + |anchor|; the box's ends meet them ADD cycles later
         down, size = pipe.delay(turns[1], ADD, name="down"), pipe.delay(size_turn, ADD, name="size")
         terms, ends = Signal(data.ArrayLayout(32, n)), Signal(data.ArrayLayout(signed(9), n))
         for k in range(n):
-            new, old = self.w[k], self.anchor[k]
+            new, old = self.w[k], anchor[k]
             a, b = Signal(32, name=f"new{k}"), Signal(32, name=f"old{k}")
             m.d.comb += [a.eq(Mux(size_turn, new & ~_SIGN, new)), b.eq(Mux(size_turn, old & ~_SIGN, old ^ _SIGN))]
             term = self.parts.instance(m, f"delta{k}", "add_float32", lambda: unit("add", float32), a=a, b=b)["o"]
@@ -91,19 +101,43 @@ class Widen(wiring.Component):
         below = self.parts.instance(m, "below", "qr_floor", Floor, a=lower)
         fits = ~Unpacked(total, float32).nan & (total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits))
         wait = late + 2 + ADD + 2
-        ready, fits = pipe.delay(self.start, wait, name="ready"), pipe.delay(fits, ADD + 2, name="fits")
+        ready, fits = pipe.delay(start, wait, name="ready"), pipe.delay(fits, ADD + 2, name="fits")
         seg = {name: pipe.delay(getattr(self.segment, name), wait, name=name) for name in ("err_min", "err_max", "least")}
         least, floor = seg["least"].as_signed(), above["o"].as_signed()
         ceiling, fall = (floor + above["inexact"]).as_signed(), below["o"].as_signed()
         rise = Mux((least + floor >= 0) | (ceiling > 0), ceiling, 0)
         drop = Mux((least > 0) | (fall < 0), fall, 0)
+        lowest, highest = seg["err_min"].as_signed(), seg["err_max"].as_signed()
+        if self.config.blocks:
+            lowest, highest = self._followed(m)
+            rise, drop = Mux(ceiling > 0, ceiling, 0), Mux(fall < 0, fall, 0)
         with m.If(ready):
             empty = seg["err_min"].as_signed() == EMPTY
-            m.d.sync += [self.err_min.eq(Mux(empty, 1, seg["err_min"].as_signed() - rise)), self.err_max.eq(Mux(empty, 0, seg["err_max"].as_signed() - drop)),
-                         self.valid.eq(fits | empty)]
-        if wait + 1 != widen_latency(n):
-            raise RuntimeError(f"widening takes {wait + 1} cycles, the schedule says {widen_latency(n)}")
+            m.d.sync += [self.err_min.eq(Mux(empty, 1, lowest - rise)), self.err_max.eq(Mux(empty, 0, highest - drop)), self.valid.eq(fits | empty)]
+        takes, said = wait + 1 + (MUL if self.config.blocks else 0), widen_latency(n, self.config.blocks > 0)
+        if takes != said:
+            raise RuntimeError(f"widening takes {takes} cycles, the schedule says {said}")
         return m
+
+    def _growth(self, m):
+        """1 + trend in float32: exact, as it is from 1/2 to less than 2."""
+        scale, code = Signal(TREND_BITS + 1, name="scale"), Signal(32, name="growth")
+        m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
+        bits = float32.fraction_bits
+        with m.If(scale[TREND_BITS]):
+            m.d.comb += code.eq(Cat(Const(0, bits - TREND_BITS), scale[:TREND_BITS], Const(float32.bias, 8)))
+        with m.Else():
+            m.d.comb += code.eq(Cat(Const(0, bits - TREND_BITS + 1), scale[:TREND_BITS - 1], Const(float32.bias - 1, 8)))
+        return code
+
+    def _followed(self, m):
+        """The segment's errors, grown with the trend, and the rest of the blocks' moves, rounded outwards."""
+        scale, least, most = Signal(signed(TREND_BITS + 2)), Signal(signed(52)), Signal(signed(52))
+        m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
+        m.d.sync += [least.eq((self.segment.err_min - 1) * scale), most.eq(self.segment.err_max * scale)]
+        lowest, highest = Signal(signed(35)), Signal(signed(35))
+        m.d.sync += [lowest.eq(((least + self.trend.low) >> TREND_BITS) + 1), highest.eq(-((-(most + self.trend.high)) >> TREND_BITS))]
+        return lowest, highest
 
 
 def _scaled(code: Value) -> Value:

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Method, Target
-from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, factor_words, head_words, memo_words, result_words, sums_words, words
+from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, factor_words, frame_words, head_words, memo_words, result_words, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
@@ -72,7 +72,7 @@ class WriteBack(wiring.Component):
         config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
         anchored, givens, shift = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, bus.bit_length() - 1
         sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
-        of_sums = lambda size: block_words(size, config) + sum(sums_words(size, config))
+        of_sums = lambda size: frame_words(config) + block_words(size, config) + sum(sums_words(size, config))
         depth = of_sums(sizes[n])
         m.submodules.store = store = Memory(shape=8 * bus, depth=depth * config.jobs, init=[])
         put, get = store.write_port(), store.read_port()
@@ -135,7 +135,8 @@ class WriteBack(wiring.Component):
                 with m.Case(name):
                     m.d.comb += self.o.payload.eq(self._pick(value, place1))
             with m.Case(Part.SUMS):
-                m.d.comb += self.o.payload.eq(get.data)
+                # after a pass blocks have not moved yet
+                m.d.comb += self.o.payload.eq(Mux(job.rescanned & (place1 < frame_words(config)), 0, get.data))
             if givens:
                 with m.Case(Part.FACTOR):
                     m.d.comb += self.o.payload.eq(factor)

@@ -210,27 +210,28 @@ class Delta:
 
 
 class Shift:
-    """`hdl.qr.shift`. Words: how far blocks move, then their sums (a job without a memo brings none)."""
+    """`hdl.qr.shift`. Words: how far blocks have moved, how far they move, then their sums (a job without a memo brings none)."""
 
     def __init__(self) -> None:
-        self.active = self.fresh = self.last = self.done = False
-        self.left = 0
+        self.active = self.fresh = self.done = False
+        self.left = self.settles = 0
 
-    def begin(self, shifts: int, blocks: int, fresh: bool) -> None:
-        self.active, self.fresh, self.done, self.left = True, fresh, False, blocks if fresh else shifts + blocks
+    def begin(self, frames: int, shifts: int, blocks: int, fresh: bool) -> None:
+        self.active, self.fresh, self.done, self.left = True, fresh, False, frames + (0 if fresh else shifts) + blocks
 
     @property
     def ready(self) -> bool:
         return self.active and not self.fresh
 
     def step(self, put: bool) -> bool:
-        moved = put or self.last or (self.active and self.fresh)
-        self.done |= self.last
-        self.last = False
+        moved = put or self.settles > 0 or (self.active and self.fresh)
+        if self.settles:
+            self.settles -= 1
+            self.done = not self.settles
         if put or (self.active and self.fresh):
             self.left -= 1
             self.active = self.left > 0
-            self.last = not self.active
+            self.settles = 0 if self.active else 4
         return moved
 
 

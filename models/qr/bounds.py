@@ -11,8 +11,9 @@ from ..numerics.formats import Codes
 from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
 from .moments import old_ranks
+from .ranks import TREND_BITS, Frames, shifts
 
-__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "follow", "pass_over", "widened"]
+__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "follow", "follow_ranks", "pass_over", "widened", "widened_ranks"]
 
 #: err_min of a segment without rows; its err_max is the negative
 EMPTY = (1 << 31) - 1
@@ -96,6 +97,52 @@ def follow(anchor: Anchor, job: Job) -> Anchor:
     return _include(replace(anchor, start=start, shift_min=low, shift_max=high), where, rows, guesses, lowest, highest)
 
 
+def follow_ranks(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
+    """Return an anchor of one segment after the changes of a job with blocks: rows that came, or moved by another number than their block, are included with
+    the errors of their virtual labels.
+    """
+    found = shifts(job)
+    come, where = np.concatenate([job.inserted, found.moved]), np.concatenate([found.inserted, found.where])
+    live = job.alive[come]
+    come, where = come[live], where[live]
+    guesses = predict(anchor.weights, job.offsets, job.rows[come])
+    errors = job.target_labels()[come] - frames.moved[where] - guesses
+    return _include(anchor, np.zeros(len(come), dtype=np.intp), job.rows[come], guesses, errors, errors)
+
+
+def widened_ranks(anchor: Anchor, weights: Codes, offsets: Rows, frames: Frames) -> tuple[int, int] | None:
+    """Return what `widened` does, of a group with blocks and one segment.
+
+    With g = 1 + trend, Δ = w - g · w_anchor, both rounded, and the other sums those of `widened` for g · w_anchor in place of w_anchor: predictions lie between
+    g times the old score (0 if that is less) plus min(0, floor(L)), and the same plus max(0, ceil(U)).
+    """
+    if anchor.err_min[0] == EMPTY:
+        return 1, 0
+    new, scale = numbers(weights), (1 << TREND_BITS) + frames.trend
+    old = mul(numbers(anchor.weights), np.float32(scale / (1 << TREND_BITS)))
+    size, upper, lower = _ends(new, old, anchor, slice(0, 1), offsets)
+    if not (size < _LARGE).all():
+        return None
+    rise, fall = max(int(np.ceil(upper)[0]), 0), min(int(np.floor(lower)[0]), 0)
+    err_min, err_max = int(anchor.err_min[0]), int(anchor.err_max[0])
+    return ((err_min - 1) * scale + frames.low >> TREND_BITS) + 1 - rise, -(-(err_max * scale + frames.high) >> TREND_BITS) - fall
+
+
+def _ends(new: Numbers, old: Numbers, anchor: Anchor, used: NDArray[np.bool_] | slice, offsets: Rows) -> tuple[Numbers, Numbers, Numbers]:
+    """M, U and L of segments for these two models."""
+    n, count = len(new), len(anchor.err_min[used])
+    low, high = np.ones((count, n), dtype=np.float32), np.ones((count, n), dtype=np.float32)
+    low[:, 1:] = anchor.low[used].astype(np.int16) - offsets.astype(np.int16)
+    high[:, 1:] = anchor.high[used].astype(np.int16) - offsets.astype(np.int16)
+    delta = sub(new, old)
+    up = delta >= 0
+    size = tree(mul(add(np.abs(new), np.abs(old)), np.maximum(np.abs(low), np.abs(high))))
+    slack = mul(size, _SLACK)
+    upper: Numbers = add(tree(mul(delta, np.where(up, high, low))), slack)
+    lower: Numbers = sub(tree(mul(delta, np.where(up, low, high))), slack)
+    return size, upper, lower
+
+
 def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | None:
     """Return bounds of the errors of all rows of the anchor's segments under new weights; None where a score may be 2**30 or more, or no number.
 
@@ -106,17 +153,7 @@ def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | 
     used = anchor.err_min != EMPTY          # not err_min > err_max: a row that came after others shifted may have that too
     if not used.any():
         return 1, 0
-    new, old = numbers(weights), numbers(anchor.weights)
-    n = len(new)
-    low, high = np.ones((int(used.sum()), n), dtype=np.float32), np.ones((int(used.sum()), n), dtype=np.float32)
-    low[:, 1:] = anchor.low[used].astype(np.int16) - offsets.astype(np.int16)
-    high[:, 1:] = anchor.high[used].astype(np.int16) - offsets.astype(np.int16)
-    delta = sub(new, old)
-    up = delta >= 0
-    size = tree(mul(add(np.abs(new), np.abs(old)), np.maximum(np.abs(low), np.abs(high))))
-    slack = mul(size, _SLACK)
-    upper: Numbers = add(tree(mul(delta, np.where(up, high, low))), slack)
-    lower: Numbers = sub(tree(mul(delta, np.where(up, low, high))), slack)
+    size, upper, lower = _ends(numbers(weights), numbers(anchor.weights), anchor, used, offsets)
     if not (size < _LARGE).all():                                                        # NaN too; the sums are no greater
         return None
     least = anchor.least[used]

@@ -69,12 +69,15 @@ class Config:
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
         if self.blocks and not (self.method is Method.GRAM and self.target is Target.RANK and self.sums is Sums.INCREMENTAL):
             raise ValueError("blocks are for method gram, target rank, sums incremental")
+        if self.blocks and self.bounds is Bounds.WIDENED and self.segments != 1:
+            raise ValueError("with blocks an anchor has one segment")
 
     @property
     def made(self) -> bool:
         """Whether there is hardware for it: `hdl.qr.engine`."""
         slots = self.target is Target.SLOT and self.sums is Sums.INCREMENTAL and self.segments == 1
-        ranks = self.target is Target.RANK and (self.sums is Sums.SCAN or self.blocks > 0) and self.bounds is Bounds.RESCAN
+        passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
+        ranks = self.target is Target.RANK and (passes or (self.blocks > 0 and (self.bounds is Bounds.RESCAN or self.segments == 1)))
         return (slots or ranks) and (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
 
     @property

@@ -15,7 +15,7 @@ from .check import check, disorder
 from .config import Config
 from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
 from .moments import Exact, changed, design, scanned, target_of
-from .ranks import block_sums
+from .ranks import Frames, block_sums, frames
 
 __all__ = ["factors", "folds", "refit", "right_side"]
 
@@ -63,6 +63,12 @@ def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     return tuple(met), tuple(factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3])
 
 
+def _moved(config: Config, framed: Frames | None, rescanned: bool) -> Integers | None:
+    if not config.blocks:
+        return None
+    return np.zeros(config.blocks, dtype=np.int64) if rescanned or framed is None else framed.moved
+
+
 def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
     """Refit one group.
 
@@ -91,10 +97,16 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
         solution[0] = add(solution[0], middle)
     weights = codes(solution)
 
-    anchor, found = None, None
+    anchor, found, framed = None, None, None
+    sums = block_sums(job, config)
     if config.bounds is Bounds.WIDENED and memo is not None and memo.anchor is not None:
-        anchor = bounds.follow(memo.anchor, job)
-        found = bounds.widened(anchor, weights, job.offsets)
+        if sums is None:
+            anchor = bounds.follow(memo.anchor, job)
+            found = bounds.widened(anchor, weights, job.offsets)
+        elif exact.live == exact.rows:
+            framed = frames(job, sums)
+            anchor = bounds.follow_ranks(memo.anchor, job, framed)
+            found = bounds.widened_ranks(anchor, weights, job.offsets, framed)
         if found is not None and found[1] - found[0] > job.limit:
             found = None
     rescanned = found is None
@@ -107,5 +119,5 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
         low, high = found
     new = Memo(config.method, target_of(job), job.window, job.offsets, 0 if memo is None else memo.epoch + 1, exact.rows, exact.live, exact.sums, exact.squares,
                exact.moments, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None,
-               block_sums(job, config))
+               sums, _moved(config, framed, rescanned))
     return Fit(job.group, weights, keep, low, high, rescanned, new)

@@ -16,9 +16,9 @@ from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
 from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
-from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, block_words, memo_words, place, result_words, row_stride, words
+from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, block_words, frame_words, memo_words, place, result_words, row_stride, words
 from .moments import old_ranks
-from .ranks import BLOCK_BITS, shifts
+from .ranks import BLOCK_BITS, block_sums, frames, shifts
 
 __all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows",
            "place_jobs", "published", "unpack_changes", "unpack_memo", "unpack_result"]
@@ -27,6 +27,8 @@ __all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_
 MAGIC = 0x314D5251
 #: bit of a record's labels: the row was or is live
 LIVE = 1 << 31
+#: first bit of a row's block, in its new label
+BLOCK = 23
 _SEGMENT = struct.Struct("<Iiiiii")
 _METHODS, _TARGETS = list(Method), list(Target)
 
@@ -51,15 +53,18 @@ def pack_descriptor(job: Job, config: Config, places: Places) -> bytes:
 def pack_changes(job: Job, config: Config) -> bytes:
     """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none; bit 31: live), the row, padded to 4.
 
-    With blocks: before them the numbers by which each block's labels move (4 bytes, signed), and old labels are those after that (31 bits, signed); in place of
-    the label that is missing stands the row's block.
+    With blocks: before them the numbers by which each block's labels move (2 bytes, signed) and the trend (4 bytes, signed); old labels are those after that
+    (31 bits, signed), and bits 23 to 30 of new labels are the row's block.
     """
     labels, alive = job.target_labels(), job.alive
-    moved, come_to, gone_from, first = job.moved, [0] * len(job.inserted), [0] * len(job.gone), b""
+    moved, first = job.moved, b""
+    blocks = [np.zeros(len(rows), dtype=np.int64) for rows in (job.inserted, job.gone, job.moved)]
     if job.memo is not None and job.memo.blocks is not None:
         found = shifts(job)
-        moved, come_to, gone_from, before, gone = found.moved, found.inserted.tolist(), found.removed.tolist(), found.before, found.gone
-        first = _padded(found.blocks.astype("<i4").tobytes(), config.bus_bytes)
+        moved, before, gone, blocks = found.moved, found.before, found.gone, [found.inserted, found.removed, found.where]
+        sums = block_sums(job, config)
+        trend = frames(job, sums).trend if sums is not None and len(sums) == len(found.blocks) else 0
+        first = _padded(found.blocks.astype("<i2").tobytes() + trend.to_bytes(4, "little", signed=True), config.bus_bytes)
     elif job.labels is None:
         before, gone = old_ranks(job)
     else:
@@ -67,15 +72,15 @@ def pack_changes(job: Job, config: Config) -> bytes:
         before[job.moved] = job.moved_from
     records: list[tuple[int, int, bytes]] = []
 
-    def now(i: int) -> int:
-        return int(labels[i]) | (LIVE if alive[i] else 0)
+    def now(i: int, block: int = 0) -> int:
+        return int(labels[i]) | block << BLOCK | (LIVE if alive[i] else 0)
 
     def then(label: int, live: bool) -> int:
         return int(label) & LIVE - 1 | (LIVE if live else 0)
-    records += [(now(i), block, job.rows[i].tobytes()) for i, block in zip(job.inserted, come_to, strict=True)]
+    records += [(now(i, int(block)), 0, job.rows[i].tobytes()) for i, block in zip(job.inserted, blocks[0], strict=True)]
     records += [(now(i), then(before[i], True), job.rows[i].tobytes()) for i in job.buried]
-    records += [(block, then(b, live), row.tobytes()) for row, b, live, block in zip(job.gone, gone, job.gone_live, gone_from, strict=True)]
-    records += [(now(i), then(before[i], alive[i]), job.rows[i].tobytes()) for i in moved]
+    records += [(int(block) << BLOCK, then(b, live), row.tobytes()) for row, b, live, block in zip(job.gone, gone, job.gone_live, blocks[1], strict=True)]
+    records += [(now(i, int(block)), then(before[i], alive[i]), job.rows[i].tobytes()) for i, block in zip(moved, blocks[2], strict=True)]
     return first + _padded(b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records), config.bus_bytes)
 
 
@@ -83,7 +88,7 @@ def pack_changes(job: Job, config: Config) -> bytes:
 class Record:
     """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
 
-    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at; `block`: of a row that comes or goes.
+    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at; `block`: the row's.
     """
 
     value: int
@@ -102,9 +107,9 @@ def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record
     for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
         new, old = struct.unpack_from("<II", data, number * step)
         label, before, new_live, old_live = new & ~LIVE, old & ~LIVE, bool(new & LIVE), bool(old & LIVE)
-        block = (before, 0, label, 0)[kind] if blocks else 0
-        if blocks and before >= LIVE >> 1:
-            before -= LIVE
+        block = label >> BLOCK if blocks else 0
+        if blocks:
+            label, before = label & (1 << BLOCK) - 1, before - (LIVE if before >= LIVE >> 1 else 0)
         value, sign, live = [(label, 1, int(new_live)), (0, 0, -1), (-before, -1, -int(old_live)), (label - before, 0, 0)][kind]
         records.append(Record(value, sign, live, label, kind in (0, 3) and new_live, data[number * step + 8:number * step + 8 + length], block))
     return records
@@ -144,8 +149,8 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     """
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
-    if memo.blocks is not None:
-        parts.append(_pack_blocks(memo.blocks, bus))
+    if memo.blocks is not None and memo.moved is not None:
+        parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, bus)]
     parts.append(memo.moments.astype("<i8").tobytes())
     i, j = _triangle(n)
     if memo.gram is not None:
@@ -207,15 +212,17 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     i, j = _triangle(n)
     each = config.bus_bytes // ENTRY_BYTES
     of_blocks = config.bus_bytes * block_words(Size(n, rows), config)
-    size = HEAD_BYTES + length, of_blocks, 8 * n, *((config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
+    size = HEAD_BYTES + length, config.bus_bytes * frame_words(config), of_blocks, 8 * n, *(
+        (config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
         return ErrorCode.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
-    sums_of_blocks = _unpack_blocks(take(size[1]), blocks, n, config.bus_bytes) if blocks else None
-    moments = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
+    moved = np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
+    sums_of_blocks = _unpack_blocks(take(size[2]), blocks, n, config.bus_bytes) if blocks else None
+    moments = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
-        raw = np.frombuffer(take(size[3]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
+        raw = np.frombuffer(take(size[4]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
         wide = np.zeros((len(i), 8), dtype=np.uint8)
         wide[:, :ENTRY_BYTES] = raw[:len(i)]
         shift = 64 - 8 * ENTRY_BYTES
@@ -223,9 +230,9 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
         sums, squares = gram[0].copy(), np.diagonal(gram).copy()
     else:
-        both = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
+        both = np.frombuffer(take(size[4]), dtype="<i8").astype(np.int64)
         sums, squares = both[:n], both[n:]
-        packed = np.frombuffer(take(size[4]), dtype="<u4").astype(np.int64)
+        packed = np.frombuffer(take(size[5]), dtype="<u4").astype(np.int64)
         i, j = np.triu_indices(n)
         d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
         u[i, j] = packed
@@ -234,7 +241,8 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
     if segments and anchor is None:
         return ErrorCode.QR_MEMO
-    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks)
+    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks,
+                moved)
 
 
 def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:

@@ -136,6 +136,8 @@ class Memo:
         What widened bounds start from; None with `rescan`.
     blocks
         int64 (blocks, n): exact sums of the rows of each block, its count first (`ranks`); None: the engine has none.
+    moved
+        int64 (blocks,): by how much each block's labels have moved since the last pass.
     """
 
     method: Method
@@ -153,6 +155,7 @@ class Memo:
     u: Codes | None = None
     anchor: Anchor | None = None
     blocks: Integers | None = None
+    moved: Integers | None = None
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
-* memo: head (32 bytes: magic, method, target, columns, prefix, blocks, epoch, rows, live; then the offsets); sums of blocks, each in bus words of its own, as
+* memo: head (32 bytes: magic, method, target, columns, prefix, blocks, epoch, rows, live; then the offsets); what blocks have moved, 2 bytes each;
+  sums of blocks, each in bus words of its own, as
   many numbers of `BLOCK_BITS` bits as a word holds; c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
   column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `widened`: anchor weights, then segments of
   start, err_min, err_max, shift_min, shift_max, least (4 bytes each), low and high.
-* changes: of each block by how much its labels move (4 bytes); on a new bus word: inserted, buried, removed, moved, in this order; a
+* changes: of each block by how much its labels move (2 bytes), and their trend (4 bytes); on a new bus word: inserted, buried, removed, moved, in this order; a
   record is label, old label (4 bytes each), bytes of the row, padded to 4.
 * rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`), or one a place of a leaf (`suffix`); behind them one bit
   a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
@@ -24,8 +25,8 @@ from .job import Bounds, Job, Method, Sums, row_stride
 from .ranks import BLOCK_BITS, shifts
 
 __all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "block_words", "change_words", "factor_words",
-           "head_words", "memo_words", "pass_requests", "place", "read_sums", "record_words", "result_words", "row_stride", "row_words", "shift_words",
-           "sums_words", "words"]
+           "frame_words", "head_words", "memo_words", "pass_requests", "place", "read_sums", "record_words", "result_words", "row_stride", "row_words",
+           "shift_words", "sums_words", "words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -103,8 +104,13 @@ def block_words(size: Size, config: Config) -> int:
 
 
 def shift_words(config: Config) -> int:
-    """Bus words that say by how much each block's labels move."""
-    return words(4 * config.blocks, config.bus_bytes)
+    """Bus words that say by how much each block's labels move, and their trend."""
+    return words(2 * config.blocks + 4, config.bus_bytes) if config.blocks else 0
+
+
+def frame_words(config: Config) -> int:
+    """Bus words of what blocks have moved since the last pass."""
+    return words(2 * config.blocks, config.bus_bytes)
 
 
 def head_words(size: Size, config: Config) -> int:
@@ -120,7 +126,7 @@ def anchor_words(size: Size, config: Config) -> int:
 
 def memo_words(size: Size, config: Config) -> int:
     """Bus words of a memo."""
-    total = head_words(size, config) + block_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
+    total = head_words(size, config) + frame_words(config) + block_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
     if config.bounds is Bounds.WIDENED:
         total += anchor_words(size, config)
     return total

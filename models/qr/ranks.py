@@ -3,6 +3,9 @@
 Rows lie in `Config.blocks` blocks, runs of neighbours; the memo holds each block's sums of rows, Σ a (its count first). A refit first moves every
 block's labels by one number each, and c with them, by that number times the block's sums. What is then left to do is as with slots: rows that came, rows that
 went, and the few rows of a block in which a change lies whose label moves by another number than their block's, one record each.
+
+A row's label less all that its block has moved since the last pass over the rows is its *virtual* label: for most rows the label that they had then. What
+blocks have moved grows about linearly with the virtual label, as the group grows; widened bounds follow this trend (`bounds.widened_ranks`).
 """
 
 from __future__ import annotations
@@ -15,12 +18,16 @@ from .config import Config
 from .job import Integers, Job
 from .moments import design, old_ranks
 
-__all__ = ["BLOCK_BITS", "BLOCK_ROWS", "Shifts", "block_sums", "crowded", "shifts"]
+__all__ = ["BLOCK_BITS", "BLOCK_ROWS", "MOVE_BITS", "TREND_BITS", "Frames", "Shifts", "block_sums", "crowded", "frames", "shifts"]
 
 #: rows of a block at most: so its sums, of numbers from -255 to 255, have
 BLOCK_ROWS = 64
 #: bits each
 BLOCK_BITS = 15
+#: bits of a number by which a block's labels move, and of their sum since the last pass
+MOVE_BITS = 16
+#: fraction bits of the trend
+TREND_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -33,8 +40,8 @@ class Shifts:
         int64 (blocks,): by how much the labels of a block's rows move.
     inserted, removed
         int64: the block of each inserted and each removed row.
-    moved
-        int64: indices into `rows` of old rows whose labels move by another number.
+    moved, where
+        int64: indices into `rows` of old rows whose labels move by another number; their blocks.
     before
         int64 (m,): old labels of `rows`, moved with their block; of inserted rows anything.
     gone
@@ -45,6 +52,7 @@ class Shifts:
     inserted: Integers
     removed: Integers
     moved: Integers
+    where: Integers
     before: Integers
     gone: Integers
 
@@ -73,7 +81,45 @@ def shifts(job: Job) -> Shifts:
     together[pairs[0, order]] = pairs[1, order]
     before = before.copy()
     before[rows] += together[of]
-    return Shifts(together, inserted, removed, rows[shift != together[of]], before, gone + together[removed])
+    other = shift != together[of]
+    return Shifts(together, inserted, removed, rows[other], of[other], before, gone + together[removed])
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What blocks have moved since the last pass, and the trend in it.
+
+    Parameters
+    ----------
+    moved
+        int64 (blocks,): the sum of each block's moves since the last pass.
+    trend
+        About how much blocks move for each virtual label, in units of 2**-`TREND_BITS`; from -1/2 to less than 1. Any number gives bounds that hold.
+    low, high
+        Least and greatest of moved · 2**`TREND_BITS` - trend · v over all virtual labels v of rows; 0 without rows.
+    """
+
+    moved: Integers
+    trend: int
+    low: int
+    high: int
+
+
+def frames(job: Job, sums: Integers) -> Frames:
+    """Return the frames after a job with a memo that has blocks, none of whose rows is a tombstone; `sums`: of `block_sums`."""
+    assert job.memo is not None and job.memo.moved is not None
+    moved, count = job.memo.moved + shifts(job).blocks, sums[:, 0]
+    some = count > 0
+    first = (np.cumsum(count) - count - moved)[some]
+    last, moves = first + count[some] - 1, moved[some]
+    trend = 0
+    if len(first) > 1:
+        middle = (first + last) / 2
+        spread = middle - middle.mean()
+        steep = (spread * moves).sum() / max(float((spread * spread).sum()), 1.0)
+        trend = int(np.clip(np.rint(steep * (1 << TREND_BITS)), -(1 << TREND_BITS - 1), (1 << TREND_BITS) - 1))
+    ends = (moves << TREND_BITS) - trend * np.stack([first, last])
+    return Frames(moved, trend, int(ends.min(initial=1 << 62)) if len(first) else 0, int(ends.max(initial=-1 << 62)) if len(first) else 0)
 
 
 def block_sums(job: Job, config: Config) -> Integers | None:
@@ -92,6 +138,9 @@ def block_sums(job: Job, config: Config) -> Integers | None:
 
 
 def crowded(job: Job, config: Config) -> bool:
-    """Whether a block would have more than `BLOCK_ROWS` rows."""
+    """Whether a block would have more than `BLOCK_ROWS` rows, or have moved too far."""
     sums = block_sums(job, config)
-    return sums is not None and bool((sums[:, 0] > BLOCK_ROWS).any())
+    if sums is None or (sums[:, 0] > BLOCK_ROWS).any():
+        return sums is not None
+    moved = np.zeros(1, dtype=np.int64) if job.memo is None or job.memo.moved is None else job.memo.moved + shifts(job).blocks
+    return bool((moved < -1 << MOVE_BITS - 1).any() or (moved >= 1 << MOVE_BITS - 1).any())

@@ -48,9 +48,9 @@ def dot_latency(n_max: int) -> int:
     return MUL + (n_max - 1).bit_length() * ADD + FLOOR + 2
 
 
-def widen_latency(n_max: int) -> int:
-    """From a segment's start to its bounds: differences of weights, three sums in turn, slack, rounding down, bounds."""
-    return ADD + 1 + MUL + (n_max - 1).bit_length() * ADD + 2 + ADD + FLOOR + 1
+def widen_latency(n_max: int, blocks: bool = False) -> int:
+    """From a segment's start to its bounds: the trend (with blocks), differences of weights, three sums in turn, slack, rounding down, bounds."""
+    return (MUL if blocks else 0) + ADD + 1 + MUL + (n_max - 1).bit_length() * ADD + 2 + ADD + FLOOR + 1
 
 
 def _slots(count: int, lanes: int) -> int:

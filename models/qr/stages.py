@@ -16,6 +16,7 @@ from .layout import (
     anchor_words,
     block_words,
     factor_words,
+    frame_words,
     head_words,
     memo_words,
     pass_requests,
@@ -87,14 +88,15 @@ class FetchStage:
         if size.full:
             return deque([first, *self._pass(job, Route.BITS, Route.ROWS)])
         sums, found = read_sums(size, config), [first]
-        of_c, of_factor = block_words(size, config) + sum(sums_words(size, config)) - sums, factor_words(size, config)
+        frames, of_factor = frame_words(config), factor_words(size, config)
+        of_c = frames + block_words(size, config) + sum(sums_words(size, config)) - sums
         if config.bounds is Bounds.WIDENED:
             found.append(Request(Route.ANCHOR, job, at.memo + (head + of_c + sums + of_factor) * bus, anchor_words(size, config)))
         if of_factor:
             found.append(Request(Route.FACTOR, job, at.memo + (head + of_c + sums) * bus, of_factor))
         moves = shift_words(config)
         if moves:
-            found.append(Request(Route.SHIFTS, job, at.changes, moves))
+            found += [Request(Route.SHIFTS, job, at.memo + head * bus, frames), Request(Route.SHIFTS, job, at.changes, moves)]
         if size.records:
             found.append(Request(Route.CHANGES, job, at.changes + moves * bus, record_words(size, config)))
         if config.sums is Sums.SCAN:
@@ -188,7 +190,7 @@ class IntakeStage:
             return run.bounds.takes[0]
         if route == Route.PASS_ROWS:
             return run.bounds.takes[1]
-        return self.state == "BODY" and (self.bad or run.core.takes(route))
+        return self.state == "BODY" and (self.bad or (run.core.takes(route) and not (route == Route.SHIFTS and self.pending)))
 
     def pops(self, request: Request | None, last: bool, given: bool) -> bool:
         """Whether a job's words have all come, and it has been given on."""
@@ -240,7 +242,8 @@ class CoreStage:
         self.bits = self.put = False
         self.shift, self.staged = Shift(), False
         largest = Size(config.n_max, 0)
-        self.held, self.room = 0, shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))         # words of sums in their queue
+        # words of sums in their queue
+        self.held, self.room = 0, frame_words(config) + shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))
 
     def look(self, now: int) -> None:
         self.delta.look(now)
@@ -298,7 +301,7 @@ class CoreStage:
             self.merging = False
         if begin_shift:
             size, self.staged, moved = run.works[self.waiting[0]].size, True, True
-            self.shift.begin(shift_words(run.config), block_words(size, run.config), size.full)
+            self.shift.begin(frame_words(run.config), shift_words(run.config), block_words(size, run.config), size.full)
         if begin:
             self.loaded, self.staged = self.waiting.popleft(), False
             size = run.works[self.loaded].size
@@ -368,7 +371,7 @@ class BoundsStage:
                 self.state = "OFFER"
             elif config.bounds is Bounds.WIDENED and not size.full:
                 self.state = "JUDGE"
-                self._sleep(now + widen_latency(config.n_max))
+                self._sleep(now + widen_latency(config.n_max, config.blocks > 0))
             else:
                 self.state = "ASK" if size.places else "OFFER"
             return True

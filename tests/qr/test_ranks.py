@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.qr.arith import codes, predict
+from penstock.models.qr.bounds import widened_ranks
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
-from penstock.models.qr.job import Fit, Sums, Target
+from penstock.models.qr.job import Anchor, Bounds, Fit, Sums, Target
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
 from penstock.models.qr.moments import design
-from penstock.models.qr.ranks import BLOCK_ROWS, block_sums, shifts
+from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
 from penstock.sim.qr_cases import Group, keys
 from penstock.sim.qr_runs import crowd
 
@@ -46,7 +48,7 @@ def test_c_from_the_changes_alone(seed, blocks):
         data, memo = pack_changes(job, config), unpack_memo(pack_memo(job.memo, config), config)
         assert len(data) == bus * change_words(size, config) and len(pack_memo(job.memo, config)) == bus * memo_words(size, config)
         assert (memo.blocks == job.memo.blocks).all() and memo.blocks[:, 0].sum() == memo.rows
-        moves = np.frombuffer(data, dtype="<i4", count=blocks).astype(np.int64)
+        moves = np.frombuffer(data, dtype="<i2", count=blocks).astype(np.int64)
         c, sums = memo.moments + moves @ memo.blocks, memo.blocks.copy()
         for record in unpack_changes(data[bus * shift_words(config):], size, True):
             a = design(np.frombuffer(record.row, dtype=np.uint8)[None], job.offsets)[0]
@@ -101,3 +103,55 @@ def test_memos_of_other_engines():
     for bad in ({"target": Target.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
         with pytest.raises(ValueError, match="blocks"):
             replace(CONFIG, **bad)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_widened_bounds_hold(seed):
+    """Over refits that come and go, skewed ones too; a window that may grow to twice the last pass's needs few passes."""
+    source, config = np.random.default_rng(seed), replace(CONFIG, bounds=Bounds.WIDENED, blocks=64)
+    group = Group(config, keys(source, 400, 6, 40, 60))
+    fit, wide, passes = refit(group.full(), config), 0, 0
+    for step in range(20):
+        group.take(fit)
+        wide = fit.err_max - fit.err_min if fit.rescanned else wide
+        new = keys(source, 12, 6, 40 if seed % 2 else 10, 60)
+        job = group.batch(new, np.sort(source.choice(len(group.rows), 6, replace=False)), 2 * wide if step != 9 else -1)
+        fit = refit(job, config)
+        assert isinstance(fit, Fit) and job.memo is not None
+        errors = job.target_labels() - fit.predict(job.rows)
+        assert fit.err_min <= errors.min() and errors.max() <= fit.err_max
+        assert not (fit.rescanned and fit.memo.moved.any())
+        passes += fit.rescanned
+    assert 1 <= passes <= (4 if seed % 2 else 20)
+
+
+def test_bounds_of_any_weights():
+    """Search for counterexamples: random blocks and moves, any trend, new weights near the grown ones and far from them; all virtual labels at their ends."""
+    source = np.random.default_rng(7)
+    tight = 0
+    for _ in range(600):
+        n, m = int(source.integers(2, 9)), int(source.integers(1, 60))
+        rows = keys(source, m, n - 1, int(source.choice([3, 256])))
+        offsets = source.integers(0, 256, n - 1).astype(np.uint8)
+        old = (source.normal(size=n) * source.choice([1e-30, 0.02, 1.0, 300.0])).astype(np.float32)
+        old[0] += np.float32(source.choice([0, 30, 1e5]))
+        moved = np.sort(source.integers(-40, 40, 8)) * int(source.integers(1, 4))
+        where = np.sort(source.integers(0, 8, m))
+        virtual = np.sort(source.integers(0, 200, m)) - moved[where] // 2
+        trend = int(source.integers(-(1 << TREND_BITS - 1), 1 << TREND_BITS))
+        scale = np.float32(1 + trend / (1 << TREND_BITS))
+        ends = (moved[where] << TREND_BITS) - trend * virtual
+        found = Frames(moved, trend, int(ends.min()), int(ends.max()))
+        guesses = predict(codes(old), offsets, rows)
+        errors = virtual - guesses
+        zero = np.zeros(1, dtype=np.int64)
+        anchor = Anchor(codes(old), zero, errors.min(keepdims=True), errors.max(keepdims=True), zero, zero, guesses.min(keepdims=True),
+                        rows.min(axis=0)[None], rows.max(axis=0)[None])
+        new = (scale * old * (1 + source.choice([0, 1e-6, 0.1, 2]) * source.normal(size=n))).astype(np.float32)
+        bounds = widened_ranks(anchor, codes(new), offsets, found)
+        if bounds is None:
+            continue
+        true = virtual + moved[where] - predict(codes(new), offsets, rows)
+        assert bounds[0] <= true.min() and true.max() <= bounds[1]
+        tight += bounds[1] - bounds[0] <= 2 * (true.max() - true.min()) + 4
+    assert tight > 20
