@@ -281,7 +281,7 @@ def _check_hardware(design: FitDesign) -> None:
     told = [f'method="{config.method.value}"', f"target={config.target.value}({graph.features})", f"incremental={graph.incremental}",
             f'bounds="{config.bounds.value}"']
     raise error("E606", f"there is no hardware for a fit with {', '.join(told)} yet", graph.span, source=graph.source or None,
-                hint='there is with method="gram" for target=slot(key), and for target=rank(key) with incremental=False; '
+                hint="there is for target=slot(key), and for target=rank(key) with incremental=False; "
                 "penstock model and penstock simulate --backend golden take this one")
 
 

@@ -25,7 +25,7 @@ __all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Fed", "Rotations", "alone"]
 #: places for rows before each column of a context
 PLACES = 3
 #: new rows that a context holds before its first column
-RING = 32
+RING = 64
 #: from an operation's issue to its first results; from a rotation's to that of its column's next one `STEP`
 RESULT = VECTORING + STEP
 #: from a rotation's issue to that of its row's next one, whose first element goes straight from lane to vectoring unit
