@@ -72,7 +72,9 @@ def test_hardware_equals_golden_and_model() -> None:
     written(length=5)
     Path("k.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=slot(key), bounds=\"rescan\")\n")
     Path("r.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False)\n")
-    for kernel in ("f.py", "k.psk", "r.psk"):
+    written("g.py", options="(method='givens')", length=5)
+    Path("s.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False, method=\"givens\")\n")
+    for kernel in ("f.py", "k.psk", "r.psk", "g.py", "s.psk"):
         line = f"simulate {kernel} --target small --data random:rows=200 --groups 4 --refits 3 --new 6 --gone 2 -q --json r.json"
         assert run(line.split()) == 0
         report = json.loads(Path("r.json").read_text())
@@ -80,8 +82,9 @@ def test_hardware_equals_golden_and_model() -> None:
         assert report["memory"]["bytes_read"] > 0 and report["simulation"]["cycles_per_s"] > 0 and report["counters"]["jobs_ended"] == 16
 
 
-def test_hardware_in_amaranths_simulator() -> None:
-    Path("r.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 3), target=rank(key), incremental=False)\n")
+@pytest.mark.parametrize("options", ["target=rank(key), incremental=False", pytest.param('target=slot(key), method="givens"', marks=pytest.mark.long)])
+def test_hardware_in_amaranths_simulator(options: str) -> None:
+    Path("r.psk").write_text(f"fit f(key: key)\n  model <- least_squares(window(key, 3), {options})\n")
     line = "simulate r.psk --target small --data random:rows=30 --groups 2 --refits 1 --new 3 --gone 1 --backend pysim -q --json r.json"
     assert run(line.split()) == 0
     report = json.loads(Path("r.json").read_text())

@@ -23,13 +23,15 @@ from penstock.sim.qr_runs import compare, random_run
 
 CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
+GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
 RANKS = {"target": Target.RANK, "sums": Sums.SCAN, "bounds": Bounds.RESCAN}
 MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
 
 
-@pytest.fixture(scope="module")
-def library():
-    return build(CONFIG)
+@pytest.fixture(scope="module", params=[CONFIG, GIVENS], ids=["gram", "givens"])
+def engine(request):
+    """A configuration and its compiled hardware."""
+    return request.param, build(request.param)
 
 
 def sweep(config, library, seeds, rows=60, count=12):
@@ -49,34 +51,39 @@ def sweep(config, library, seeds, rows=60, count=12):
     return seen
 
 
-def test_random_runs(library):
-    seen = sweep(CONFIG, library, range(60))
+def test_random_runs(engine):
+    config, library = engine
+    seen = sweep(config, library, range(60))
     assert min(seen[name] for name in ("rescanned", "widened", "QR_MEMO", "QR_WINDOW", "QR_DESCRIPTOR", "QR_COLUMNS", "QR_ORDER")) >= 3
 
 
-def test_stalls_change_no_result(library):
+def test_stalls_change_no_result(engine):
+    config, library = engine
     for seed in range(12):
         source = np.random.default_rng([9, seed])
-        jobs, stalls = random_run(CONFIG, source, 6), (20, 50, 80)[seed % 3]
-        found = compare(CONFIG, library, jobs, MEMORIES[seed % 3], stall_percent=stalls, seed=seed, damage=seed % 2 == 0)
+        jobs, stalls = random_run(config, source, 6), (20, 50, 80)[seed % 3]
+        found = compare(config, library, jobs, MEMORIES[seed % 3], stall_percent=stalls, seed=seed, damage=seed % 2 == 0)
         assert found.bit_exact, seed
 
 
-def test_larger_groups(library):
+def test_larger_groups(engine):
+    config, library = engine
     source = np.random.default_rng(3)
-    found = compare(CONFIG, library, random_run(CONFIG, source, 4, 3000), Fixed(30, 32))
+    found = compare(config, library, random_run(config, source, 4, 3000), Fixed(30, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 
-def test_many_jobs_a_start(library):
-    jobs = random_run(CONFIG, np.random.default_rng(6), 20) * 16
-    found = compare(CONFIG, library, jobs, Fixed(30, 32))
+def test_many_jobs_a_start(engine):
+    config, library = engine
+    jobs = random_run(config, np.random.default_rng(6), 20) * 16
+    found = compare(config, library, jobs, Fixed(30, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles and found.simulated.counters["jobs_ended"] == 320
 
 
-def test_stopped_halfway(library):
+def test_stopped_halfway(engine):
     """After a soft reset in the middle of a run the engine is as new."""
-    image = place_jobs(random_run(CONFIG, np.random.default_rng(7), 6), CONFIG)
+    config, library = engine
+    image = place_jobs(random_run(config, np.random.default_rng(7), 6), config)
     cycles = set()
     with Session(library, Fixed(10, 32)) as session:
         memory = image.memory.copy()
@@ -96,16 +103,17 @@ def test_stopped_halfway(library):
     assert len(cycles) == 1
 
 
-def test_sequence_of_refits(library):
+def test_sequence_of_refits(engine):
     """What the hardware gives goes into its next run: memos as it wrote them."""
+    config, library = engine
     source = np.random.default_rng(4)
-    groups = [Group(CONFIG, keys(source, 40, 4), number, density=0.6) for number in range(3)]
+    groups = [Group(config, keys(source, 40, 4), number, density=0.6) for number in range(3)]
     jobs: list[Job] = [group.full() for group in groups]
     for _ in range(6):
-        simulated = simulate(CONFIG, library, jobs, memory=Fixed(10, 32))
+        simulated = simulate(config, library, jobs, memory=Fixed(10, 32))
         following = []
         for group, job, result in zip(groups, jobs, simulated.results, strict=True):
-            golden = refit(job, CONFIG)
+            golden = refit(job, config)
             assert isinstance(result, Fit) and isinstance(golden, Fit)
             assert (result.weights == golden.weights).all() and (result.err_min, result.err_max) == (golden.err_min, golden.err_max)
             group.take(result)
@@ -114,11 +122,12 @@ def test_sequence_of_refits(library):
         jobs = following
 
 
-def test_no_jobs_and_errors_of_the_bus(library):
+def test_no_jobs_and_errors_of_the_bus(engine):
+    config, library = engine
     source = np.random.default_rng(5)
-    assert simulate(CONFIG, library, []).cycles == 1
-    jobs = [Group(CONFIG, keys(source, 30, 5), number).full() for number in range(3)]
-    image = place_jobs(jobs, CONFIG)
+    assert simulate(config, library, []).cycles == 1
+    jobs = [Group(config, keys(source, 30, 5), number).full() for number in range(3)]
+    image = place_jobs(jobs, config)
     with Session(library, Fixed(10, 32)) as session:
         memory = image.memory.copy()
         session.map(image.base, memory)
@@ -144,11 +153,15 @@ def test_what_there_is_no_hardware_for():
     {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
     {"n_max": 4, "bus_bytes": 16, "lanes": 2, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **RANKS},
     {"n_max": 6, "lanes": 3, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 6, "method": Method.GIVENS},
+    {"n_max": 9, "bus_bytes": 64, "lanes": 1, "vectors": 8, "row_units": 8, "solvers": 1, "contexts": 8, "jobs": 16, "method": Method.GIVENS, **RANKS},
+    {"n_max": 16, "bus_bytes": 16, "lanes": 20, "vectors": 1, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1, "method": Method.GIVENS,
+     "bounds": Bounds.RESCAN},
+    {"n_max": 33, "bus_bytes": 64, "lanes": 8, "vectors": 3, "row_units": 2, "solvers": 1, "contexts": 4, "jobs": 8, "method": Method.GIVENS},
+    {"n_max": 64, "bus_bytes": 64, "lanes": 10, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS},
     {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 2, "contexts": 3, "jobs": 7},
     {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 2, "solvers": 2, "contexts": 4, "jobs": 16},
     {"n_max": 64, "bus_bytes": 128, "gram_lanes": 200, "lanes": 64, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4}])
 def test_configurations(options):
-    """Cycles too, where the cycle model is exact."""
     config = replace(CONFIG, **options)
     library = build(config)
     sweep(config, library, range(150))
