@@ -22,6 +22,7 @@ from penstock.sim.qr_cases import Group, keys
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
+MEMORY = Fixed(40, 64)
 #: a pass over all rows when the window is this much wider than at the last one
 WIDER = 1.5
 #: µs of the best CPU core for a true refit (exact Gram update, Aᵀb over all rows, Cholesky): measured by us, not here
@@ -152,21 +153,42 @@ def folding(options: Options) -> str:
                     rows)
 
 
-def whole(options: Options) -> str:
-    """A whole retrain of 500 keys, 50 new, 9 columns, everything by passes over all rows."""
+def engine(options: Options) -> str:
+    """Blocks of 64 rows of 32 columns folded by the whole engine, from the ring of descriptors to results and memos in memory: its exact cycles."""
     rows = []
-    memory = Fixed(40, 64)
-    for method, config in ((Method.GRAM, Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8)),
-                           (Method.GIVENS, Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8))):
-        work = Work.plain(Size(9, 500, inserted=NEW), True)
-        for jobs in (1, 64):
-            cycles, least = run(config, [work] * jobs, memory).total, bound(config, [work] * jobs, memory)
-            rows.append((method.value, jobs, f"{cycles:,}", f"{cycles / jobs:,.0f}", f"{least.cycles:,} ({least.by})", f"{cycles / least.cycles:.2f}"))
-    return markdown(("method", "jobs", "cycles", "a job", "bound", "ratio"), rows)
+    count = 63
+    base = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
+    slots = replace(base, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    for name, config, size, rescanned in (("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
+                                          ("64 new rows of 500, slots", slots, Size(32, 500, inserted=64, moved=64, span=1000), False),
+                                          ("64 new rows of 500, ranks, passes", base, Size(32, 500, inserted=64), True)):
+        for jobs in (1, 8, 32):
+            works = [Work.plain(size, rescanned)] * jobs
+            result, least = run(config, works, MEMORY), bound(config, works, MEMORY)
+            rows.append((name, jobs, f"{result.total:,}", f"{result.total / jobs:,.0f}", f"{least.cycles // jobs:,} ({least.by})",
+                         f"{result.multiplications / result.total / count:.1%}"))
+    return markdown(("64 × 32", "jobs, 8 interleaved", "cycles of the run", "a job", "bound", f"{count} multipliers busy"), rows)
+
+
+def whole(options: Options) -> str:
+    """A whole retrain of 500 keys, 50 new, 9 columns: everything by passes over all rows, and with slots and widened bounds."""
+    rows = []
+    slots = {"target": Target.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+    by_method = {Method.GRAM: Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
+                 Method.GIVENS: Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)}
+    for method, passes in by_method.items():
+        for name, config, work in (("passes", passes, Work.plain(Size(9, 500, inserted=NEW), True)),
+                                   ("slots", replace(passes, **slots), Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False))):
+            for jobs in (1, 64):
+                cycles, least = run(config, [work] * jobs, MEMORY).total, bound(config, [work] * jobs, MEMORY)
+                rows.append((method.value, name, jobs, f"{cycles:,}", f"{cycles / jobs:,.0f}", f"{least.cycles:,} ({least.by})",
+                             f"{cycles / least.cycles:.2f}"))
+    return markdown(("method", "c and bounds", "jobs", "cycles", "a job", "bound", "ratio"), rows)
 
 
 SECTIONS = [Section("qr-refits", False, refits), Section("qr-options", False, options_table), Section("qr-traffic", False, traffic),
-            Section("qr-folding", False, folding), Section("qr-whole", False, whole)]
+            Section("qr-folding", False, folding), Section("qr-engine", False, engine),
+            Section("qr-whole", False, whole)]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

@@ -61,11 +61,21 @@ def test_sustained_refits(size, most):
 
 @pytest.mark.parametrize("config", [Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
                                     Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=45, lanes=9, contexts=8),
-                                    Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)])
+                                    Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
+                                    Config(n_max=9, method=Method.GIVENS, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=8,
+                                           vectors=4, lanes=2, contexts=8)])
 def test_whole_retrain_near_its_bound(config):
     slots = config.target is Target.SLOT
     works = [Work.plain(Size(9, 500, inserted=50, moved=50, span=1000) if slots else Size(9, 500, inserted=50), not slots)] * 64
     assert run(config, works, MEMORY).total <= 1.25 * bound(config, works, MEMORY).cycles
+
+
+@pytest.mark.parametrize(("size", "rescanned"), [(Size(32, 64, full=True, span=128), True), (Size(32, 500, inserted=64, moved=64, span=1000), False)])
+def test_multipliers_are_busy_in_the_whole_engine(size, rescanned):
+    """At least 60 % of all cycles of a run of jobs, 8 of them interleaved."""
+    config = replace(FOLD, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=2)
+    result = run(config, [Work.plain(size, rescanned)] * 24, MEMORY)
+    assert config.built and result.multiplications / result.total / (3 * config.vectors * config.lanes + 3) >= 0.6
 
 
 def test_never_below_the_bound():
