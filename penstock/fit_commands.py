@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from penstock.fit_report import fit_table, summary
 from penstock.fits import FIT_FILES, FitDesign
 from penstock.host.device import open_device
 from penstock.host.sources import RandomOptions, Table
-from penstock.host.workloads import Changes, Refits, Round, TooFew
+from penstock.host.workloads import Changes, Refits, Round, TooFew, TooMany
 from penstock.models.memory import block_ram
 from penstock.models.qr.shell import register_map
 from penstock.models.target import Target
@@ -90,9 +91,19 @@ def predict(state: State, kernel: FitKernel) -> int:
         design = outcome.fits = compile_keys(request, kernel)
     refits = _refits(state, kernel, design, steps)
     with steps.step(f"refits of {refits.rows:,} rows"):
-        outcome.model = design.run(refits, "model")
+        with _held_by_blocks(request):
+            outcome.model = design.run(refits, "model")
     state.show(summary(outcome))
     return 0
+
+
+@contextmanager
+def _held_by_blocks(request: Request) -> Iterator[None]:
+    """Say it as the user's error where groups have more rows than blocks hold."""
+    try:
+        yield
+    except TooMany as problem:
+        raise error("E701", str(problem), Span.whole(request.source or "--rows"), hint="more --groups, or target=slot(key), which has no blocks") from None
 
 
 def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, device: str | None, family: str | None) -> int:
@@ -113,7 +124,8 @@ def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, d
         from penstock.netlists import family_of
         family_of(design.target, family)                # said before anything takes long
     with steps.step("golden run"):
-        rounds = refits.play(design.config)
+        with _held_by_blocks(request):
+            rounds = refits.play(design.config)
         outcome.golden = design.golden(rounds)
     if backend == "golden":
         state.show(summary(outcome))

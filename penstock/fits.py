@@ -99,20 +99,24 @@ class FitDesign:
         _check_hardware(self)
         return engine(self.config, self.identity)
 
-    def trainer(self, backend: str = "golden", **options: Any) -> Any:
+    def trainer(self, backend: str = "golden", *, device: Device | None = None, **options: Any) -> Any:
         """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's.
 
-        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the caller.
+        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the
+        caller, with "board" one on `device`, which `penstock.open` gives.
         """
         from penstock.host.learned_index import Trainer
-        if backend not in ("golden", "model", "rtl"):
-            raise ValueError(f"backend must be one of golden, model, rtl, not {backend!r}")
+        if backend not in ("golden", "model", "rtl", "board"):
+            raise ValueError(f"backend must be one of golden, model, rtl, board, not {backend!r}")
+        if (backend == "board") != (device is not None):
+            raise ValueError("backend board takes the device that it runs on, no other one does")
         if backend == "golden":
             return Trainer(self.config, **options)
         from penstock.host.learned_index.engine import Engine, Timed
         if backend == "model":
             return Trainer(self.config, Timed(self.config, self.memory), **options)
-        return Trainer(self.config, Engine(self.config, memory=self.memory, library=self.library()), **options)
+        own = {"device": device} if device is not None else {"memory": self.memory, "library": self.library()}
+        return Trainer(self.config, Engine(self.config, **own), **options)
 
     def describe(self) -> dict[str, Any]:
         """Return what the report says of the design."""
@@ -281,7 +285,7 @@ def _check_hardware(design: FitDesign) -> None:
     told = [f'method="{config.method.value}"', f"target={config.target.value}({graph.features})", f"incremental={graph.incremental}",
             f'bounds="{config.bounds.value}"']
     raise error("E606", f"there is no hardware for a fit with {', '.join(told)} yet", graph.span, source=graph.source or None,
-                hint="there is for target=slot(key), and for target=rank(key) with incremental=False; "
+                hint='there is with method="gram", for target=slot(key), and with incremental=False; '
                 "penstock model and penstock simulate --backend golden take this one")
 
 

@@ -30,8 +30,10 @@ __all__ = ["Load", "cost", "longest_text", "lower"]
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
-#: segments of an anchor: slots do not drift, ranks do (docs/qr.md)
+#: segments of an anchor without blocks: slots do not drift, ranks do (docs/qr.md)
 SEGMENTS = {Target.SLOT: 1, Target.RANK: 32}
+#: rows of a block that moves together, about; fewest and most blocks
+BLOCK, BLOCKS = 10, (16, 256)
 #: most groups interleaved in one solver
 MOST_CONTEXTS = 16
 _DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -50,15 +52,18 @@ class Load:
 
     def work(self, config: Config) -> Work:
         """Such a refit, with the passes over all rows that the engine makes."""
-        slots = config.target is Target.SLOT
+        slots, changes = config.target is Target.SLOT, self.new + self.gone
         columns, span = config.n_max, 2 * self.rows if slots else self.rows
-        size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=self.new if slots else 0, span=span)
-        read, written = (0, 0) if slots or config.sums is Sums.SCAN else _blocks(self.rows, columns - 1, self.new + self.gone, config.bus_bytes)
+        # of a block in which a change lies a quarter moves by itself
+        moved = self.new if slots else min(changes * self.rows // (4 * config.blocks), self.rows - self.new) if config.blocks else 0
+        size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span)
+        tree = not slots and config.sums is Sums.INCREMENTAL and not config.blocks
+        read, written = _tree(self.rows, columns - 1, changes, config.bus_bytes) if tree else (0, 0)
         return Work.plain(size, config.bounds is Bounds.RESCAN, read, written)
 
 
 @lru_cache(maxsize=256)
-def _blocks(rows: int, length: int, changes: int, bus_bytes: int) -> tuple[int, int]:
+def _tree(rows: int, length: int, changes: int, bus_bytes: int) -> tuple[int, int]:
     """Bus words of the tree of narrow sums that changes, evenly spread, read and write."""
     blocks = Blocks(np.zeros((rows, length), dtype=np.uint8), bus_bytes)
     spent = blocks.traffic([blocks.place(int(rank)) for rank in np.linspace(0, rows, changes).astype(int)])
@@ -80,7 +85,7 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
         raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: a window of {graph.columns - 1} bytes is wider than its memory port of "
                     f"{part.bus_bytes} bytes", graph.span, source=_source(graph),
                     hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)")
-    base = _base(graph, part)
+    base = _base(graph, part, load)
     good = [(cost(c, load, timing), c, estimate(c, part)) for c in _candidates(base, part, load)]
     good = [entry for entry in good if entry[2].fits(part) is None]
     if not good:
@@ -107,12 +112,14 @@ def _slots(config: Config, work: Work) -> int:
     return _slots_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
 
 
-def _base(graph: FitGraph, part: Part, columns: int | None = None) -> Config:
-    n = max(4, columns or graph.columns)
+def _base(graph: FitGraph, part: Part, load: Load, columns: int | None = None) -> Config:
+    n, blocks = max(4, columns or graph.columns), 0
     assert graph.target is not None
-    widened = graph.bounds is Bounds.WIDENED
+    if graph.method is Method.GRAM and graph.target is Target.RANK and graph.incremental:
+        blocks = min(max(1 << (load.rows // BLOCK).bit_length(), BLOCKS[0]), BLOCKS[1])
+    widened = graph.bounds is Bounds.WIDENED and not blocks
     return Config(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
-                  segments=SEGMENTS[graph.target] if widened else 1, bus_bytes=part.bus_bytes, gram_lanes=1, lanes=1, contexts=2, jobs=4)
+                  segments=SEGMENTS[graph.target] if widened else 1, blocks=blocks, bus_bytes=part.bus_bytes, gram_lanes=1, lanes=1, contexts=2, jobs=4)
 
 
 def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
@@ -150,7 +157,7 @@ def _contexts(config: Config, load: Load) -> int:
 
 def _smallest(graph: FitGraph, part: Part, columns: int, load: Load) -> Resources:
     """What the leanest candidate takes."""
-    needs = [estimate(c, part) for c in _candidates(_base(graph, part, columns), part, load)]
+    needs = [estimate(c, part) for c in _candidates(_base(graph, part, load, columns), part, load)]
     return min(needs, key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp))
 
 

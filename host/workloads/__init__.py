@@ -11,9 +11,9 @@ for step in Refits.random(rows=8000, columns=33, changes=Changes()).play(config)
 
 from .keys import KEY_SETS, amazon_keys, random_keys, url_keys
 from .operations import Block, Kind, Operation
-from .refits import Changes, Refits, Round, TooFew
+from .refits import Changes, Refits, Round, TooFew, TooMany
 from .twitter import CLUSTERS, Cluster, Request, TraceError, Twitter, read_operations, read_trace
 from .ycsb import CORE, Mix, Ycsb, key_names
 
-__all__ = ["CLUSTERS", "CORE", "KEY_SETS", "Block", "Changes", "Cluster", "Kind", "Mix", "Operation", "Refits", "Request", "Round", "TooFew", "TraceError",
-           "Twitter", "Ycsb", "amazon_keys", "key_names", "random_keys", "read_operations", "read_trace", "url_keys"]
+__all__ = ["CLUSTERS", "CORE", "KEY_SETS", "Block", "Changes", "Cluster", "Kind", "Mix", "Operation", "Refits", "Request", "Round", "TooFew", "TooMany",
+           "TraceError", "Twitter", "Ycsb", "amazon_keys", "key_names", "random_keys", "read_operations", "read_trace", "url_keys"]

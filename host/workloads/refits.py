@@ -13,16 +13,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.errors import HardwareError
+from ...models.errors import ErrorCode, HardwareError
 from ...models.qr.config import Config
 from ...models.qr.cycles import Work
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Sums, Target, Window
+from ...models.qr.ranks import BLOCK_ROWS
 from ...models.qr.suffix import LEAF, Blocks
 from ...sim.qr_cases import Group, keys
 from ..learned_index.windows import common_prefixes, features
 
-__all__ = ["Changes", "Refits", "Round", "TooFew"]
+__all__ = ["Changes", "Refits", "Round", "TooFew", "TooMany"]
 
 #: share of an array's slots that a full training fills
 DENSITY = 0.5
@@ -32,6 +33,10 @@ WIDER = 1.5
 
 class TooFew(ValueError):
     """There are not enough keys for the groups and rounds that are wanted."""
+
+
+class TooMany(ValueError):
+    """A group would have more rows than the engine's blocks hold."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Refits:
         return cls(loaded, coming, changes, seed)
 
     def play(self, config: Config) -> list[Round]:
-        """Return all rounds as the host and the golden model go through them: the trainings, then the refits."""
+        """Return all rounds as the host and the golden model go through them: the trainings, then the refits. Raises TooMany."""
         source = np.random.default_rng(self.seed)
         groups = [_Windowed(config, rows, number, window) for number, (rows, window) in enumerate(self.loaded)]
         found = [self._round(config, groups, [group.full() for group in groups])]
@@ -135,6 +140,8 @@ class Refits:
         out = Round()
         for number, (group, job) in enumerate(zip(groups, jobs, strict=True)):
             fit = refit(job, config, number)
+            if isinstance(fit, HardwareError) and fit.code is ErrorCode.QR_ROWS and config.blocks:
+                raise TooMany(f"group {number} has {len(job.rows):,} rows; {config.blocks} blocks hold {config.blocks * BLOCK_ROWS:,}")
             if isinstance(fit, HardwareError):
                 raise ValueError(f"a job of the workload is not valid: {fit}")
             group.take(fit)
@@ -147,7 +154,7 @@ class Refits:
 
 
 def _work(config: Config, group: _Windowed, job: Job, fit: Fit) -> Work:
-    if config.target is not Target.RANK or config.sums is not Sums.INCREMENTAL:
+    if config.target is not Target.RANK or config.sums is not Sums.INCREMENTAL or config.blocks:
         return Work.of(job, fit, config)
     if job.memo is None:
         group.blocks = Blocks(job.rows, config.bus_bytes)

@@ -8,7 +8,8 @@ from ..resources import Resources, memory_blocks
 from ..target import Target
 from .config import Config
 from .job import Bounds, Method
-from .layout import Size, sums_words
+from .layout import Size, block_words, frame_words, shift_words, sums_words
+from .ranks import BLOCK_BITS
 from .rotations import RING
 
 __all__ = ["estimate"]
@@ -35,11 +36,18 @@ def estimate(config: Config, target: Target) -> Resources:
         total += n * add + n * (Cost(mul.lut, mul.ff, 1) + add)                         # the segment's sums; new rows under the anchor
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
+    largest, of_blocks = Size(n, 0), 0
+    if config.blocks:
+        # what c grows by; what records change, in memories of 64 places with two readers; the blocks that they change
+        of_blocks = frame_words(config) + block_words(largest, config)
+        total += n * Cost(120, 150, 1) + Cost(2 * -(-config.blocks // 32) * BLOCK_BITS * n) + Cost(900 + 4 * config.blocks, 700 + 2 * config.blocks, 4)
+        if config.bounds is Bounds.WIDENED:
+            total += n * mul + Cost(300, 300, 4)
     triangle = n * (n + 1) // 2
     # how many, width, depth, readers
-    memories = [(1, 8 * config.bus_bytes, config.jobs * -(-(6 * triangle + 64 * n) // config.bus_bytes), 1)]
+    memories = [(1, 8 * config.bus_bytes, config.jobs * (of_blocks + -(-(6 * triangle + 64 * n) // config.bus_bytes)), 1)]
     if config.method is Method.GRAM:
-        memories.append((1, 8 * config.bus_bytes, sum(sums_words(Size(n, 0), config)), 1))
+        memories.append((1, 8 * config.bus_bytes, of_blocks + shift_words(config) + sum(sums_words(largest, config)), 1))
         memories.append((config.solvers, 32 * config.lanes, config.contexts * -(-triangle // config.lanes), 2))
     else:
         groups, units = -(-(n - 1) // config.lanes), config.vectors * config.lanes

@@ -1,0 +1,56 @@
+"""Fits of ranks from the surface to simulated hardware, without passes over all rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.models.qr.job import Bounds, Sums, Target
+
+KERNEL = "import penstock as ps\n\n\n@ps.fit\ndef rank_model(key: ps.Key):\n    return ps.least_squares(ps.window(key, {length}), target=ps.rank(key))\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def written(length: int) -> str:
+    Path("f.py").write_text(KERNEL.format(length=length))
+    return "f.py"
+
+
+def test_the_surfaces_example_has_hardware() -> None:
+    design = ps.compile(written(32), "vu9p")
+    config = design.config
+    assert (config.target, config.sums, config.bounds, config.segments) == (Target.RANK, Sums.INCREMENTAL, Bounds.WIDENED, 1)
+    assert config.built and config.blocks == 128
+
+
+@pytest.mark.long
+def test_in_amaranths_simulator() -> None:
+    line = f"simulate {written(3)} --target small --data random:rows=40 --groups 2 --refits 2 --new 3 --gone 1 --backend pysim -q --json r.json"
+    assert run(line.split()) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bounds", ["widened", "rescan"])
+def test_hardware_equals_golden_and_model(bounds: str) -> None:
+    Path("f.psk").write_text(f'fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), bounds="{bounds}")\n')
+    line = "simulate f.psk --target small --data random:rows=400 --groups 4 --refits 4 --new 6 --gone 2 -q --json r.json"
+    assert run(line.split()) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"]
+
+
+def test_groups_that_blocks_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["model", written(4), "--data", "random:rows=9000", "--groups", "1", "--refits", "1", "--new", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "error[E701]: group 0 has 9,000 rows; 128 blocks hold 8,192" in said and "more --groups" in said
