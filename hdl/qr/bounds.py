@@ -88,18 +88,21 @@ class Bounds(wiring.Component):
             m.d.sync += fresh.eq(0)
 
         # what is published
-        o, lost = self.o.p, Signal(8)
+        o, lost, live = self.o.p, Signal(8), Signal(signed(34))
+        m.d.comb += live.eq(job.head.live + job.report.live)
         with m.If(kept.code != 0):
             m.d.comb += lost.eq(kept.code)
         with m.Elif(job.head.code != 0):
             m.d.comb += lost.eq(job.head.code)
         with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Target.SLOT)):        # a row without its bit
             m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+        with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
+            m.d.comb += lost.eq(ErrorCode.QR_MEMO.value)
         with m.Else():
             m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * ErrorCode.QR_ORDER.value))
         found = Signal(segment_shape(n))
         m.d.comb += [
-            o.code.eq(lost), o.rescanned.eq(rescanned), o.kept.eq(kept), o.live.eq(job.head.live + job.report.live), o.offsets.eq(job.head.offsets),
+            o.code.eq(lost), o.rescanned.eq(rescanned), o.kept.eq(kept), o.live.eq(live), o.offsets.eq(job.head.offsets),
             o.mask.eq(job.mask), o.weights.eq(job.weights), found.eq(sweep.o)]
         with m.If(none):
             m.d.comb += [*(found[name].eq(value) for name, value in NOTHING.items()), *(found.low[j].eq(255) for j in range(n - 1)), found.high.eq(0)]

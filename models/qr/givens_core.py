@@ -181,7 +181,7 @@ class GivensCoreStage:
         for job in solver.ended:
             self._half(job, now + 1)
         start = (self.starts[0], works[self.starts[0]].folding()) if self.starts and solver.start_ready else None
-        side = self.refresh.side(now) if solver.side_ready else None
+        side = self.refresh.side(now) if solver.to_side else None
         word = self.held > 0 and self.refresh.cutter.ready
         offers, ends = cutter.offers and cutter.left > 0, cutter.active and cutter.left == 0
         commands = bool(self.factors) and not cutter.active

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from itertools import count
 
 from .config import Config
@@ -120,10 +121,6 @@ class Rotations:
         """Whether a row, or the end of a job's, is taken."""
         return bool(self.to_fill) and (end or self.to_fill[0].held < RING)
 
-    @property
-    def side_ready(self) -> bool:
-        return bool(self.to_side)
-
     def load_taken(self, time: int) -> bool:
         """Whether the last lanes of a factor's row are taken in this cycle; known after `step`."""
         return time == self.loads - 1
@@ -139,7 +136,7 @@ class Rotations:
         if row is not None:
             self._fill(time, row)
         if side:
-            self._ends_side(time)
+            self._at(time + 1, partial(setattr, self.to_side.popleft(), "side", True))
         moved |= (load and self._load(time)) or self._issue(time)
         for context in [c for c in self.contexts if c.weights and c.gone]:
             self.contexts.remove(context)
@@ -169,10 +166,6 @@ class Rotations:
         else:
             context.held += 1
             self._at(time + 1, lambda: setattr(context, "ring", context.ring + 1))
-
-    def _ends_side(self, time: int) -> None:
-        context = self.to_side.popleft()
-        self._at(time + 1, lambda: setattr(context, "side", True))
 
     def _slots(self, context: Context, column: int) -> int:
         return -(-(context.work.columns - 1 - column) // self.config.lanes)

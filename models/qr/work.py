@@ -14,7 +14,7 @@ from .check import descending
 from .config import Config
 from .folding import Folding
 from .golden import folds
-from .job import Bounds, Fit, Job, Method, Sums
+from .job import Bounds, Fit, Job, Memo, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, head_words, memo_words, result_words, row_words, sums_words, words
 from .moments import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
@@ -137,7 +137,14 @@ def _where(job: Job, code: ErrorCode, config: Config) -> Fails:
     if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS, ErrorCode.QR_REMOVED):
         return Fails.DESCRIPTOR
     if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
-        return Fails.HEAD
+        return Fails.RECORDS if code is ErrorCode.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
     if job.memo is None or code is not ErrorCode.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
         return Fails.RECORDS
     return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
+
+
+def _of_this_job(memo: Memo, job: Job, config: Config) -> bool:
+    """Whether nothing in the memo's head is wrong: just its count of live rows does not become the job's."""
+    blocks = 0 if memo.blocks is None else len(memo.blocks)
+    return (memo.method, memo.target, blocks, memo.epoch) == (config.method, config.target, config.blocks, job.epoch) and memo.live <= memo.rows and (
+        memo.rows + len(job.inserted) - len(job.gone) == len(job.rows))

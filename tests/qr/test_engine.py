@@ -24,11 +24,12 @@ from penstock.sim.qr_runs import compare, random_run
 CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
+BLOCKS = {"target": Target.RANK, "blocks": 64}
 RANKS = {"target": Target.RANK, "sums": Sums.SCAN, "bounds": Bounds.RESCAN}
 MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
 
 
-@pytest.fixture(scope="module", params=[CONFIG, GIVENS], ids=["gram", "givens"])
+@pytest.fixture(scope="module", params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS)], ids=["gram", "givens", "blocks"])
 def engine(request):
     """A configuration and its compiled hardware."""
     return request.param, build(request.param)
@@ -55,6 +56,7 @@ def test_random_runs(engine):
     config, library = engine
     seen = sweep(config, library, range(60))
     assert min(seen[name] for name in ("rescanned", "widened", "QR_MEMO", "QR_WINDOW", "QR_DESCRIPTOR", "QR_COLUMNS", "QR_ORDER")) >= 3
+    assert seen["QR_ROWS"] >= 3 if config.blocks else "QR_ROWS" not in seen
 
 
 def test_stalls_change_no_result(engine):
@@ -122,6 +124,24 @@ def test_sequence_of_refits(engine):
         jobs = following
 
 
+def test_more_rows_go_than_the_memo_has(engine):
+    """A memo whose count of live rows is too small for the job's lists: the count would fall below 0."""
+    config, library = engine
+    source = np.random.default_rng(12)
+    jobs = []
+    for number in range(8):
+        group = Group(config, keys(source, 40, 5), number)
+        fit = refit(group.full(), config)
+        assert isinstance(fit, Fit)
+        group.take(fit)
+        job = group.batch(keys(source, number % 3, 5), np.sort(source.choice(40, 4, replace=False)))
+        assert job.memo is not None
+        jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
+    found = compare(config, library, jobs, Fixed(20, 32))
+    assert [isinstance(result, HardwareError) and result.code is ErrorCode.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
+    assert found.bit_exact and found.simulated.cycles == found.cycles
+
+
 def test_no_jobs_and_errors_of_the_bus(engine):
     config, library = engine
     source = np.random.default_rng(5)
@@ -150,6 +170,10 @@ def test_what_there_is_no_hardware_for():
     {"n_max": 4, "bus_bytes": 8, "gram_lanes": 10, "lanes": 4, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1},
     {"n_max": 9, "bus_bytes": 64, "gram_lanes": 45, "lanes": 9, "row_units": 8, "solvers": 3, "contexts": 4, "jobs": 16, "bounds": Bounds.RESCAN},
     {"n_max": 5, "bus_bytes": 16, "gram_lanes": 6, "lanes": 5, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4, **RANKS},
+    {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 7, **BLOCKS, "blocks": 256},
+    {"n_max": 5, "bus_bytes": 8, "gram_lanes": 15, "lanes": 5, "row_units": 1, "solvers": 2, "contexts": 2, "jobs": 4, **BLOCKS, "blocks": 16},
+    {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 4, "solvers": 2, "contexts": 4, "jobs": 16, **BLOCKS, "blocks": 256,
+     "bounds": Bounds.RESCAN},
     {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
     {"n_max": 4, "bus_bytes": 16, "lanes": 2, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **RANKS},
     {"n_max": 6, "lanes": 3, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 6, "method": Method.GIVENS},
@@ -165,4 +189,4 @@ def test_configurations(options):
     config = replace(CONFIG, **options)
     library = build(config)
     sweep(config, library, range(150))
-    sweep(config, library, range(200, 206), rows=10_000, count=4)
+    sweep(config, library, range(200, 206), rows=50 * config.blocks if config.blocks else 10_000, count=4)
