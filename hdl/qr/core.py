@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.errors import ErrorCode
+from ...models.qr.blocks import LISTED
 from ...models.qr.config import Config
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
@@ -108,7 +109,13 @@ class Core(wiring.Component):
             waiting.i.valid.eq(command.valid & command.ready), waiting.i.p.columns.eq(command.p.length + 1), waiting.i.p.fresh.eq(command.p.full),
             waiting.i.p.job.eq(command.p.job), waiting.i.p.solver.eq(command.p.solver),
             records.offsets.eq(offsets), all_rows.offsets.eq(offsets), delta.columns.eq(columns)]
-        for inner, outer in ((records.i, self.changes), (all_rows.bits, self.bits), (all_rows.words, self.rows)):
+        listed = self.changes
+        if config.blocks:
+            # words come faster than their records are added up: the sums behind them need not wait
+            m.submodules.listed = lists = Queue(8 * config.bus_bytes, LISTED)
+            m.d.comb += [lists.i.payload.eq(self.changes.payload), lists.i.valid.eq(self.changes.valid), self.changes.ready.eq(lists.i.ready)]
+            listed = lists.o
+        for inner, outer in ((records.i, listed), (all_rows.bits, self.bits), (all_rows.words, self.rows)):
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
         # with sums by `scan` the rows come behind the changes, whose end is passed over
         passed, wrong = Signal(), Signal(8)

@@ -13,10 +13,12 @@ from .config import Config
 from .layout import ENTRY_BYTES
 from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
 
-__all__ = ["END", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Shift", "Slice", "Solver"]
+__all__ = ["END", "LISTED", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Shift", "Slice", "Solver"]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
+#: words of changes that may wait for their records to be added up (with blocks; else none)
+LISTED = 128
 Wake = Callable[[int], None]
 
 

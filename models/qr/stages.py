@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from .blocks import END, AllRows, Delta, Loader, Merge, Records, Rows, Shift, Solver
+from .blocks import END, LISTED, AllRows, Delta, Loader, Merge, Records, Rows, Shift, Solver
 from .job import Bounds, Sums
 from .layout import (
     DESCRIPTOR_BYTES,
@@ -240,7 +240,7 @@ class CoreStage:
         self.waiting: deque[int] = deque()
         self.loaded = 0                                     # the job that the loader has
         self.bits = self.put = False
-        self.shift, self.staged = Shift(), False
+        self.shift, self.staged, self.listed, self.lists = Shift(), False, 0, config.blocks > 0
         largest = Size(config.n_max, 0)
         # words of sums in their queue
         self.held, self.room = 0, frame_words(config) + shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))
@@ -256,7 +256,7 @@ class CoreStage:
 
     def takes(self, route: int) -> bool:
         if route == Route.CHANGES:
-            return self.records.cutter.ready
+            return self.listed < LISTED if self.lists else self.records.cutter.ready
         if route in (Route.SUMS, Route.SHIFTS):
             return self.held < self.room
         return self.bits if route == Route.BITS else self.put
@@ -311,8 +311,12 @@ class CoreStage:
         self.delta.step(now, item, freed)
         if self.places or self.scans:
             moved |= self.all_rows.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
+        put = fed == Route.CHANGES
+        if self.lists:
+            put = self.listed > 0 and self.records.cutter.ready
+            self.listed += (fed == Route.CHANGES) - put
         if not self.places:
-            moved |= self.records.step(fed == Route.CHANGES, taken or passed)
+            moved |= self.records.step(put, taken or passed)
         self.places |= passed
         if taken and item == END:
             self.busy = False

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from penstock.host.workloads import Changes, Refits
 from penstock.models.memory import Fixed
@@ -13,9 +16,11 @@ from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Fit, Sums, Target
 from penstock.sim.qr_python import Simulation
 
+CONFIG = Config(n_max=4, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
 
-def test_rounds_of_refits() -> None:
-    config = Config(n_max=4, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
+
+@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Target.RANK, blocks=4)])
+def test_rounds_of_refits(config: Config) -> None:
     timing = Fixed(12, 16)
     simulation = Simulation(config, timing)
     for step in Refits.random(60, 4, Changes(3, 2, 4, 1)).play(config):
