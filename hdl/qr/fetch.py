@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds, Method, Sums
 from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, frame_words, head_words, read_sums, shift_words, sums_words, words
+from ...models.qr.requests import AHEAD, Route
 from ...models.qr.shell import ADDRESS_BITS
-from ...models.qr.stages import AHEAD, Route
 from ..index import index, index_range
 from ..stream.queue import Queue
 from .core import COUNTS

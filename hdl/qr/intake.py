@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
-from ...models.qr.stages import Route
+from ...models.qr.requests import Route
 from ..index import index, index_range
 from .core import COUNTS, core_command_shape
 from .descriptor import JobCheck, descriptor_shape, head_shape

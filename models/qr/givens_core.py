@@ -9,9 +9,9 @@ from .blocks import END, AllRows, Gearbox, Records
 from .config import Config
 from .job import Sums
 from .layout import Size, row_stride, sums_words
+from .requests import Route
 from .rotations import Rotations
 from .schedule import CONVERT, DIV, FLOOR
-from .stages import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable

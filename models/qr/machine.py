@@ -13,7 +13,8 @@ from .config import Config
 from .givens_core import GivensCoreStage
 from .job import Method
 from .layout import Places
-from .stages import BoundsStage, CoreStage, FetchStage, IntakeStage, Request, Route
+from .requests import FetchStage, Request, Route
+from .stages import BoundsStage, CoreStage, IntakeStage
 from .work import Work
 
 __all__ = ["Times", "run"]
