@@ -60,8 +60,9 @@ class Addresses:
                 with m.Case(code):
                     m.d.comb += origin.eq(base)
         total, address, reach = Signal(self.places), Signal(self.places), Signal(self.places)
+        further, after = Signal(self.places), Signal(self.places)       # beside the address, not behind it
         m.d.comb += [total.eq(origin + order.offset), address.eq(Cat(total[:3] & ~order.mask, total[3:])), reach.eq(address + order.total),
-                     self.pages.address.eq(address)]
+                     further.eq(order.offset + 2 * config.bus_bytes), after.eq(origin + further), self.pages.address.eq(address), self.pages.after.eq(after)]
         m.d.sync += self.last.eq(address)
         with m.If(self.shrink):
             m.d.sync += [self.array.eq(self.array - 3), self.place.eq(self.place - 3)]

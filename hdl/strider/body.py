@@ -27,9 +27,15 @@ class Body:
         self.natts = Signal.like(d.natts) if fixed is None else Signal(min(11, fixed.setup.attr.bit_length()))
         self.nulls = Signal()
         self.null_bits = Signal(BITMAP_GROUP if fixed is None else fixed.bitmap_bits)
+        self.null_next = Signal.like(self.null_bits)
+        # the instruction's next attribute; whether the tuple has it and it is no NULL; whether it lies behind the tuple's last one
+        self.attr = Signal(17 if fixed is None else fixed.attribute_bits)
+        self.present, self.behind = Signal(), Signal()
+        self.stepping = Signal()                # on to the attribute after it
         self.step = Signal(3)                   # of the current instruction
-        self.left = Signal(16 if fixed is None else fixed.index_bits)   # elements or attributes that are still to come, from its second cycle on
-        self.done_attributes = Signal(16 if fixed is None else fixed.attribute_bits)
+        # elements or attributes that are still to come; `left`, `beat`, `lane` hold in an instruction's first cycle where the program is built in
+        self.left = Signal(16 if fixed is None else fixed.index_bits)
+        self.done_attributes = Signal(16)
         self.half = Signal()
         self.beat = Signal(beat_bits(config))
         self.lane = Signal(range(config.lanes))
@@ -37,15 +43,32 @@ class Body:
         # cycles since an array's header with two possible lengths; cycles until addresses can be decided by
         self.growing, self.unsettled = Signal(config.latency - 1), Signal(config.latency - 1)
         self.settle = Signal(config.latency - 1)
-        m.d.sync += [self.growing.eq(self.growing << 1), self.unsettled.eq((self.unsettled >> 1) | self.settle)]
+        self.grows = Signal()                   # such a header is under way whose length may still change base P and A
+        m.d.sync += [self.growing.eq(self.growing << 1), self.grows.eq(self.growing[:-2].any()), self.unsettled.eq((self.unsettled >> 1) | self.settle)]
         m.d.comb += self.shrink.eq(self.growing[-1] & d.short)
         # the bitmap begins in the last byte of one word and goes on in the next
         low = 8 * (4 - _BITMAP_BYTE)
+        m.d.comb += self.null_next.eq(self.null_bits)
         with m.If(d.bits):
             with m.If(d.tag.part == 0):
-                m.d.sync += self.null_bits[:low].eq(d.window[8 * _BITMAP_BYTE:32])
+                m.d.comb += self.null_next[:low].eq(d.window[8 * _BITMAP_BYTE:32])
             with m.Else():
-                m.d.sync += self.null_bits[low:].eq(d.window)
+                m.d.comb += self.null_next[low:].eq(d.window)
+        m.d.sync += self.null_bits.eq(self.null_next)
+
+    def _prepare(self, m):
+        """Look up what the first cycle of a built-in program's next instruction, or of its next attribute, begins with."""
+        u, d = self.following, self.decoder
+        after = Signal.like(self.attr)
+        m.d.comb += after.eq(self.attr + 1)
+        with m.If(self.advancing | self.entering):
+            behind = Mux(self.state == State.LOOP, u.attr >= d.natts, u.attr >= self.natts)
+            given = (self.state == State.LOOP) | self.null_next.bit_select(u.attr[:5], 1)
+            m.d.sync += [self.attr.eq(u.attr), self.behind.eq(behind), self.present.eq(~behind & given), self.left.eq(u.count),
+                         self.beat.eq(u.beat), self.lane.eq(u.lane)]
+        with m.Elif(self.stepping):
+            m.d.sync += [self.attr.eq(after), self.behind.eq(after >= self.natts),
+                         self.present.eq((after < self.natts) & self.null_bits.bit_select(after[:5], 1))]
 
     def _enter(self, m):
         """Enter the tuple whose header was read."""
@@ -53,7 +76,7 @@ class Body:
         self._enter_tuple(m)
         m.d.comb += [self.tag_in.enter.eq(1), self.entering.eq(1)]
         m.d.sync += [self.tuple_entry.eq(self.entry), self.natts.eq(d.natts), self.nulls.eq(d.nulls), self.null_bits.eq(-1),
-                     self.growing.eq(0), self.unsettled.eq(0), self.step.eq(0), self.half.eq(0)]
+                     self.growing.eq(0), self.grows.eq(0), self.unsettled.eq(0), self.step.eq(0), self.half.eq(0)]
 
     def _done(self, m):
         """The instruction's last cycle."""
@@ -87,19 +110,20 @@ class Body:
     def _body(self, m):
         config, u = self.config, self.instruction
         begin = self.step == 0
-        self.now_left = Mux(begin, u.count, self.left)
-        self.now_beat, self.now_lane = Mux(begin, u.beat, self.beat), Mux(begin, u.lane, self.lane)
-        self.attr = Signal(17 if config.fixed is None else config.fixed.attribute_bits)
-        m.d.comb += [self.attr.eq(u.attr + Mux(begin, 0, self.done_attributes)), self.tag_in.type.eq(u.type)]
-        self.present = Signal()
-        m.d.comb += self.present.eq((self.attr < self.natts) & self.null_bits.bit_select(self.attr[:5], 1))
+        m.d.comb += self.tag_in.type.eq(u.type)
+        if config.fixed is None:
+            self.now_left, self.now_beat, self.now_lane = Mux(begin, u.count, self.left), Mux(begin, u.beat, self.beat), Mux(begin, u.lane, self.lane)
+            m.d.comb += [self.attr.eq(u.attr + Mux(begin, 0, self.done_attributes)), self.behind.eq(self.attr >= self.natts),
+                         self.present.eq(~self.behind & self.null_bits.bit_select(self.attr[:5], 1))]
+        else:
+            self.now_left, self.now_beat, self.now_lane = self.left, self.beat, self.lane
         based = {Base.P: Origin.PLACE, Base.D: Origin.START, Base.A: Origin.ARRAY}
         m.d.comb += [self.order.total.eq(u.total), self.order.offset.eq(u.first), self.order.mask.eq(u.mask)]
         with m.Switch(u.base):
             for base, origin in based.items():
                 with m.Case(base):
                     m.d.comb += self.order.origin.eq(origin)
-        self.wait = self._grows() & ((u.base == Base.P) | (u.base == Base.A))
+        self.wait = self.grows & ((u.base == Base.P) | (u.base == Base.A))
         handlers = {Op.BEXIT: self._done, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
                     Op.EXTRBI: self._extrbi, Op.INS: self._ins}
         if config.fixed is not None:            # nothing but what the program has; none of it is illegal
@@ -115,10 +139,6 @@ class Body:
                         handler(m)
         with m.Else():
             m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
-
-    def _grows(self):
-        """Whether an array's header is under way whose length may still change base P and A."""
-        return self.growing[:-1].any()
 
     def _window(self, m, kind, *, begin):
         """Issue a window of `kind` at the instruction's own address, or (`begin` not set) as far behind the last one as windows of its type lie apart."""
@@ -170,7 +190,7 @@ class Body:
                     self._done(m)
 
     def _cln(self, m):
-        with m.If(~self._grows()):
+        with m.If(~self.grows):
             m.d.comb += self.tag_in.begin.eq(1)
             self._moves(m)
             self._done(m)
@@ -178,7 +198,7 @@ class Body:
     def _absent(self, m, done):
         """A used attribute is not there; `done` where that is no NULL."""
         u = self.instruction
-        with m.If(u.missing & (self.attr >= self.natts)):
+        with m.If(u.missing & self.behind):
             done(m)
         with m.Elif(u.flag):
             self._leave(m)
@@ -187,6 +207,7 @@ class Body:
 
     def _next_attribute(self, m):
         self._advance(m, 1)
+        m.d.comb += self.stepping.eq(1)
         m.d.sync += [self.step.eq(1), self.left.eq(self.now_left - 1), self.done_attributes.eq(Mux(self.step == 0, 0, self.done_attributes) + 1),
                      self.half.eq(0)]
         with m.If(self.now_left <= 1):
@@ -195,7 +216,7 @@ class Body:
     def _att(self, m):
         """One attribute a cycle; base P is in `order` already."""
         u = self.instruction
-        with m.If(self._grows()):
+        with m.If(self.grows):
             pass
         with m.Elif(u.count == 0):
             self._done(m)
@@ -229,7 +250,7 @@ class Body:
             with m.Case(0):
                 with m.If(u.test & ~self.present):
                     self._absent(m, self._done)
-                with m.Elif(~(self._grows() | ((u.base != Base.D) & self.unsettled[0]))):
+                with m.Elif(~(self.grows | ((u.base != Base.D) & self.unsettled[0]))):
                     with m.If(unaligned):
                         self._window(m, Kind.PROBE, begin=Const(1))
                         m.d.comb += self.order.mark.eq(1)
@@ -252,7 +273,7 @@ class Body:
     def _header_begins(self, m):
         u = self.instruction
         m.d.comb += [self.order.mark.eq(1), self.order.move.eq(1), self.settle.eq(Mux(u.big, 0b001, -1))]
-        m.d.sync += [self.growing.eq(~u.big), self.step.eq(self.config.latency + 1)]
+        m.d.sync += [self.growing.eq(~u.big), self.grows.eq(~u.big), self.step.eq(self.config.latency + 1)]
         self._header_part(m)
 
     def _header_part(self, m):
@@ -268,7 +289,7 @@ class Body:
             with m.Case(0):
                 with m.If(u.test & ~self.present):
                     self._done(m)
-                with m.Elif(~self._grows()):
+                with m.Elif(~self.grows):
                     self._value(m)
             with m.Case(2):                     # the place behind an aligned value is known in this cycle, or (`late`) in the next
                 with m.If(self.crooked):
@@ -299,7 +320,6 @@ class Body:
         m.d.sync += self.step.eq(self.step + 1)
         m.d.comb += self.order.mask.eq(0)
         with m.If(~self.nulls):
-            m.d.sync += self.null_bits.eq(-1)
             self._done(m)
         with m.Elif(self.step == 0):
             self._read(m, Kind.BITS, Origin.TUPLE, self.instruction.bitmap)
@@ -310,7 +330,7 @@ class Body:
 
     def _ins(self, m):
         u = self.instruction
-        with m.If(u.attr >= self.natts):
+        with m.If(self.behind):
             m.d.comb += [self.tag_in.kind.eq(Kind.INSERT), self.tag_in.count.eq(1), self.tag_in.beat.eq(u.beat), self.tag_in.lane.eq(u.lane),
                          self.tag_in.value.eq(u.value)]
         self._done(m)

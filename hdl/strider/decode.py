@@ -107,8 +107,9 @@ class Decoder(wiring.Component):
         for name, kind in (("pointers", Kind.POINTERS), ("bits", Kind.BITS), ("value", Kind.VALUE)):
             m.d.comb += getattr(self, name).eq(tag.kind == kind)
         m.d.comb += self.header.eq((tag.kind == Kind.HEADER) & tag.final)
-        # what is wrong with this tag; the first error stays
+        # what is wrong with this tag (but for `array`, of which it is said a cycle later); the first error stays
         self.found = found = Signal(8)
+        self.array = Signal(5)
         m.d.comb += found.eq(tag.code)
         with m.If(tag.begin & (self.spare < 0)):
             m.d.comb += found.eq(ErrorCode.TUPLE_LENGTH)
@@ -118,10 +119,17 @@ class Decoder(wiring.Component):
             self._array(m)
         if Op.VAR in ops:
             self._value(m)
-        with m.If(self.code == 0):
-            m.d.sync += self.code.eq(found)
-            with m.If(tag.enter | tag.token):
-                m.d.sync += self.at.eq(self.line)
+        last, array, first = Signal(8), Signal(5), Signal(8)
+        m.d.sync += [last.eq(found), array.eq(self.array), first.eq(self.code)]
+        m.d.comb += self.code.eq(last)
+        meanings = (ErrorCode.TUPLE_LENGTH, ErrorCode.TUPLE_EXTERNAL, ErrorCode.TUPLE_LENGTH, ErrorCode.ARRAY_SHAPE, ErrorCode.TUPLE_LENGTH)
+        for flag, code in reversed(list(zip(array, meanings, strict=True))):
+            with m.If(flag):
+                m.d.comb += self.code.eq(code)
+        with m.If(first != 0):
+            m.d.comb += self.code.eq(first)
+        with m.If((self.code == 0) & (tag.enter | tag.token)):
+            m.d.sync += self.at.eq(self.line)
         return m
 
     def _page(self, m):
@@ -242,16 +250,10 @@ class Decoder(wiring.Component):
                     count = 8 * max(0, min(bus, header - k * bus))
                     parts.append((tag.part == k) & (self.window[:count] != expected[kind][8 * k * bus:8 * k * bus + count]))
                 m.d.comb += wrong[kind].eq(Cat(parts).any())
-            with m.If((tag.part == 0) & (self.left <= 0)):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
-            with m.Elif((tag.part == 0) & ((first == p.VARATT_EXTERNAL) | (first[:2] == 2))):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_EXTERNAL)
-            with m.Elif((tag.part == 0) & Mux(short, narrow, self.left < ARRAY_HEADER)):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
-            with m.Elif(Mux(short, wrong[1] | tag.big, wrong[0])):
-                m.d.comb += self.found.eq(ErrorCode.ARRAY_SHAPE)
-            with m.Elif(tag.final & Mux(short, self.spare < -3, self.spare < 0)):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+            begins = tag.part == 0
+            m.d.comb += self.array.eq(Cat(begins & (self.left <= 0), begins & ((first == p.VARATT_EXTERNAL) | (first[:2] == 2)),
+                                          begins & Mux(short, narrow, self.left < ARRAY_HEADER), Mux(short, wrong[1] | tag.big, wrong[0]),
+                                          tag.final & Mux(short, self.spare < -3, self.spare < 0)))
 
     def _value(self, m):
         tag = self.tag

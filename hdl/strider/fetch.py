@@ -31,7 +31,8 @@ class Fetch:
 
     Beside the fields of the word: `first`, `mask`, `total` (of `order_layout`) of its first window, `stride` from each window to the next, `each` elements a
     window delivers, `windows` whether an element takes two, `alignment` (of its type, less one), `elements` the bytes of an array's elements, `big`
-    whether its header cannot be short, `bitmap` where the bits of its attributes lie, `legal`.
+    whether its header cannot be short, `bitmap` where the bits of its attributes lie, `legal`. `following`: likewise of a built-in program's next cycle,
+    if it is to have another instruction.
     """
 
     def alignment(self, name):
@@ -109,5 +110,6 @@ class Fetch:
         m.d.comb += [place.eq(Mux(self.state == State.LOOP, Mux(self.decoder.dense, 0, fixed.sparse - 2), pc)), read.addr.eq(place)]
         with m.If(self.advancing | self.entering):
             m.d.sync += [pc.eq(place + 1), word.eq(read.data)]
-        fields = {name: Cat(Const(~bit, 1) if bit < 0 else word[bit] for bit in bits) for name, bits in fixed.fields.items()}
-        self.instruction = SimpleNamespace(**fields)
+        self.instruction, self.following = (
+            SimpleNamespace(**{name: Cat(Const(~bit, 1) if bit < 0 else value[bit] for bit in bits) for name, bits in fixed.fields.items()})
+            for value in (word, read.data))

@@ -53,12 +53,15 @@ class Front:
         self.queue_busy = Signal()
         self.known, self.kind = Signal(), Signal(Pointer)       # the next line pointer is there; what it is
         self.known_offset, self.known_finish = Signal(inside), Signal(inside)
+        self.past = Signal()                    # where a tuple it leads to would end, it is not within the page's tuples
+        m.d.comb += self.past.eq(self.known_finish > decoder.special)
         self.next_offset, self.next_finish = Signal(inside), Signal(inside)     # of the tuple whose header is read
         self.next_valid, self.next_end, self.next_error = Signal(), Signal(), Signal()
         self.next_code = Signal(8)
         self.inside = Signal()                  # after the scan a tuple's body follows
         self.scanning, self.going = Signal(), Signal()          # the scan takes a step; `inside` in this step
         self.take = Signal()                    # the next line pointer is used
+        self.over, self.final = Signal(), Signal()              # there is no next line pointer; it is the last
         m.d.comb += [decoder.all.eq(self.all), decoder.version.eq(self.version), decoder.offset.eq(self.next_offset), decoder.finish.eq(self.next_finish)]
         if (fixed := config.fixed) is not None:
             m.d.comb += [self.version.eq(fixed.setup.offset), decoder.columns.eq(fixed.setup.attr), decoder.need.eq(fixed.setup.count)]
@@ -76,7 +79,7 @@ class Front:
         offset, flags, length = entry[:15], entry[15:17], entry[17:]
         finish = Signal(16)
         m.d.comb += finish.eq(offset + length)
-        outside = offset[:3].any() | (offset[:inside] < d.upper) | (finish > d.special) | ((length[3:5] != 3) & ~length[5:].any())
+        outside = offset[:3].any() | (offset[:inside] < d.upper) | finish[inside:].any() | ((length[3:5] != 3) & ~length[5:].any())
         target = (offset != 0) & (offset + _HEADER_WORDS <= d.lower[2:])        # of a redirect
         kind = Signal(Pointer)
         with m.If(flags == p.LP_NORMAL):
@@ -137,6 +140,7 @@ class Front:
     def _check(self, m):
         d = self.decoder
         lower_short, crossed = Signal(), Signal()
+        m.d.sync += [self.over.eq(0), self.final.eq(d.lower[2:] == _HEADER_WORDS + 1)]
         self._go_to(m, 1)
         m.d.comb += [lower_short.eq(d.lower < p.PAGE_HEADER_SIZE),
                      crossed.eq((d.lower > d.upper) | (d.upper > d.special) | (d.special > self.config.page_size))]
@@ -157,11 +161,8 @@ class Front:
 
     def _scan(self, m, inside):
         """One step towards the next NORMAL line pointer; what it sets goes before what the state sets."""
-        end = self.decoder.lower[2:]
-        following = Signal.like(self.entry)
-        m.d.comb += following.eq(self.entry + 1)
         m.d.sync += [self.state.eq(State.SCAN), self.inside.eq(inside)]
-        with m.If(self.entry == end):
+        with m.If(self.over):
             m.d.sync += [self.next_valid.eq(1), self.next_end.eq(1)]
             self._scanned(m, inside)
         with m.Elif(~self.known):
@@ -169,8 +170,10 @@ class Front:
                 self._read_pointers(m)
         with m.Else():
             m.d.comb += self.take.eq(1)
-            m.d.sync += self.entry.eq(following)
-            with m.Switch(self.kind):
+            m.d.sync += [self.entry.eq(self.entry + 1), self.over.eq(self.final), self.final.eq(self.entry + 2 == self.decoder.lower[2:])]
+            kind = Signal(Pointer)
+            m.d.comb += kind.eq(Mux((self.kind == Pointer.TUPLE) & self.past, Pointer.BOUNDS, self.kind))
+            with m.Switch(kind):
                 with m.Case(Pointer.TUPLE):
                     first, count = TUPLE_FIELDS
                     more = count > self.config.bus_bytes
@@ -179,9 +182,9 @@ class Front:
                     if more:
                         m.d.sync += self.state.eq(State.SCAN_MORE)
                     else:
-                        self._refill(m, self.queued == 0, following != end, inside)
-                for kind, code in ((Pointer.BOUNDS, ErrorCode.LINE_BOUNDS), (Pointer.FLAGS, ErrorCode.LINE_FLAGS)):
-                    with m.Case(kind):
+                        self._refill(m, self.queued == 0, ~self.final, inside)
+                for error, code in ((Pointer.BOUNDS, ErrorCode.LINE_BOUNDS), (Pointer.FLAGS, ErrorCode.LINE_FLAGS)):
+                    with m.Case(error):
                         m.d.sync += [self.next_valid.eq(1), self.next_error.eq(1), self.next_code.eq(code)]
                         self._scanned(m, inside)
 
@@ -193,7 +196,7 @@ class Front:
 
     def _scan_more(self, m):
         self._read(m, Kind.HEADER, Origin.LAST, self.config.bus_bytes, 1, 1)
-        self._refill(m, ~self.known, self.entry != self.decoder.lower[2:], self.inside)
+        self._refill(m, ~self.known, ~self.over, self.inside)
 
     def _loop(self, m):
         with m.If(self.next_valid & ~self.queue_busy):

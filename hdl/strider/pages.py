@@ -34,6 +34,8 @@ class PageBuffers(wiring.Component):
     full : Out(1)
         High in the cycle in which a page's last word is written.
     page : In(range(buffers)), address : In(range(page_size)), window : Out(8 * bus_bytes)
+    after : In(range(page_size))
+        The address two bus words further on, but for its lowest bits, which do not count.
     """
 
     def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False, src_loc_at=0):
@@ -45,7 +47,8 @@ class PageBuffers(wiring.Component):
         self.buffers = buffers
         super().__init__({
             "word": In(8 * bus_bytes), "write": In(1), "full": Out(1),
-            "page": In(range(buffers)), "address": In(range(page_size)), "window": Out(8 * bus_bytes)}, src_loc_at=1 + src_loc_at)
+            "page": In(range(buffers)), "address": In(range(page_size)), "after": In(range(page_size)),
+            "window": Out(8 * bus_bytes)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -69,13 +72,12 @@ class PageBuffers(wiring.Component):
                 place=Cat(word, self.page))
             m.d.sync += self.window.eq(self._held(m, bank["read"], 8 * self.bus_bytes))
             return m
-        even = Signal(bits)
-        m.d.comb += even.eq(word + 1)
+        even = Mux(word[0], self.after[shift + 1:], word[1:])
         outs = []
         for parity in range(2):
             bank = self.parts.instance(
                 m, f"bank{parity}", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words // 2), to=Cat(fill[1:], target),
-                word=self.word, write=self.write & (fill[0] == parity), place=Cat((word if parity else even)[1:], self.page))
+                word=self.word, write=self.write & (fill[0] == parity), place=Cat(word[1:] if parity else even, self.page))
             outs.append(self._held(m, bank["read"], 8 * self.bus_bytes, parity))
 
         turn = Signal(shift)

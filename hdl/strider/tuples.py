@@ -61,9 +61,9 @@ class TupleBuffer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        used = Signal(range(config.slots + 1))
-        m.d.sync += used.eq(used + self.taken - self.take)
-        m.d.comb += self.room.eq(used != config.slots)
+        used, latest = Signal(range(config.slots + 1)), Signal()       # slots used; what was taken up last counts a cycle later
+        m.d.sync += [latest.eq(self.taken), used.eq(used + latest - self.take)]
+        m.d.comb += self.room.eq(used + latest != config.slots)
         codes = self._convert(m)
         tag, before = self.tag, Signal()
         error: object = None

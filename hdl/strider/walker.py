@@ -119,6 +119,8 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
                 self._body(m)
         with m.If(self.scanning):
             self._scan(m, self.going)
+        if config.fixed is not None:
+            self._prepare(m)
         halt = Signal()
         m.d.sync += halt.eq(decoder.code != 0)
         with m.If(halt):
