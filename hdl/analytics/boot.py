@@ -66,10 +66,13 @@ class Boot(wiring.Component):
         per_word = self.plan.bus_bytes // size
         left = index(count, init=count - 1, name=f"left_{after.lower()}")
         place = index(per_word, name=f"place_{after.lower()}")
+        # known before the piece: the last one, and whether it is its word's last
+        last, through = Signal(init=count == 1, name=f"last_{after.lower()}"), Signal(init=min(count, per_word) == 1, name=f"through_{after.lower()}")
+        m.d.comb += self.i.ready.eq(through)
         with m.If(self.i.valid):
-            m.d.sync += [left.eq(left - 1), place.eq(Mux(place == per_word - 1, 0, place + 1))]
-            m.d.comb += self.i.ready.eq((place == per_word - 1) | (left == 0))
-            with m.If(left == 0):
+            following = Mux(through, 0, place + 1)
+            m.d.sync += [left.eq(left - 1), place.eq(following), last.eq(left == 1), through.eq((following == per_word - 1) | (left == 1))]
+            with m.If(last):
                 m.next = after
         return self.i.p.data.word_select(place, 8 * size)
 

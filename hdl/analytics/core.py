@@ -246,7 +246,7 @@ class Core(wiring.Component):
         for n in users:
             op, loops = plan.ops[n], self.loops[n]
             leave = self._leave(op)
-            entry_mask, entry_first = self._group_entry(n, delay(loops.done, leave), op.start + leave + op.beats)
+            entry_mask, entry_first = self._group_entry(n, delay(loops.done, leave), op.start + leave, op.beats)
             with m.If(delay(loops.active, leave)):
                 m.d.comb += [mask.eq(entry_mask), first.eq(entry_first)]
                 if shared:
@@ -272,16 +272,19 @@ class Core(wiring.Component):
             self.m.d.sync += count.eq(Mux(count == size - 1, 0, count + 1))
         return count
 
-    def _group_entry(self, n: int, done: Signal, horizon: int) -> tuple[Value, Value]:
-        """Return (mask, first) of the group whose beats operation n is merging: a ring written at group starts, read by own pointer."""
+    def _group_entry(self, n: int, done: Signal, begin: int, beats: int) -> tuple[Value, Value]:
+        """Return (mask, first) of the group whose beats operation n is merging: a ring written at group starts, read by own pointer.
+
+        `begin`: cycles from the group's start to its first beat, at least 2: time enough for a register behind the ring.
+        """
         m, plan = self.m, self.plan
-        size = horizon // plan.schedule.interval + 2
+        size = (begin + beats) // plan.schedule.interval + 2
         entries = Array(Signal(plan.threads + 1, name=f"group{n}_{k}") for k in range(size))
         write, read = index(size, name=f"group{n}_write"), index(size, name=f"group{n}_read")
         with m.If(self.start):
             m.d.sync += [entries[write].eq(Cat(self.mask, self.first)), write.eq(Mux(write == size - 1, 0, write + 1))]
-        with m.If(done):
-            m.d.sync += read.eq(Mux(read == size - 1, 0, read + 1))
+        following = Signal.like(read, name=f"group{n}_following")
+        m.d.comb += following.eq(Mux(done, Mux(read == size - 1, 0, read + 1), read))
         entry = Signal(plan.threads + 1, name=f"group{n}_entry")
-        m.d.comb += entry.eq(entries[read])
+        m.d.sync += [read.eq(following), entry.eq(entries[following])]
         return entry[:plan.threads], entry[plan.threads]

@@ -12,6 +12,7 @@ from ..memory.axi import AXI4
 from ..memory.reader import BurstReader, command_shape
 from ..modules import Parts
 from ..stream.monitor import monitor_shape, observe
+from ..stream.queue import Spare
 from ..strider.port import AccessPort, error_layout
 from ..strider.sequencer import PageSequencer
 from .loader import Loader
@@ -70,6 +71,8 @@ class MemoryPort(wiring.Component):
         m.submodules.sequencer = sequencer = PageSequencer(
             bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=address_bits(plan), beats_width=beats_bits(plan),
             count_width=page_bits(plan), epochs_width=count_bits(plan))
+        # one command waits here instead of at its source: bursts leave when they would without, and `ready` ends in a register
+        m.submodules.ahead = ahead = Spare(command_shape(address_bits(plan), beats_bits(plan)))
         m.submodules.access = access = AccessPort(self.port, self.parts)
         m.submodules.loader = loader = self.loader
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))
@@ -82,9 +85,10 @@ class MemoryPort(wiring.Component):
             some.eq(self.pages != 0), empty.eq(~some & self.booted),     # a port without pages is one whose epochs are empty
             sequencer.start.eq(self.begin & some), sequencer.stop.eq(self.stop), sequencer.base.eq(self.address),
             sequencer.stride.eq(plan.page_size), sequencer.pages.eq(self.pages), sequencer.epochs.eq(self.epochs), sequencer.free.eq(access.free),
-            reader.i.payload.eq(Mux(self.booted, sequencer.o.payload.as_value(), self.i_command.payload.as_value())),
-            reader.i.valid.eq(Mux(self.booted, sequencer.o.valid, self.i_command.valid)),
-            sequencer.o.ready.eq(reader.i.ready & self.booted), self.i_command.ready.eq(reader.i.ready),
+            ahead.i.payload.eq(Mux(self.booted, sequencer.o.payload.as_value(), self.i_command.payload.as_value())),
+            ahead.i.valid.eq(Mux(self.booted, sequencer.o.valid, self.i_command.valid)),
+            reader.i.payload.eq(ahead.o.payload), reader.i.valid.eq(ahead.o.valid), ahead.o.ready.eq(reader.i.ready),
+            sequencer.o.ready.eq(ahead.i.ready & self.booted), self.i_command.ready.eq(ahead.i.ready),
             self.o_words.payload.eq(reader.o.payload), self.o_words.valid.eq(reader.o.valid), self.bus_error.eq(reader.error),
             access.i.payload.eq(reader.o.p.data), access.i.valid.eq(reader.o.valid & self.booted),
             reader.o.ready.eq(self.booted | self.o_words.ready),

@@ -16,8 +16,8 @@ class Arbiter(wiring.Component):
     """Gives a memory port to one of several managers at a time, for reads and writes separately.
 
     While no other manager asks, the one that has the port sees it as if it were alone, without a cycle of delay. When another asks, no further
-    burst of the first one passes; when its bursts are answered, the next one in turn that asks has the port, for a burst at least. An idle port goes
-    back to manager 0, which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
+    burst of the first one passes from the next cycle on; when its bursts are answered, the next one in turn that asks has the port, for a burst at
+    least. An idle port goes back to manager 0, which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
 
     A manager must take what it asked to read, and give what it announced to write, without waiting for others: two that copy, each through a buffer
     smaller than a burst, can wait for each other for ever.
@@ -56,17 +56,17 @@ class Arbiter(wiring.Component):
         count = len(managers)
         owner = Signal(range(count), name=f"{address}_owner")
         opened = Signal(8, name=f"{address}_open")               # bursts of the owner that are not answered
-        begun, ended, others, pass_ = (Signal(name=f"{address}_{name}") for name in ("begun", "ended", "others", "pass"))
+        begun, ended, others, asked, pass_ = (Signal(name=f"{address}_{name}") for name in ("begun", "ended", "others", "asked", "pass"))
         asks = Signal(count, name=f"{address}_asks")
         final = bus.rlast if last == "r" else 1
         held = Signal(name=f"{address}_held")                    # offered on the bus and not taken: must stay
         fresh = Signal(name=f"{address}_fresh")                  # the owner was just chosen, and has a burst free
         m.d.comb += [
             asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)), others.eq((asks & ~(1 << owner)).any()),
-            pass_.eq((~others | held | fresh) & (opened != 0xFF)),
+            pass_.eq((~asked | held | fresh) & (opened != 0xFF)),
             begun.eq(getattr(bus, f"{address}valid") & getattr(bus, f"{address}ready")),
             ended.eq(getattr(bus, f"{last}valid") & getattr(bus, f"{last}ready") & final)]
-        m.d.sync += [opened.eq(opened + begun - ended), held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready"))]
+        m.d.sync += [asked.eq(others), opened.eq(opened + begun - ended), held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready"))]
         with m.If(begun):
             m.d.sync += fresh.eq(0)
         with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):

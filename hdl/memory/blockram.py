@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
@@ -16,7 +16,7 @@ __all__ = ["BlockRam"]
 #: bursts that wait beside the one under way: enough that neither address channel ever delays data
 _WAITING = 2
 #: write bursts between their last beat and their answer's transfer; with BREADY high, as many as the pipeline has
-_ANSWERS = 4
+_ANSWERS = LATENCY + 1
 
 
 class BlockRam(wiring.Component):
@@ -24,7 +24,7 @@ class BlockRam(wiring.Component):
 
     Timing: `models.memory.block_ram`, for a manager whose W never comes before the cycle after its AW (as `Guard` sees to). Reads and writes go at full
     rate beside each other; a word that is written and read in the same cycle reads either value. A burst that begins beyond the end is answered with
-    SLVERR and changes nothing.
+    SLVERR and changes nothing. Ports and enables of the blocks, which may be spread over a whole device, have registers of their own.
 
     Parameters
     ----------
@@ -71,20 +71,26 @@ class BlockRam(wiring.Component):
         burst = self._bursts(m, "ar")
         read = storage.read_port()
         word = Signal(range(self.depth))
-        left = Signal(9)                                     # beats to be asked of the RAM
+        left, some, final = Signal(9), Signal(), Signal()    # beats to be asked of the RAM; whether there are any; whether it is the last
         outside = Signal()
-        move = Signal()                                      # the RAM's output may change
-        final = Signal()
-        m.d.comb += [move.eq(~bus.rvalid | bus.rready), final.eq(left == 1), read.addr.eq(word), read.en.eq(move & (left != 0)),
-                     bus.rdata.eq(read.data), burst.ready.eq((left == 0) | (final & move))]
+        move = Signal()                                      # the beat that is offered may change
+        layout = data.StructLayout({"valid": 1, "last": 1, "outside": 1})
+        fresh, kept = Signal(layout), Signal(layout)         # of the RAM's output, and of what of it had to wait
+        waiting = Signal(len(read.data))
+        m.d.comb += [move.eq(~bus.rvalid | bus.rready), read.addr.eq(word), read.en.eq(1), burst.ready.eq(~some | (final & move))]
+        m.d.sync += [fresh.valid.eq(some & move), fresh.last.eq(final), fresh.outside.eq(outside)]
+        with m.If(~kept.valid):
+            m.d.sync += waiting.eq(read.data)
         with m.If(move):
-            m.d.sync += [bus.rvalid.eq(left != 0), bus.rlast.eq(final), bus.rresp[1].eq(outside)]
+            chosen = Mux(kept.valid, kept, fresh)
+            m.d.sync += [Cat(bus.rvalid, bus.rlast, bus.rresp[1]).eq(chosen), bus.rdata.eq(Mux(kept.valid, waiting, read.data)), kept.valid.eq(0)]
+        with m.Elif(fresh.valid):
+            m.d.sync += kept.eq(fresh)
         with m.If(burst.ready):
-            m.d.sync += [word.eq(burst.p.word), outside.eq(burst.p.outside), left.eq(0)]
-            with m.If(burst.valid):
-                m.d.sync += left.eq(burst.p.length + 1)
+            m.d.sync += [word.eq(burst.p.word), outside.eq(burst.p.outside), left.eq(burst.p.length + 1), some.eq(burst.valid),
+                         final.eq(burst.p.length == 0)]
         with m.Elif(move):
-            m.d.sync += [word.eq(word + 1), left.eq(left - 1)]
+            m.d.sync += [word.eq(word + 1), left.eq(left - 1), final.eq(left == 2)]
 
     def _writes(self, m, bus, storage):
         burst = self._bursts(m, "aw")
@@ -98,9 +104,10 @@ class BlockRam(wiring.Component):
         under_way = Signal(range(_ANSWERS + 1))              # ended and not taken yet
         m.d.comb += [
             bus.wready.eq(burst.valid & (under_way != _ANSWERS)), moved.eq(bus.wvalid & bus.wready), ended.eq(moved & bus.wlast), burst.ready.eq(ended),
-            write.addr.eq(burst.p.word + passed), write.data.eq(bus.wdata), write.en.eq(Cat(strobe & moved & ~burst.p.outside for strobe in bus.wstrb)),
             answers.i.valid.eq(way[-1].valid), answers.i.payload.eq(way[-1].outside),
             bus.bvalid.eq(answers.o.valid), answers.o.ready.eq(bus.bready), bus.bresp[1].eq(answers.o.payload)]
+        m.d.sync += [write.addr.eq(burst.p.word + passed), write.data.eq(bus.wdata),
+                     write.en.eq(Cat(strobe & moved & ~burst.p.outside for strobe in bus.wstrb))]
         m.d.sync += [way[0].valid.eq(ended), way[0].outside.eq(burst.p.outside), *(after.eq(before) for before, after in pairwise(way)),
                      under_way.eq(under_way + ended - (bus.bvalid & bus.bready))]
         with m.If(moved):

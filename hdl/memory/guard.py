@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.memory.bursts import Writer
 from ..stream.queue import Queue
 from .axi import AXI4
+from .outstanding import none_left
 
 __all__ = ["Guard"]
 
@@ -79,13 +80,11 @@ class Guard(wiring.Component):
         master, bus = self.master, self.bus
         begun, quiet = self._address(m, "ar", 1)
         ended = Signal()
-        count = Signal(16)
         m.d.comb += [
             master.rid.eq(bus.rid), master.rdata.eq(bus.rdata), master.rresp.eq(bus.rresp), master.rlast.eq(bus.rlast),
             master.rvalid.eq(bus.rvalid & ~self.stop), bus.rready.eq(master.rready | self.stop),
             ended.eq(bus.rvalid & bus.rready & bus.rlast)]
-        m.d.sync += count.eq(count + begun - ended)
-        rest += [quiet, count == 0]
+        rest += [quiet, none_left(m, begun, ended, "reads")]
         active += [begun, bus.rvalid & bus.rready]
 
     def _writes(self, m, rest, active):
@@ -94,7 +93,6 @@ class Guard(wiring.Component):
         begun, quiet = self._address(m, "aw", owed.i.ready)
         moved = Signal()
         answered = Signal()
-        count = Signal(16)
         passed = Signal(8)
         held = Signal(name="w_held")
         fill = Signal(name="w_fill")
@@ -107,8 +105,8 @@ class Guard(wiring.Component):
             moved.eq(bus.wvalid & bus.wready), owed.o.ready.eq(moved & (passed == owed.o.payload)),
             master.bid.eq(bus.bid), master.bresp.eq(bus.bresp), master.bvalid.eq(bus.bvalid & ~self.stop),
             bus.bready.eq(master.bready | self.stop), answered.eq(bus.bvalid & bus.bready)]
-        m.d.sync += [held.eq(bus.wvalid & ~bus.wready), count.eq(count + begun - answered)]
+        m.d.sync += held.eq(bus.wvalid & ~bus.wready)
         with m.If(moved):
             m.d.sync += passed.eq(Mux(owed.o.ready, 0, passed + 1))
-        rest += [quiet, count == 0]
+        rest += [quiet, none_left(m, begun, answered, "writes")]
         active += [begun, moved, answered]

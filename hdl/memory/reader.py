@@ -1,6 +1,6 @@
 """From commands to AXI read bursts: one AR a cycle, data passed through."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -52,11 +52,12 @@ class Splitter(wiring.Component):
         m.d.comb += [self.o.valid.eq(some), self.o.p.address.eq(word << shift), self.o.p.length.eq(length),
                      self.i.ready.eq(self.enable & (~some | (final & self.o.ready)))]
         start, beats = self.i.p.address >> shift, self.i.p.beats
-        room = Signal(range(window + 1))                         # beats to the end of the window
+        total = Signal(max(self.beats_width, inner) + 1)         # beats from the start of the window on
         fits = Signal()
-        m.d.comb += [room.eq(window - start[:inner]), fits.eq(beats <= room)]
+        m.d.comb += [total.eq(beats + start[:inner]), fits.eq(total <= window)]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [word.eq(start), after.eq(beats - room), some.eq(1), final.eq(fits), length.eq(Mux(fits, beats, room) - 1)]
+            m.d.sync += [word.eq(start), after.eq(Cat(total[:inner], total[inner:] - 1)), some.eq(1), final.eq(fits),
+                         length.eq(Mux(fits, beats - 1, ~start[:inner]))]
         with m.Elif(some & self.o.ready):
             m.d.sync += [some.eq(~final), word.eq(((word >> inner) + 1) << inner), after.eq(after - window), final.eq(after <= window),
                          length.eq(Mux(after <= window, after, window) - 1)]

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.memory.bursts import Writer
 from ..stream.queue import Queue
 from .axi import AXI4, Response
+from .outstanding import none_left
 from .reader import Splitter, command_shape
 
 __all__ = ["BurstWriter"]
@@ -78,12 +79,10 @@ class BurstWriter(wiring.Component):
             with m.If(bus.wlast):
                 m.d.sync += passed.eq(0)
 
-        open_bursts = Signal(16)                                       # from AW to B
         sent = Signal()
         answered = Signal()
         m.d.comb += [
             bus.bready.eq(1), sent.eq(bus.awvalid & bus.awready), answered.eq(bus.bvalid),
             self.error.eq(answered & ((bus.bresp == Response.SLVERR.value) | (bus.bresp == Response.DECERR.value))),
-            self.idle.eq((open_bursts == 0) & ~splitter.o.valid)]
-        m.d.sync += open_bursts.eq(open_bursts + sent - answered)
+            self.idle.eq(none_left(m, sent, answered, "open") & ~splitter.o.valid)]
         return m

@@ -80,7 +80,8 @@ class Shell(wiring.Component):
         failed = Signal()
         report = Signal(report_shape)
         cycles = Signal(rmap.cycle_bits)
-        quiet = Signal(32)                                 # cycles without a transfer or event
+        # cycles without a transfer or event: none after one that was not `still`, else `quiet`
+        quiet, still = Signal(32), Signal()
         running = Signal()
         next_done = Signal()
         next_failed = Signal()
@@ -88,41 +89,42 @@ class Shell(wiring.Component):
         if rmap.engine:
             m.d.comb += engine.registers.eq(control.registers)
 
+        # `stop` is high in the last three states: a register, because the guards' streams begin with it
         with m.FSM(name="run") as run:
             m.d.comb += [running.eq(run.ongoing("RUN")), busy.eq(~run.ongoing("IDLE"))]
             with m.State("IDLE"):
                 with m.If(control.reset):
-                    m.d.sync += [next_done.eq(0), next_failed.eq(0), done.eq(0), failed.eq(0), report.eq(0)]
+                    m.d.sync += [next_done.eq(0), next_failed.eq(0), done.eq(0), failed.eq(0), report.eq(0), stop.eq(1)]
                     m.next = "DRAIN"
                 with m.Elif(control.start):
-                    m.d.sync += [done.eq(0), failed.eq(0), report.eq(0), cycles.eq(0), quiet.eq(0)]
+                    m.d.sync += [done.eq(0), failed.eq(0), report.eq(0), cycles.eq(0), still.eq(0)]
                     m.next = "RUN"
             with m.State("RUN"):
-                m.d.sync += [cycles.eq(cycles + 1), quiet.eq(Mux(Cat(active, self._events(engine)).any(), 0, quiet + 1)),
+                m.d.sync += [cycles.eq(cycles + 1), still.eq(~Cat(active, self._events(engine)).any()), quiet.eq(Mux(still, quiet + 1, 1)),
                              next_done.eq(0), next_failed.eq(0)]
                 with m.If(control.reset):
+                    m.d.sync += stop.eq(1)
                     m.next = "DRAIN"
                 with m.Elif(engine.error):
-                    m.d.sync += [report.eq(engine.report), next_failed.eq(1)]
+                    m.d.sync += [report.eq(engine.report), next_failed.eq(1), stop.eq(1)]
                     m.next = "DRAIN"
                 with m.Elif(engine.done):
-                    m.d.sync += next_done.eq(1)
+                    m.d.sync += [next_done.eq(1), stop.eq(1)]
                     m.next = "DRAIN"
-                with m.Elif((control.watchdog != 0) & (quiet >= control.watchdog)):
-                    m.d.sync += [report.code.eq(ErrorCode.WATCHDOG.value), next_failed.eq(1)]
+                with m.Elif((control.watchdog != 0) & still & (quiet >= control.watchdog)):
+                    m.d.sync += [report.code.eq(ErrorCode.WATCHDOG.value), next_failed.eq(1), stop.eq(1)]
                     m.next = "DRAIN"
             with m.State("DRAIN"):
-                m.d.comb += stop.eq(1)
                 with m.If(control.reset):                  # while it ends: the host no longer wants to know how
                     m.d.sync += [next_done.eq(0), next_failed.eq(0), report.eq(0)]
                 with m.Elif(Cat(idle).all()):
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [stop.eq(1), clear.eq(1), control.ended.eq(next_done | next_failed)]
+                m.d.comb += [clear.eq(1), control.ended.eq(next_done | next_failed)]
                 m.d.sync += [done.eq(next_done), failed.eq(next_failed)]
                 m.next = "REST"
             with m.State("REST"):                          # an engine may hand the reset on to a domain of its own, a cycle late
-                m.d.comb += stop.eq(1)
+                m.d.sync += stop.eq(0)
                 m.next = "IDLE"
 
         values = control.values
@@ -131,10 +133,12 @@ class Shell(wiring.Component):
                      self.irq.eq(control.irq)]
         for counter in rmap.counters:
             total = Signal(counter.bits, name=f"count_{counter.name}")
+            latest = Signal.like(engine.counters[counter.name], name=f"latest_{counter.name}")     # counted a cycle later
+            m.d.sync += latest.eq(Mux(running, engine.counters[counter.name], 0))
             with m.If(engine.start):
                 m.d.sync += total.eq(0)
-            with m.Elif(running):
-                m.d.sync += total.eq(total + engine.counters[counter.name])
+            with m.Else():
+                m.d.sync += total.eq(total + latest)
             m.d.comb += values[f"count_{counter.name}"].eq(total)
         for monitor in rmap.monitors:
             state = Signal.like(engine.monitors[monitor.name].as_value(), name=f"monitor_{monitor.name}")

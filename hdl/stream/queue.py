@@ -1,10 +1,10 @@
-"""Elastic storage between streams: `Buffer` cuts the combinational paths, `Queue` holds many items."""
+"""Elastic storage between streams: `Buffer` cuts the combinational paths, `Spare` those of `ready`, `Queue` holds many items."""
 
 from amaranth.hdl import Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Buffer", "Queue"]
+__all__ = ["Buffer", "Queue", "Spare"]
 
 #: storage of up to this many bits reads combinationally (distributed RAM); larger storage reads with the clock (block RAM)
 _DISTRIBUTED_BITS = 2048
@@ -43,6 +43,37 @@ class Buffer(wiring.Component):
                          spare_valid.eq(0)]
         with m.Elif(self.i.valid & self.i.ready):
             m.d.sync += [spare.eq(_bits(self.i.payload)), spare_valid.eq(1)]
+        return m
+
+
+class Spare(wiring.Component):
+    """Storage for one item, where it cannot go on: no combinational path from `o.ready` to `i.ready`.
+
+    An item is offered in the cycle in which it is accepted; no item leaves later than it would without this component.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : In(stream.Signature(shape))
+    o : Out(stream.Signature(shape))
+    """
+
+    def __init__(self, shape, *, src_loc_at=0):
+        self.shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        kept = Signal(Shape.cast(self.shape).width)
+        held = Signal()
+        m.d.comb += [self.i.ready.eq(~held), self.o.valid.eq(held | self.i.valid), _bits(self.o.payload).eq(Mux(held, kept, _bits(self.i.payload)))]
+        m.d.sync += held.eq(self.o.valid & ~self.o.ready)
+        with m.If(~held):
+            m.d.sync += kept.eq(_bits(self.i.payload))
         return m
 
 

@@ -8,8 +8,8 @@ from .timing import Fixed
 
 __all__ = ["LATENCY", "ON_CHIP", "SPRAM_LATENCY", "SPRAM_WORDS", "block_ram", "spram"]
 
-#: cycles from AR to the first beat: into the queue, into the address counter, through the RAM's output register
-LATENCY = 3
+#: cycles from AR to the first beat: into the queue, into the address counter, through the RAM's output register and one behind it
+LATENCY = 4
 #: the same without a queue
 SPRAM_LATENCY = 2
 #: 16-bit words of one block of single-port RAM

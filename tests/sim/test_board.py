@@ -208,7 +208,7 @@ def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.Monkey
     report = json.loads(Path("r.json").read_text())
     assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
     assert report["simulation"]["backend"] == "board"
-    assert report["design"]["config"]["memory"] == "latency=3,bytes=8"      # the device's block RAM, not the target's memory
+    assert report["design"]["config"]["memory"] == "latency=4,bytes=8"      # the device's block RAM, not the target's memory
 
     design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.api.Choices(threads=1, lanes=1))
     table = ps.open_table("random:rows=120", design.plan.schema, design.labels)

@@ -10,7 +10,7 @@ import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from penstock.hdl.stream import Buffer, Queue
+from penstock.hdl.stream import Buffer, Queue, Spare
 
 SHAPE = data.StructLayout({"value": 16, "last": 1})
 WIDE = data.StructLayout({"value": 16, "last": 1, "pad": 100})     # beyond what is kept in distributed RAM at depth 20
@@ -79,6 +79,45 @@ def test_backpressure(make, depth, pace):
     simulator.add_testbench(bench)
     simulator.run()
     assert got == list(range(count))
+
+
+@pytest.mark.parametrize("pace", [(1.0, 1.0), (0.9, 0.3), (0.3, 0.9), (0.5, 0.5)])
+def test_spare(pace):
+    """An item is offered at once, and again until it is taken; `i.ready` says nothing of `o.ready`, and one item a cycle passes."""
+    dut = Spare(SHAPE)
+    rng = np.random.default_rng([7, int(10 * pace[0])])
+    items = [(int(rng.integers(1 << 16)), k & 1) for k in range(400)]
+    got: list[tuple[int, int]] = []
+
+    async def bench(ctx):
+        sent, offering = 0, False
+        for cycle in range(4000):
+            offering = offering or (sent < len(items) and rng.random() < pace[0])
+            ctx.set(dut.i.valid, offering)
+            if offering:
+                ctx.set(dut.i.payload, {"value": items[sent][0], "last": items[sent][1]})
+            waiting = sent > len(got)
+            ready = rng.random() < pace[1]
+            for value in (1 - ready, ready):
+                ctx.set(dut.o.ready, value)
+                assert ctx.get(dut.i.ready) == (not waiting)
+                assert ctx.get(dut.o.valid) == (waiting or offering)
+            if ready and (waiting or offering):
+                payload = ctx.get(dut.o.payload)
+                got.append((payload.value, payload.last))
+            if offering and not waiting:
+                sent, offering = sent + 1, False
+            await ctx.tick()
+            if len(got) == len(items):
+                assert pace != (1.0, 1.0) or cycle == len(items) - 1
+                return
+        raise AssertionError("did not finish")
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert got == items
 
 
 def test_depth():
