@@ -13,6 +13,7 @@ from penstock.hdl.qr.engine import Engine
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
+from penstock.models.qr.cycles import Work
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
@@ -190,3 +191,23 @@ def test_configurations(options):
     library = build(config)
     sweep(config, library, range(150))
     sweep(config, library, range(200, 206), rows=50 * config.blocks if config.blocks else 10_000, count=4)
+
+
+@pytest.mark.long
+def test_blocks_folded_by_givens():
+    """Blocks of 64 rows of 32 columns, 8 groups interleaved on 63 multipliers: busy at least 60 % of all cycles of the run, which are the model's."""
+    config = replace(CONFIG, n_max=32, method=Method.GIVENS, vectors=2, lanes=10, solvers=1, contexts=8, jobs=32, bus_bytes=64)
+    library, source = build(config), np.random.default_rng(32)
+    groups = [Group(config, keys(source, 64, 31), number, density=0.5) for number in range(24)]
+    full = [group.full() for group in groups]
+    for group, job in zip(groups, full, strict=True):
+        fit = refit(job, config)
+        assert isinstance(fit, Fit)
+        group.take(fit)
+    again = [group.batch(keys(source, 64, 31), np.zeros(0, dtype=np.int64)) for group in groups]
+    assert all(job.memo is not None for job in again)
+    for jobs in (full, again):
+        found = compare(config, library, jobs, Fixed(40, 64))
+        assert found.bit_exact and found.simulated.cycles == found.cycles
+        works = [Work.of(job, fit, config) for job, fit in zip(jobs, found.expected, strict=True)]
+        assert sum(work.multiplications(config) for work in works) / found.simulated.cycles / 63 >= 0.6
