@@ -23,13 +23,13 @@ __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 #: look-up tables of one of each kind of thing that `features` counts; fitted by benchmarks/estimates.py --fit
 COEFFICIENTS: dict[str, dict[str, float]] = {
     "device": {"device": 1180.0},
-    "shell": {"shell": 1270.0, "wide": 600.0},
-    "port": {"port": 1180.0, "walker": 880.0, "array": 400.0, "width": 21.5, "lanes": 118.0, "windows": 1.0, "converters": 0.9, "collector": 1.0},
-    "core": {"core": 133.0, "loads": 33.0, "parameters": 6.4, "operands": 0.7, "reductions": 4.4, "storage": 1.27, "lanes": 6.0, "units": 0.98},
-    "thread": {"thread": 240.0, "units": 0.97, "operands": 1.06, "reductions": 1.0, "storage": 0.89},
+    "shell": {"shell": 1310.0, "wide": 600.0},
+    "port": {"port": 52.0, "walker": 1641.0, "array": 494.0, "windows": 1.0, "converters": 0.59, "banks": 2.03, "cells": 6.0, "collector": 5.7},
+    "core": {"core": 367.0, "parameters": 10.9, "reductions": 6.19, "storage": 1.14, "units": 0.91},
+    "thread": {"thread": 381.0, "units": 0.89, "operands": 0.75, "reductions": 0.55, "storage": 1.1},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 0.97, "nexus": 1.0, "gowin": 1.0, "ice40": 0.82, "amd": 0.8}
+_SCALE = {"ecp5": 0.97, "nexus": 1.0, "gowin": 0.86, "ice40": 0.82, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:
@@ -62,7 +62,7 @@ def parts(plan: Plan, target: Target) -> dict[str, Cost]:
 
 def features(plan: Plan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
-    found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": _port(plan), "core": _core(plan, target),
+    found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": _port(plan, target), "core": _core(plan, target),
                                           "thread": _thread(plan, target)}
     if target.shared is not None:
         found["device"] = {"device": 1}
@@ -74,27 +74,24 @@ def _thread(plan: Plan, target: Target) -> dict[str, float]:
 
 
 def _core(plan: Plan, target: Target) -> dict[str, float]:
-    loads = plan.threads * sum(b.kind == "input" for b in plan.buffers)
     ways_out = sum(plan.buffers[n].width(plan.lanes) * plan.format.width for n in plan.models)
-    return {"core": 1, "loads": loads, "parameters": ways_out, **_datapath(plan, target, "core")}
+    return {"core": 1, "parameters": ways_out, **_datapath(plan, target, "core")}
 
 
 def _datapath(plan: Plan, target: Target, home: str) -> dict[str, float]:
-    """Count arithmetic, operand multiplexers, reductions, chosen lanes and storage of one thread, or of the core."""
+    """Count arithmetic, operand multiplexers, reductions and storage of one thread, or of the core."""
     fmt, shape, width = plan.format, target.multiplier, plan.format.width
     share = plan.threads if home == "thread" else 1
     here = [unit for unit in storages.arithmetic(plan) if unit.home == home]
     units = sum(unit.copies // share * cost(unit.fn, fmt, shape).lut for unit in here)
     if not target.dsp:                                              # multipliers made of adders: a look-up table with carry for each bit of each row
         units += sum(unit.live // share * sum(a * b for a, b in storages.products(unit.fn, fmt)) for unit in here)
-    operands = reductions = chosen = 0
+    operands = reductions = 0
     for number, unit in enumerate(plan.units):
         users = [op for op in plan.ops if op.unit == number and op.home == home]
         if not users:
             continue
         operands += unit.lanes * width * (len(users) - 1) * len(users[0].operands)
-        for op in users:
-            chosen += sum(width * (plan.buffers[o.buffer].width(plan.lanes) - 1) for o in op.operands if o.element and o.col)
         for lane_reduce in {op.lane_reduce for op in users if op.reduce is not None}:
             levels = max(depth(op.extents[2]) for op in users if op.reduce is not None and op.lane_reduce == lane_reduce)
             reductions += width * (unit.lanes + 2 * levels if lane_reduce else 2 * levels * unit.lanes)
@@ -102,7 +99,7 @@ def _datapath(plan: Plan, target: Target, home: str) -> dict[str, float]:
     for where, copies, memory in storages.buffers(plan):
         if where == home:
             storage += copies // share * _storage(memory, target)
-    return {"units": units, "operands": operands, "reductions": reductions, "lanes": chosen, "storage": storage}
+    return {"units": units, "operands": operands, "reductions": reductions, "storage": storage}
 
 
 def _storage(memory: Storage, target: Target) -> float:
@@ -116,16 +113,17 @@ def _storage(memory: Storage, target: Target) -> float:
     return 0.6 * found.bits * memory.readers + 8 if memory.depth > 1 else 0
 
 
-def _port(plan: Plan) -> dict[str, float]:
+def _port(plan: Plan, target: Target) -> dict[str, float]:
     port, fmt, walkers = plan.port, plan.format, plan.walkers
     steps = {instruction.op for instruction in port.fixed.instructions} if port.fixed is not None else set(Step)
-    # a Strider has a shifter as wide as the bus and a converter for each element of a window; the fitted ones had buses of 8 bytes and up to two elements
+    # a Strider has a shifter as wide as the bus (the fitted ones had buses of 8 bytes), and a converter for each element of a window
     windows = 8 * max(0, port.bus_bytes * (port.bus_bytes.bit_length() - 1) - 24)
-    converters = max(0, max(port.elements(name) for name in port.types) - 2)
+    converters = max(port.elements(name) for name in port.types)
+    memories = [(copies, memory, map_storage(memory, target.family)) for copies, memory in storages.ports(plan)]
     arrays = walkers * (Step.ARR in steps) * (2.75 if port.bus_bytes < 8 else 1)      # on a narrow bus a header comes in several words
-    return {"port": 1, "walker": walkers, "array": arrays, "width": walkers * fmt.width, "lanes": walkers * port.lanes,
-            "windows": walkers * windows, "converters": walkers * converters * convert_cost(port.types, fmt).lut,
-            "collector": (walkers - 1) * port.lanes * fmt.width}
+    return {"port": 1, "walker": walkers, "array": arrays, "windows": walkers * windows, "converters": walkers * converters * convert_cost(port.types, fmt).lut,
+            "banks": sum(copies * (found.banks - 1) * memory.width for copies, memory, found in memories),
+            "cells": sum(copies * found.cells for copies, _, found in memories), "collector": (walkers - 1) * port.lanes * fmt.width}
 
 
 def _flops(plan: Plan) -> Mapping[str, float]:
