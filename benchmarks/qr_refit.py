@@ -14,29 +14,35 @@ from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Fit, Method, Sums, Target
 from penstock.models.qr.layout import Size, row_stride
+from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
-from penstock.models.qr.suffix import LEAF, Blocks
+from penstock.models.qr.suffix import Blocks
 from penstock.models.target import target
 from penstock.sim.qr_cases import Group, keys
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
 MEMORY = Fixed(40, 64)
-#: a pass over all rows when the window is this much wider than at the last one
-WIDER = 1.5
+#: a pass over all rows when the window is this much wider than at the last one; for ranks so much that it is no wider than one of slots at half density
+WIDER, WIDE = 1.5, 2
 #: µs of the best CPU core for a true refit (exact Gram update, Aᵀb over all rows, Cholesky): measured by us, not here
 CPU = {(500, 9): 3.8, (5000, 33): 25.7}
 BASE = Config(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
 VARIANTS = {
     "rank, scan, rescan": replace(BASE, target=Target.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
-    "rank, blocks, rescan": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN),
-    "rank, blocks, widened": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=32),
+    "rank, blocks, rescan": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
+    "rank, blocks, widened": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
     "slot, moves, widened": replace(BASE, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=1),
 }
 
 
-def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, seed: int = 1) -> tuple[list[Work], list[float]]:
+def blocks_for(config: Config, rows: int) -> Config:
+    """An engine with blocks as it is for groups of so many rows: 8 to 20 rows a block; more rows a cycle in passes where these are short."""
+    return replace(config, blocks=64 if rows <= 1000 else 256, row_units=8 if rows <= 1000 else config.row_units) if config.blocks else config
+
+
+def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1) -> tuple[list[Work], list[float]]:
     """Refits of one group, `NEW` rows in and `gone` out each, after its first training; and how much wider each published window is than the true one."""
     source = np.random.default_rng(seed)
     length = columns - 1
@@ -45,28 +51,16 @@ def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0
     assert isinstance(first, Fit)
     group.take(first)
     width, works, ratios = first.err_max - first.err_min, [], []
-    blocks = Blocks(group.rows)
     for _ in range(refits):
         doomed = np.sort(source.choice(len(group.rows), gone, replace=False))
-        job = group.batch(keys(source, NEW, length, 62, 48), doomed, int(WIDER * width))
+        job = group.batch(keys(source, NEW, length, 62, 48), doomed, int(wider * width))
         fit = refit(job, config)
         assert isinstance(fit, Fit)
         group.take(fit)
         width = fit.err_max - fit.err_min if fit.rescanned else width
         errors = job.target_labels() - fit.predict(job.rows)
         ratios.append((fit.err_max - fit.err_min + 1) / (errors.max() - errors.min() + 1))
-        read = written = 0
-        if config.target is Target.RANK and config.sums is Sums.INCREMENTAL:
-            spent = blocks.traffic([blocks.place(int(rank)) for rank in job.inserted - np.arange(len(job.inserted))])
-            read, written = spent.read, spent.written
-            if not all(blocks.insert(*blocks.place(int(rank)), job.rows[rank]) for rank in job.inserted):
-                blocks = Blocks(job.rows)                                     # a leaf was full: all blocks are written anew, by a pass
-                written += blocks.words
-                read += blocks.words
-        work = Work.of(job, fit, config, read, written)
-        if config.target is Target.RANK and config.sums is Sums.INCREMENTAL:
-            work = replace(work, size=replace(work.size, span=len(blocks.leaves) * LEAF))
-        works.append(work)
+        works.append(Work.of(job, fit, config))
     return works, ratios
 
 
@@ -81,22 +75,26 @@ def refits(options: Options) -> str:
     rows = []
     part = target("vu9p")
     memory = Fixed(part.latency, part.bytes_per_cycle)
-    steady = {"slot, moves, widened; 50 rows out as well": VARIANTS["slot, moves, widened"]}
+    steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        for name, config in (VARIANTS | steady).items():
+        for name, config in sorted((VARIANTS | steady).items()):
+            config = blocks_for(config, shape[0])
             count = 4 if options.quick or (shape[0] == 500 and name in VARIANTS) else 20
-            works, ratios = sequence(config, *shape, count, NEW if name in steady else 0)
+            works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER)
             cycles, least, by, read = sustained(config, works, memory)
             passes = sum(work.rescanned for work in works)
             moves = sum(work.size.moved for work in works) / len(works)
             us = cycles / part.clock_mhz
             rows.append((f"{shape[0]:,} × {shape[1]}", name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{read * part.bus_bytes / 1024:.1f}",
                          f"{passes} of {len(works)}", f"{moves:.0f}", f"{np.mean(ratios):.2f}", f"{us:.2f}", f"{CPU[shape] / us:.1f} ×"))
-    found = estimate(VARIANTS["slot, moves, widened"], part)
     table = markdown(("rows × columns", "target, c, bounds", "cycles a refit", "bound", "KiB read", "passes", "rows moved", "window ÷ true", "µs",
                       "best CPU core ÷ this"), rows)
-    shares = ", ".join(f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}" for what in ("dsp", "lut", "bram"))
-    return f"{table}\n\nEstimated for the last variant: {shares}."
+    said = []
+    for name, config in (("slots", VARIANTS["slot, moves, widened"]), ("256 blocks, widened", VARIANTS["rank, blocks, widened"]),
+                         ("64 blocks, widened", blocks_for(VARIANTS["rank, blocks, widened"], 500))):
+        found = estimate(config, part)
+        said.append(f"{name}: " + ", ".join(f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}" for what in ("dsp", "lut", "bram")))
+    return f"{table}\n\nEstimated for {'; '.join(said)}."
 
 
 def options_table(options: Options) -> str:
@@ -112,9 +110,14 @@ def options_table(options: Options) -> str:
         blocks = Blocks(np.zeros((count, length), dtype=np.uint8))
         spent = blocks.traffic([blocks.place(int(rank)) for rank in np.sort(source.integers(0, count, NEW))])
         record = 8 + length
-        ways = (count * stride, fenwick, two, 64 * spent.read, 64 * spent.written, NEW * record, 2 * NEW * record)
-        rows.append((f"{count:,} × {columns}", *(f"{value / 1024:,.1f}" for value in ways)))
-    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks", "tree of narrow sums: read", "written", "slots, no moves",
+        # blocks that move together: all their sums, and a quarter of the rows of a block for each change
+        number = 64 if count <= 1000 else 256
+        held = 64 * number + 4 * number + NEW * count // (4 * number) * record
+        ways = (count * stride, fenwick, two, 64 * spent.read, 64 * spent.written, held if count <= number * BLOCK_ROWS else None, NEW * record,
+                2 * NEW * record)
+        rows.append((f"{count:,} × {columns}", *("–" if value is None else f"{value / 1024:,.1f}" for value in ways)))
+    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks", "tree of narrow sums: read", "written",
+                     "blocks that move: read", "slots, no moves",
                      "slots, a move each"), rows)
 
 
@@ -122,15 +125,16 @@ def traffic(options: Options) -> str:
     """Bytes and cycles of a refit of 50 new rows against the group's rows."""
     rows = []
     memory = Fixed(40, 64)
-    for count in (500, 5000) if options.quick else (500, 5000, 50_000, 500_000):
+    for count in (500, 5000) if options.quick else (500, 5000, 15_000, 50_000, 500_000):
         cells = [f"{count:,}"]
         for name in ("slot, moves, widened", "rank, blocks, widened"):
-            config = VARIANTS[name]
-            blocks = Blocks(np.zeros((count, 32), dtype=np.uint8))
-            source = np.random.default_rng(1)
-            spent = blocks.traffic([blocks.place(int(rank)) for rank in np.sort(source.integers(0, count, NEW))])
+            config = blocks_for(VARIANTS[name], count)
             slot = config.target is Target.SLOT
-            work = Work.plain(Size(33, count, inserted=NEW, moved=NEW if slot else 0, span=2 * count), False, *(0, 0) if slot else (spent.read, spent.written))
+            if not slot and count > config.blocks * BLOCK_ROWS:
+                cells += ["–"] * 3
+                continue
+            moved = NEW if slot else NEW * count // (4 * config.blocks)
+            work = Work.plain(Size(33, count, inserted=NEW, moved=moved, span=2 * count if slot else 0), False)
             cycles, _, _, read = sustained(config, [work] * 4, memory)
             cells += [f"{read * 64 / 1024:.1f}", f"{work.written(config) * 64 / 1024:.1f}", f"{cycles:,.0f}"]
         rows.append(tuple(cells))

@@ -177,7 +177,15 @@ class Engine(wiring.Component):
             follow.row.row.eq(record.row), follow.end.eq(core.record_valid & record.end), read.addr.eq(follow.read), follow.errors.eq(read.data)]
         if self.config.blocks:
             m.submodules.frames = frames = Frames(self.config)
-            m.d.comb += [frames.start.eq(follow.begin), frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
+            # the words may come while the job before goes on
+            bank, now, begins = Signal(), Signal(), Signal()
+            m.d.comb += begins.eq(intake.head_valid & (intake.head.code == 0))
+            with m.If(begins):
+                m.d.sync += bank.eq(~bank)
+            with m.If(follow.begin):
+                m.d.sync += now.eq(bank)
+            m.d.comb += [frames.start.eq(begins), frames.into.eq(bank), frames.of.eq(now),
+                         frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
                          follow.moved.eq(frames.moved)]
         boxes, _ = self._kept("followed_boxes", follow.box_shape, follow.box_valid, follow.box_job, follow.o_box)
         found, _ = self._kept("followed_errors", errors_shape, follow.errors_valid, follow.errors_job, follow.o_errors)

@@ -28,15 +28,15 @@ class Frames(wiring.Component):
 
     Members
     -------
-    start : In(1)
-        The next job's words come from the next cycle on.
+    start : In(1), into : In(1)
+        The next job's words come from the next cycle on, into this bank: one of two, in which what it says stays.
     i : In(8 * bus_bytes), valid : In(1)
     ends : Out(1)
         The word that is there is the last one.
     o : Out(8 * bus_bytes), o_valid : Out(1)
         In the cycle of a word of moves: the word of what blocks have moved then.
-    block : In, move, moved : Out(signed(MOVE_BITS))
-        This block's move, and what it has moved now, in the same cycle.
+    block : In, of : In(1), move, moved : Out(signed(MOVE_BITS))
+        This block's move, and what it has moved now, in this bank, in the same cycle.
     trend : Out(signed(TREND))
     over : Out(1)
         Some block has moved further than its number's bits say.
@@ -45,8 +45,8 @@ class Frames(wiring.Component):
     def __init__(self, config: Config, *, src_loc_at=0):
         self.config = config
         bus = 8 * config.bus_bytes
-        super().__init__({"start": In(1), "i": In(bus), "valid": In(1), "ends": Out(1), "o": Out(bus), "o_valid": Out(1), "block": In(8),
-                          "move": Out(signed(MOVE_BITS)), "moved": Out(signed(MOVE_BITS)), "trend": Out(signed(TREND)), "over": Out(1)},
+        super().__init__({"start": In(1), "into": In(1), "of": In(1), "i": In(bus), "valid": In(1), "ends": Out(1), "o": Out(bus), "o_valid": Out(1),
+                          "block": In(8), "move": Out(signed(MOVE_BITS)), "moved": Out(signed(MOVE_BITS)), "trend": Out(signed(TREND)), "over": Out(1)},
                          src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
@@ -56,17 +56,17 @@ class Frames(wiring.Component):
         lanes = min(per, blocks)
         width = MOVE_BITS * lanes
         number, second = index(of_moves, name="number"), Signal()
-        m.submodules.frames = frames = Memory(shape=unsigned(width), depth=of_frames, init=[])
-        m.submodules.moves = moves = Memory(shape=unsigned(width), depth=of_frames, init=[])
+        m.submodules.frames = frames = Memory(shape=unsigned(width), depth=2 * of_frames, init=[])
+        m.submodules.moves = moves = Memory(shape=unsigned(width), depth=2 * of_frames, init=[])
         put, put_move = frames.write_port(), moves.write_port()
         before, get, get_move = (memory.read_port(domain="comb") for memory in (frames, frames, moves))
         old, move = ([word.word_select(k, MOVE_BITS).as_signed() for k in range(lanes)] for word in (before.data, self.i))
         wide = [a + b for a, b in zip(old, move, strict=True)]
         now = Cat(total[:MOVE_BITS] for total in wide)
-        some = Signal()
+        some, places = Signal(), (of_frames - 1).bit_length()
         m.d.comb += [
             some.eq(self.valid & (number < of_frames)), self.o_valid.eq(some & second), self.o.eq(now), self.ends.eq(second & (number == of_moves - 1)),
-            before.addr.eq(number), put.addr.eq(number), put_move.addr.eq(number), put.en.eq(some), put_move.en.eq(self.o_valid),
+            *(port.addr.eq(Cat(number[:places], self.into)) for port in (before, put, put_move)), put.en.eq(some), put_move.en.eq(self.o_valid),
             put_move.data.eq(self.i[:width]), put.data.eq(self.i[:width])]
         with m.If(second):
             m.d.comb += put.data.eq(now)
@@ -83,7 +83,7 @@ class Frames(wiring.Component):
 
         bits = (lanes - 1).bit_length()
         for port, out in ((get, self.moved), (get_move, self.move)):
-            m.d.comb += port.addr.eq(self.block >> bits)
+            m.d.comb += port.addr.eq(Cat((self.block >> bits)[:places], self.of))
             choices = Array([port.data.word_select(k, MOVE_BITS).as_signed() for k in range(lanes)])
             m.d.comb += out.eq(choices[self.block[:bits]] if bits else choices[0])
         return m

@@ -130,8 +130,8 @@ class Intake(wiring.Component):
                 with m.Case(name):
                     m.d.comb += [streams[name].valid.eq(self.i.valid), self.i.ready.eq(streams[name].ready)]
             with m.Case(Route.SHIFTS):
-                # whoever follows the changes takes them as well, when the job has begun
-                m.d.comb += [self.sums.valid.eq(self.i.valid & in_body & ~bad & ~pending), self.i.ready.eq(in_body & (self.sums.ready & ~pending | bad)),
+                # whoever follows the changes takes them as well
+                m.d.comb += [self.sums.valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (self.sums.ready | bad)),
                              self.shifts_valid.eq(self.sums.valid & self.sums.ready)]
             for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
                 with m.Case(name):

@@ -38,7 +38,7 @@ class IntakeStage:
             return run.bounds.takes[0]
         if route == Route.PASS_ROWS:
             return run.bounds.takes[1]
-        return self.state == "BODY" and (self.bad or (run.core.takes(route) and not (route == Route.SHIFTS and self.pending)))
+        return self.state == "BODY" and (self.bad or run.core.takes(route))
 
     def pops(self, request: Request | None, last: bool, given: bool) -> bool:
         """Whether a job's words have all come, and it has been given on."""
