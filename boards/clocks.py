@@ -1,7 +1,7 @@
 """Which clock a plan is built for where the user names none.
 
 What limits a device is the longest path between two registers: in the Striders' address arithmetic for narrow formats, in the adders, shifters and
-products of wide ones. `REACH` is the lowest clock that placements with one seed have reached on a family's speed grade (docs/boards.md has the builds);
+products of wide ones. `REACH` is the lowest clock that placements with one seed have reached on a family's speed grade (docs/boards.md says of what);
 a plan is made for `MARGIN` of it, and never for more than the board's own limit.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["MARGIN", "REACH", "chosen_clock"]
 MARGIN = 0.8
 #: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats
 REACH: dict[tuple[str, str], tuple[float, float, float]] = {
-    ("ecp5", "6"): (76.0, 62.0, 62.0),
+    ("ecp5", "6"): (80.0, 66.0, 66.0),
     ("ecp5", "8"): (95.0, 78.0, 78.0),
 }
 
