@@ -17,6 +17,7 @@ from ...models.errors import HardwareError
 from ...models.qr.config import Config
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Method, Sums, Target, Window
+from ...models.qr.ranks import crowded
 from .slots import DENSITY, Slots
 from .windows import common, features
 
@@ -199,13 +200,15 @@ class Trainer:
                    removed_labels=model.slots.array()[gone], moved=np.array(moved, dtype=np.int64), moved_from=np.array(before, dtype=np.int64), memo=memo,
                    epoch=memo.epoch, limit=int(self.limit / DENSITY)), slots
 
-    def _again(self, number: int, change: Change, kept: list[bytes]) -> tuple[Job, Slots | None]:
+    def _again(self, number: int, change: Change, kept: list[bytes]) -> tuple[Job, Slots | None] | None:
+        """The job from the memo; None where a block of rows would have too many."""
         keys, memo = change.keys, change.model.fit.memo
         if not kept:
             rows = features(keys, memo.window)
             at = np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64)
-            return Job(number, memo.window, memo.offsets, rows, inserted=np.array(change.added, dtype=np.int64),
-                       removed=features(change.removed, memo.window), removed_at=at, memo=memo, epoch=memo.epoch, limit=self.limit), None
+            job = Job(number, memo.window, memo.offsets, rows, inserted=np.array(change.added, dtype=np.int64),
+                      removed=features(change.removed, memo.window), removed_at=at, memo=memo, epoch=memo.epoch, limit=self.limit)
+            return None if crowded(job, self.config) else (job, None)
         # a tombstone lies before an equal live key; equal tombstones in their order
         places = np.array([bisect_left(keys, key) for key in kept], dtype=np.int64) + np.arange(len(kept))
         live = np.ones(len(keys) + len(kept), dtype=bool)

@@ -26,7 +26,8 @@ from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Windo
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 CONFIGS = {"gram": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": Config(n_max=16, method=Method.GIVENS),
            "widened": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=4),
-           "slots": Config(n_max=16, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)}
+           "slots": Config(n_max=16, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+           "blocks": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
 
 
 def small(kind: str = "gram", items: Any = (), **options: Any) -> LearnedIndex:
@@ -187,10 +188,15 @@ class InSlots(Machine):
     kind = "slots"
 
 
+class InBlocks(Machine):
+    kind = "blocks"
+
+
 _SETTINGS = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 _FEWER = settings(_SETTINGS, max_examples=30)
-TestGram, TestGivens, TestWidened, TestInSlots = Machine.TestCase, Givens.TestCase, Widened.TestCase, InSlots.TestCase
-TestGram.settings, TestGivens.settings, TestWidened.settings, TestInSlots.settings = _SETTINGS, _FEWER, _FEWER, _FEWER
+TestGram, TestGivens, TestWidened, TestInSlots, TestInBlocks = (each.TestCase for each in (Machine, Givens, Widened, InSlots, InBlocks))
+TestGram.settings = _SETTINGS
+TestGivens.settings = TestWidened.settings = TestInSlots.settings = TestInBlocks.settings = _FEWER
 
 
 # long runs
