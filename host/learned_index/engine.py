@@ -1,4 +1,4 @@
-"""Backends of the trainer beside the golden model: the golden model with the engine's time, and the simulated engine with its own memory.
+"""Backends of the trainer beside the golden model: the golden model with the engine's time, and the engine, simulated or on a device, with its own memory.
 
 ```
 with Engine(config) as engine:
@@ -9,12 +9,8 @@ with Engine(config) as engine:
 from __future__ import annotations
 
 import weakref
-from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...models.errors import ErrorCode, HardwareError
 from ...models.memory import Fixed
@@ -25,15 +21,11 @@ from ...models.qr.image import pack_changes, pack_descriptor, pack_head, pack_me
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
 from ...sim.native import Library, Session
-from ...sim.qr import Hung, build
+from ...sim.qr import build
+from ..device import Device, DeviceError
+from .machines import Connected, Full, Machine, Room, Simulated
 
 __all__ = ["Engine", "Timed"]
-
-#: where device memory begins, and how much of it is added at a time
-_BASE, _ARENA = 1 << 20, 1 << 22
-#: cycles without a transfer after which a run has hung
-_PATIENCE = 1_000_000
-
 
 class Timed:
     """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted."""
@@ -50,52 +42,34 @@ class Timed:
         return results
 
 
-class _Arena:
-    """Device memory in windows that are added as they are needed. Blocks of whole bus words; a free one goes to the next block of its size."""
-
-    def __init__(self, session: Session) -> None:
-        self.session, self.windows = session, list[NDArray[np.uint8]]()
-        self.base = self.at = self.end = _BASE
-        self.free: dict[int, list[int]] = defaultdict(list)
-
-    def take(self, size: int) -> int:
-        if self.free[size]:
-            return self.free[size].pop()
-        if self.at + size > self.end:
-            window = np.zeros(max(_ARENA, -(-size // 4096) * 4096), dtype=np.uint8)
-            self.session.map(self.end, window)
-            self.windows.append(window)
-            self.at, self.end = self.end, self.end + len(window)
-        self.at += size
-        return self.at - size
-
-    def view(self, address: int, size: int) -> NDArray[np.uint8]:
-        """The bytes of a block."""
-        begin = self.base
-        for window in self.windows:
-            if address < begin + len(window):
-                return window[address - begin:address - begin + size]
-            begin += len(window)
-        raise ValueError(f"no memory at {address:#x}")
-
-
 class Engine:
-    """The simulated engine as a backend. A submission is one start; memos stay in the engine's memory, where the next job of their group finds them.
+    """An engine as a backend: simulated, or on a device. A submission is one start, or several where the memory does not hold all its jobs at once; memos stay
+    in the engine's memory, where the next job of their group finds them, until others need the room.
 
     A job that fails leaves its memo's copy there to be sent anew, so that a damaged one is not met twice. An error of the bus fails all jobs that have no
     result by then.
 
     Args:
         config: what is built; ValueError where there is no hardware for it.
-        memory: timing of the memory port.
+        memory: timing of the simulated memory port.
         library: the engine compiled for simulation, if it is at hand.
+        device: one that runs the engine (`penstock.open`), in place of the simulation.
+
+    A submission raises DeviceError where the device's memory does not even hold one of its jobs.
     """
 
-    def __init__(self, config: Config, *, memory: Fixed | None = None, library: Library | None = None) -> None:
+    def __init__(self, config: Config, *, memory: Fixed | None = None, library: Library | None = None, device: Device | None = None) -> None:
         self.config = config
-        self._session = Session(library if library is not None else build(config), memory)
-        self._arena = _Arena(self._session)
+        self._session: Session | None = None
+        self._machine: Machine
+        if device is not None:
+            self._machine = Connected(device)
+        else:
+            self._session = Session(library if library is not None else build(config), memory)
+            self._machine = Simulated(self._session)
+        self._room = Room(self._machine)
         self._resident: dict[int, tuple[int, int, int]] = {}            # a memo -> where it lies; its block and the block's size
+        self._held: set[int] = set()                                    # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
 
     def __enter__(self) -> Engine:
@@ -105,64 +79,96 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """End the simulation."""
+        """End the simulation, or leave the device."""
         self._resident.clear()
-        self._session.close()
+        if self._session is not None:
+            self._session.close()
 
     @property
     def traffic(self) -> tuple[int, int]:
-        """Bytes that the engine has read and written."""
+        """Bytes that the simulated engine has read and written; a device does not count them."""
+        if self._session is None:
+            return 0, 0
         [port] = self._session.statistics()
         return port.bytes_read, port.bytes_written
 
-    def memo(self, memo: Memo) -> NDArray[np.uint8] | None:
-        """The bytes of a memo in the engine's memory, to be looked at or spoilt; None where they are not there."""
+    def where(self, memo: Memo) -> tuple[int, int] | None:
+        """Address and size of a memo in the engine's memory; None where it is not there."""
         if id(memo) not in self._resident:
             return None
         at, block, size = self._resident[id(memo)]
-        return self._arena.view(at, size - (at - block))
+        return at, size - (at - block)
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
-        config, arena, bus = self.config, self._arena, self.config.bus_bytes
-        scratch: list[tuple[int, int]] = []
+        results = self._submit(jobs, 0)
+        self.jobs += len(jobs)
+        return results
+
+    def _submit(self, jobs: Sequence[Job], first: int) -> list[Fit | HardwareError]:
+        self._held = {id(job.memo) for job in jobs if job.memo is not None}
+        taken: list[tuple[int, int]] = []
+        try:
+            ring, rooms = self._lay_out(jobs, taken)
+        except Full:
+            for block in taken:
+                self._room.give(*block)
+            if len(jobs) == 1:
+                raise DeviceError(f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.size} bytes of memory",
+                                  "smaller groups do") from None
+            half = len(jobs) // 2
+            return self._submit(jobs[:half], first) + self._submit(jobs[half:], first + half)
+        error, cycles = self._machine.run({"ring": ring, "jobs": len(jobs)})
+        self.cycles, self.runs = self.cycles + cycles, self.runs + 1
+        ended = len(jobs) if error is None else error.block
+        results = [self._result(first + number, job, room, error if number >= ended else None)
+                   for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))]
+        for block in taken:
+            if block not in rooms:
+                self._room.give(*block)
+        return results
+
+    def _lay_out(self, jobs: Sequence[Job], taken: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
+        """Put jobs into memory; return where their ring is, and the room of each result. `taken`: the blocks for that. Raises Full."""
+        config, bus = self.config, self.config.bus_bytes
+
+        def take(size: int) -> int:
+            taken.append((self._take(size), size))
+            return taken[-1][0]
 
         def put(data: bytes) -> int:
-            size = max(len(data), bus)
-            at = arena.take(size)
-            scratch.append((at, size))
-            arena.view(at, len(data))[:] = np.frombuffer(data, dtype=np.uint8)
+            at = take(-(-max(len(data), 1) // bus) * bus)
+            self._machine.write(at, data)
             self.sent += len(data)
             return at
         descriptors, rooms = [], []
         for job in jobs:
             size = Size.of(job)
             room = bus * (result_words(size, config) + memo_words(size, config))
-            rooms.append((arena.take(room), room))
-            memo, changes = put(pack_head(job.window, job.offsets, config)) if job.memo is None else self._place(job.memo), 0
-            if job.memo is not None:
-                changes = put(pack_changes(job, config))
-            places = Places(memo, changes or memo, put(pack_rows(job, config)), rooms[-1][0])
+            rooms.append((take(room), room))
+            if job.memo is None:
+                memo = changes = put(pack_head(job.window, job.offsets, config))
+            else:
+                memo, changes = self._place(job.memo), put(pack_changes(job, config))
+            places = Places(memo, changes, put(pack_rows(job, config)), rooms[-1][0])
             descriptors.append(pack_descriptor(job, config, places))
-        report = self._session.run({"ring": put(b"".join(descriptors)), "jobs": len(jobs)}, watchdog=_PATIENCE)
-        if not report.finished:
-            raise Hung(report)
-        self.cycles, self.runs, self.jobs = self.cycles + report.cycles, self.runs + 1, self.jobs + len(jobs)
-        ended = len(jobs) if report.error is None else report.error.block
-        results = [self._result(number, job, room, report.error if number >= ended else None)
-                   for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))]
-        if report.error is not None:
-            self._session.stop()
-        for at, count in scratch:
-            arena.free[count].append(at)
-        return results
+        return put(b"".join(descriptors)), rooms
+
+    def _take(self, size: int) -> int:
+        """A block of so many bytes; memos that this start does not need make room. Raises Full."""
+        while (at := self._room.take(size)) is None:
+            other = next((key for key in self._resident if key not in self._held), None)
+            if other is None:
+                raise Full
+            self._forget(other)
+        return at
 
     def _place(self, memo: Memo) -> int:
         """The address of a memo, which is sent where it is not there any more."""
         if id(memo) in self._resident:
             return self._resident[id(memo)][0]
         data = pack_memo(memo, self.config)
-        at = self._arena.take(len(data))
-        self._arena.view(at, len(data))[:] = np.frombuffer(data, dtype=np.uint8)
+        at = self._take(len(data))
+        self._machine.write(at, data)
         self.sent += len(data)
         self._keep(memo, at, at, len(data))
         return at
@@ -176,13 +182,13 @@ class Engine:
     def _forget(self, key: int) -> None:
         found = self._resident.pop(key, None)
         if found is not None:
-            self._arena.free[found[2]].append(found[1])
+            self._room.give(found[1], found[2])
 
     def _result(self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None) -> Fit | HardwareError:
         at, size = room
-        found = unpack_result(self._arena.view(at, size).tobytes(), job.window.columns, self.config) if error is None else error.code
+        found = unpack_result(self._machine.read(at, size), job.window.columns, self.config) if error is None else error.code
         if isinstance(found, ErrorCode):
-            self._arena.free[size].append(at)
+            self._room.give(at, size)
             if job.memo is not None:
                 self._forget(id(job.memo))
             return HardwareError(found, number)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError
 from penstock.host.learned_index.engine import Engine, Timed
+from penstock.host.learned_index.machines import Room, Simulated
 from penstock.host.learned_index.slots import Slots
 from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
@@ -111,6 +116,61 @@ def test_simulated_engine_fits_as_the_golden_model(engine: Engine) -> None:
     assert read > 0 < written
 
 
+class Little(Simulated):
+    """A memory that does not grow: what a device has."""
+
+    def __init__(self, engine: Engine, size: int) -> None:
+        assert engine._session is not None
+        super().__init__(engine._session)
+        self.base = 0
+        window = np.zeros(size, dtype=np.uint8)
+        self.session.map(self.base, window)
+        self._windows.append(window)
+        self.size = size
+
+    def grow(self, size: int) -> bool:
+        return False
+
+
+def test_a_small_memory_takes_more_starts() -> None:
+    """Jobs that do not fit together are run one after the other, memos make room for others and are sent again; a job that does not fit alone is told."""
+    with Engine(CONFIG) as wide, Engine(CONFIG, library=wide._session and wide._session.library) as tight:
+        tight._machine = Little(tight, 12 << 10)
+        tight._room = Room(tight._machine)
+        indexes = [LearnedIndex(trainer=Trainer(CONFIG, engine), layout=SMALL) for engine in (wide, tight)]
+        for index in indexes:
+            work(index)
+        same(*indexes)
+        assert tight.jobs == wide.jobs and tight.runs > wide.runs and tight.sent > wide.sent
+        tight._machine = Little.__new__(Little)
+        tight._machine.base, tight._machine.size, tight._resident = 0, 256, {}
+        tight._room = Room(tight._machine)
+        with pytest.raises(DeviceError, match=r"^a fit of \d+ rows does not fit into the device's 256 bytes of memory$"):
+            LearnedIndex({b"user%d" % n: 1 for n in range(100)}, trainer=Trainer(CONFIG, tight), layout=SMALL)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=60))
+def test_room(steps: list[tuple[bool, int]]) -> None:
+    """Blocks never overlap; when all are back there is one free span again."""
+    machine = Little.__new__(Little)
+    machine.base, machine.size = 1000, 200
+    room, blocks = Room(machine), list[tuple[int, int]]()
+    for take, size in steps:
+        if take:
+            at = room.take(size)
+            if at is None:
+                gaps = sorted([(1000, 0), *blocks, (1200, 0)])
+                assert all(b[0] - sum(a) < size for a, b in pairwise(gaps))
+            else:
+                assert 1000 <= at and at + size <= 1200 and all(at + size <= b or b + n <= at for b, n in blocks)
+                blocks.append((at, size))
+        elif blocks:
+            room.give(*blocks.pop(size % len(blocks)))
+    for block in blocks:
+        room.give(*block)
+    assert room.take(200) == 1000
+
+
 @pytest.mark.parametrize(("at", "code"), [(0, ErrorCode.QR_MEMO), (6, ErrorCode.QR_WINDOW), (8, ErrorCode.QR_WINDOW), (12, ErrorCode.QR_MEMO),
                                           (16, ErrorCode.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
 def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, code: ErrorCode) -> None:
@@ -121,9 +181,9 @@ def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, co
         index[key] = 2
     doomed = next(iter(index._pending))
     assert doomed.model is not None
-    resident = engine.memo(doomed.model.fit.memo)
-    assert resident is not None
-    resident[at] ^= 1
+    where = engine.where(doomed.model.fit.memo)
+    assert where is not None
+    engine._machine.write(where[0] + at, bytes([engine._machine.read(where[0] + at, 1)[0] ^ 1]))
     before = [group.model for group in index._groups]
     with pytest.raises(TrainingError) as caught:
         index.retrain()
@@ -138,6 +198,7 @@ def test_an_error_of_the_bus_fails_what_has_no_result(engine: Engine) -> None:
     index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
     for key in keys[1::2]:
         index[key] = 2
+    assert engine._session is not None
     engine._session.fail_read(0, 60)
     with pytest.raises(TrainingError) as caught:
         index.retrain()

@@ -18,6 +18,7 @@ from penstock.dsl.load import load_kernel
 from penstock.dsl.lower.qr import Load, cost, lower
 from penstock.fits import FitDesign
 from penstock.host.device import DeviceError
+from penstock.host.learned_index import Layout, LearnedIndex
 from penstock.host.workloads import Changes, Round
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed
@@ -268,6 +269,17 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     report = json.loads(Path("r.json").read_text())
     assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
     assert report["simulation"]["backend"] == "board" and report["counters"]["from_memo"] == 2
+    with ps.open("sim:out") as device:
+        trainer = ps.load("out").trainer("board", device=device)
+        layout = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
+        index, golden = (LearnedIndex(trainer=each, layout=layout) for each in (trainer, ps.load("out").trainer()))
+        for each in (index, golden):
+            each.update({b"%03d" % n: n for n in range(0, 300, 5)})
+            each.retrain(every=True)
+            each.update({b"%02d7" % n: n for n in range(0, 30, 3)})
+            each.retrain(every=True)
+        assert trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
+        assert all(np.array_equal(a.model.fit.weights, b.model.fit.weights) for a, b in zip(index._groups, golden._groups, strict=True))
     design, little = ps.load("out"), SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096))
     with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory: 2 jobs with their rows"):
         design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
