@@ -363,6 +363,8 @@ def largest(x: ps.Input["d"], w: ps.Model["d"]):
 
 
 KERNELS = (linear, perceptron, affine, centre, largest)
+#: with memory ports of 8 and 4 bytes, and with registers behind block RAMs
+TARGETS = ("small", "hx8k-evn", "ulx3s-25f")
 FORMATS = ("fixed:3,3", "fixed:4,6", "fixed:5,7", "fixed:6,10", "bfloat16")
 
 
@@ -378,7 +380,11 @@ def random_design(seed: int) -> tuple[Design, Table, str]:
     bound = {"x": tuple(name for name in columns if name != "y")} | ({"y": ("y",)} if kernel in (linear, perceptron, affine) else {})
     threads = int(rng.choice([1, 1, 1, 2]))
     choices = Choices(lanes=min(d, int(rng.integers(1, 3))), threads=threads, walkers=1 if rng.random() < 0.9 else 2)
-    design = compile(kernel, "small", table, format, bindings=bound, choices=choices)
+    target = TARGETS[int(rng.choice(len(TARGETS), p=[0.6, 0.2, 0.2]))]
+    try:
+        design = compile(kernel, target, table, format, bindings=bound, choices=choices)
+    except ps.KernelError:                                   # too large for it
+        design = compile(kernel, TARGETS[0], table, format, bindings=bound, choices=choices)
     return (replace(design, plan=replace(design.plan, lean=True)) if rng.random() < 0.8 else design), table, family
 
 
