@@ -14,14 +14,10 @@ __all__ = ["Addresses", "Origin", "order_layout"]
 class Origin(IntEnum):
     """What an address counts from."""
 
-    NONE = 0        #: the page's start
-    POINTERS = 1    #: the next line pointer
-    NEXT = 2        #: the tuple whose header is read
-    TUPLE = 3       #: the tuple whose body is walked
-    START = 4       #: its data: base D
-    PLACE = 5       #: base P
-    ARRAY = 6       #: the last array's header, as if it had 24 bytes
-    LAST = 7        #: the address before this one
+    KNOWN = 0       #: what stands still, as the walker's state says: `Front._known_origin`
+    PLACE = 1       #: base P
+    ARRAY = 2       #: the last array's header, as if it had 24 bytes
+    LAST = 3        #: the address before this one
 
 
 def order_layout(config):
@@ -31,7 +27,7 @@ def order_layout(config):
     `put`: to the address; `mark`: ARRAY is set to the address.
     """
     places = place_bits(config)
-    return data.StructLayout({"origin": 3, "offset": places, "mask": 3, "total": places, "move": 1, "put": 1, "mark": 1})
+    return data.StructLayout({"origin": 2, "offset": places, "mask": 3, "total": places, "move": 1, "put": 1, "mark": 1})
 
 
 class Addresses:
@@ -46,6 +42,7 @@ class Addresses:
         self.place, self.array, self.last = Signal(self.places), Signal(self.places), Signal(self.places)
         self.end_next, self.end = Signal(inside), Signal(inside)
         self.shrink = Signal()                          # the array's header turned out to have 21 bytes
+        self.known_origin = Signal(inside)              # `Origin.KNOWN` of the issue before
         m.d.sync += self.formed.eq(self.order)
 
     def _form(self, m, before):
@@ -53,8 +50,7 @@ class Addresses:
         config, d, order = self.config, self.decoder, self.formed
         fixed = config.fixed
         origin = Signal(self.places)
-        bases = {Origin.POINTERS: Cat(Const(0, 2), self.entry), Origin.NEXT: self.next_offset, Origin.TUPLE: self.offset, Origin.START: self.start,
-                 Origin.PLACE: self.place, Origin.ARRAY: self.array, Origin.LAST: self.last}
+        bases = {Origin.KNOWN: self.known_origin, Origin.PLACE: self.place, Origin.ARRAY: self.array, Origin.LAST: self.last}
         with m.Switch(order.origin):
             for code, base in bases.items():
                 with m.Case(code):

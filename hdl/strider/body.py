@@ -117,7 +117,7 @@ class Body:
                          self.present.eq(~self.behind & self.null_bits.bit_select(self.attr[:5], 1))]
         else:
             self.now_left, self.now_beat, self.now_lane = self.left, self.beat, self.lane
-        based = {Base.P: Origin.PLACE, Base.D: Origin.START, Base.A: Origin.ARRAY}
+        based = {Base.P: Origin.PLACE, Base.D: Origin.KNOWN, Base.A: Origin.ARRAY}
         m.d.comb += [self.order.total.eq(u.total), self.order.offset.eq(u.first), self.order.mask.eq(u.mask)]
         with m.Switch(u.base):
             for base, origin in based.items():
@@ -322,7 +322,7 @@ class Body:
         with m.If(~self.nulls):
             self._done(m)
         with m.Elif(self.step == 0):
-            self._read(m, Kind.BITS, Origin.TUPLE, self.instruction.bitmap)
+            self._read(m, Kind.BITS, Origin.KNOWN, self.instruction.bitmap)
         with m.Elif(self.step == 1):
             self._read(m, Kind.BITS, Origin.LAST, 4, 1)
         with m.Elif(self.step == self.config.latency):

@@ -1,6 +1,6 @@
 """The walker's front: page header, line pointers, tuple headers."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import enum
 
 from ...models.errors import ErrorCode
@@ -102,11 +102,27 @@ class Front:
         with m.If(d.pointers):
             m.d.sync += self.queue_busy.eq(0)
 
+    def _known_origin(self, m):
+        """Choose among the origins that no window moves, in the cycle of the issue: the addition behind the others is a long way.
+
+        In a tuple's body these are its data (base D), or the tuple itself for null bits; before it the next tuple's header or, where no line pointer is
+        known, the next line pointer; at a page's start 0.
+        """
+        fixed = self.config.fixed
+        bits = self.instruction.op == sorted(fixed.ops).index(Op.EXTRBI) if fixed is not None and Op.EXTRBI in fixed.ops else \
+            self.op == Op.EXTRBI if fixed is None else Const(0)
+        with m.If(self.state == State.BODY):
+            m.d.sync += self.known_origin.eq(Mux(bits, self.offset, self.start))
+        with m.Elif(self.state == State.START):
+            m.d.sync += self.known_origin.eq(0)
+        with m.Else():
+            m.d.sync += self.known_origin.eq(Mux(self.known, self.known_offset, Cat(Const(0, 2), self.entry)))
+
     def _read_page(self, m, part):
         first, count = PAGE_FIELDS
         parts = -(-count // self.config.bus_bytes)
         begin = part == 0
-        self._read(m, Kind.PAGE, Mux(begin, Origin.NONE, Origin.LAST), Mux(begin, first, self.config.bus_bytes), part, part == parts - 1)
+        self._read(m, Kind.PAGE, Mux(begin, Origin.KNOWN, Origin.LAST), Mux(begin, first, self.config.bus_bytes), part, part == parts - 1)
         m.d.sync += self.part.eq(part + 1)
         with m.If(part == parts - 1):
             m.d.sync += self.state.eq(State.POINTERS)
@@ -114,7 +130,7 @@ class Front:
             m.d.sync += self.state.eq(State.PAGE)
 
     def _read_pointers(self, m):
-        self._read(m, Kind.POINTERS, Origin.POINTERS, 0)
+        self._read(m, Kind.POINTERS, Origin.KNOWN, 0)
         m.d.sync += self.queue_busy.eq(1)
 
     def _start(self, m):
@@ -177,7 +193,7 @@ class Front:
                 with m.Case(Pointer.TUPLE):
                     first, count = TUPLE_FIELDS
                     more = count > self.config.bus_bytes
-                    self._read(m, Kind.HEADER, Origin.NEXT, first, 0, not more)
+                    self._read(m, Kind.HEADER, Origin.KNOWN, first, 0, not more)
                     m.d.sync += [self.next_offset.eq(self.known_offset), self.next_finish.eq(self.known_finish)]
                     if more:
                         m.d.sync += self.state.eq(State.SCAN_MORE)

@@ -85,6 +85,7 @@ class Walker(Front, Body, Addresses, Fetch, wiring.Component):
         tags = [Signal(tag_layout(config), name=name) for name in names]
         forming, measuring, decoded = tags[0], tags[-2], tags[-1]
         m.d.sync += [after.eq(before) for before, after in pairwise([self.tag_in, *tags])]
+        self._known_origin(m)
         address, reach = self._form(m, tags[-3])
         self._measure(m, measuring, address, reach)
         crooked = (address[:3] & self._size(lambda name: self.alignment(name), forming.type)) != 0
