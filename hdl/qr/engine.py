@@ -186,7 +186,7 @@ class Engine(wiring.Component):
                 m.d.sync += now.eq(bank)
             m.d.comb += [frames.start.eq(begins), frames.into.eq(bank), frames.of.eq(now),
                          frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
-                         follow.moved.eq(frames.moved)]
+                         follow.moved.eq(frames.moved[0])]
         boxes, _ = self._kept("followed_boxes", follow.box_shape, follow.box_valid, follow.box_job, follow.o_box)
         found, _ = self._kept("followed_errors", errors_shape, follow.errors_valid, follow.errors_job, follow.o_errors)
         box_now, errors_now = data.View(follow.box_shape, boxes), data.View(errors_shape, found)

@@ -1,7 +1,7 @@
 """What blocks of rows have moved since the last pass, brought up to date with a job's moves."""
 
 from amaranth.hdl import Array, Cat, Module, Signal, signed, unsigned
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -25,6 +25,8 @@ class Frames(wiring.Component):
     ----------
     config
         `models.qr.Config` with `blocks`.
+    units
+        Of how many neighbouring blocks it is asked at once.
 
     Members
     -------
@@ -35,18 +37,18 @@ class Frames(wiring.Component):
         The word that is there is the last one.
     o : Out(8 * bus_bytes), o_valid : Out(1)
         In the cycle of a word of moves: the word of what blocks have moved then.
-    block : In, of : In(1), move, moved : Out(signed(MOVE_BITS))
-        This block's move, and what it has moved now, in this bank, in the same cycle.
+    block : In, of : In(1), move, moved : Out(ArrayLayout(signed(MOVE_BITS), units))
+        The moves of block · units and those behind it, and what they have moved now, in this bank, in the same cycle.
     trend : Out(signed(TREND))
     over : Out(1)
         Some block has moved further than its number's bits say.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
-        self.config = config
-        bus = 8 * config.bus_bytes
+    def __init__(self, config: Config, units: int = 1, *, src_loc_at=0):
+        self.config, self.units = config, units
+        bus, asked = 8 * config.bus_bytes, data.ArrayLayout(signed(MOVE_BITS), units)
         super().__init__({"start": In(1), "into": In(1), "of": In(1), "i": In(bus), "valid": In(1), "ends": Out(1), "o": Out(bus), "o_valid": Out(1),
-                          "block": In(8), "move": Out(signed(MOVE_BITS)), "moved": Out(signed(MOVE_BITS)), "trend": Out(signed(TREND)), "over": Out(1)},
+                          "block": In(8), "move": Out(asked), "moved": Out(asked), "trend": Out(signed(TREND)), "over": Out(1)},
                          src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
@@ -81,9 +83,10 @@ class Frames(wiring.Component):
         with m.If(self.start):
             m.d.sync += [number.eq(0), second.eq(0), self.over.eq(0)]
 
-        bits = (lanes - 1).bit_length()
+        groups = lanes // self.units
+        bits = (groups - 1).bit_length()
         for port, out in ((get, self.moved), (get_move, self.move)):
             m.d.comb += port.addr.eq(Cat((self.block >> bits)[:places], self.of))
-            choices = Array([port.data.word_select(k, MOVE_BITS).as_signed() for k in range(lanes)])
-            m.d.comb += out.eq(choices[self.block[:bits]] if bits else choices[0])
+            choices = Array([port.data.word_select(k, MOVE_BITS * self.units) for k in range(groups)])
+            m.d.comb += out.as_value().eq(choices[self.block[:bits]] if bits else choices[0])
         return m

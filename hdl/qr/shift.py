@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
-from ...models.qr.layout import frame_words, words
+from ...models.qr.layout import blocks_together, frame_words, words
 from ...models.qr.ranks import BLOCK_BITS, BLOCK_ROWS, MOVE_BITS, TREND_BITS
 from ..index import index
 from .delta import moments_shape
@@ -60,7 +60,7 @@ class Shift(wiring.Component):
     def __init__(self, config: Config, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
-        self.each = 8 * bus // BLOCK_BITS
+        self.each, self.together = 8 * bus // BLOCK_BITS, blocks_together(config)
         self.pieces = words(n, self.each)
         self.chunks = words(8 * n, bus)
         super().__init__({
@@ -71,12 +71,13 @@ class Shift(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        n, blocks, each, bus = self.config.n_max, self.config.blocks, self.each, self.config.bus_bytes
+        n, each, bus, units = self.config.n_max, self.each, self.config.bus_bytes, range(self.together)
+        blocks = self.config.blocks // self.together             # groups of blocks that share a word
         reading, block, piece = Signal(), index(blocks, name="block"), index(self.pieces, name="piece")
-        changes = self._changes(m, reading, block)
+        changes = [self._changes(m, reading, block, unit) for unit in units]
 
         # moves first; without a memo as many zeros as words of them
-        m.submodules.frames = frames = Frames(self.config)
+        m.submodules.frames = frames = Frames(self.config, self.together)
         of_frames = frame_words(self.config)
         active, fresh, of_sums, number = Signal(), Signal(), Signal(), index(of_frames, name="number")
         columns = Signal(range(n + 1))
@@ -94,31 +95,35 @@ class Shift(wiring.Component):
                 m.d.sync += of_sums.eq(1)
 
         # the word, its changes and its block's move; then the new word, and what c grows by
-        held, held_move, held_moved, held_changes = Signal(8 * bus), Signal(signed(MOVE_BITS)), Signal(signed(MOVE_BITS)), Signal.like(changes)
+        held, held_move, held_moved = Signal(8 * bus), Signal.like(frames.move), Signal.like(frames.moved)
+        held_changes = [Signal(each.shape(), name=f"held_changes{unit}") for unit, each in enumerate(changes)]
         held_piece, some, last = Signal.like(piece), Signal(), Signal(4)
         m.d.sync += [some.eq(take), last.eq(Cat(take & ends & (block == blocks - 1), last)), self.done.eq((self.done | last[-1]) & ~begins)]
         with m.If(take):
-            m.d.sync += [held.eq(Mux(fresh, 0, self.i.payload)), held_move.eq(Mux(fresh, 0, frames.move)), held_moved.eq(frames.moved),
-                         held_changes.eq(changes), held_piece.eq(piece), piece.eq(Mux(ends, 0, piece + 1))]
+            m.d.sync += [held.eq(Mux(fresh, 0, self.i.payload)), held_move.as_value().eq(Mux(fresh, 0, frames.move.as_value())), held_moved.eq(frames.moved),
+                         *(mine.eq(now) for mine, now in zip(held_changes, changes, strict=True)), held_piece.eq(piece), piece.eq(Mux(ends, 0, piece + 1))]
             with m.If(ends):
                 m.d.sync += block.eq(block + 1)
                 with m.If(block == blocks - 1):
                     m.d.sync += active.eq(0)
-        numbers = [held_changes.rows[:BLOCK_BITS], *(held_changes.sums[j] for j in range(n - 1))]
+        numbers = [number for mine in held_changes for number in (mine.rows[:BLOCK_BITS], *(mine.sums[j] for j in range(n - 1)))]
         by_piece = Array([Cat(*numbers[k * each:(k + 1) * each], Const(0, BLOCK_BITS * each))[:BLOCK_BITS * each] for k in range(self.pieces)])[held_piece]
         old = [held.word_select(e, BLOCK_BITS).as_signed() for e in range(each)]
-        new = Cat((value + by_piece.word_select(e, BLOCK_BITS).as_signed())[:BLOCK_BITS] for e, value in enumerate(old[:min(each, n)]))
+        new = Cat((value + by_piece.word_select(e, BLOCK_BITS).as_signed())[:BLOCK_BITS] for e, value in enumerate(old[:min(each, n * self.together)]))
         m.d.sync += [self.o_valid.eq(some | zeros | frames.o_valid), self.o.eq(Mux(some, new, Mux(fresh, 0, frames.o)))]
-        added, added_piece, grows = [Signal(signed(MOVE_BITS + BLOCK_BITS), name=f"added{e}") for e in range(min(each, n))], Signal.like(piece), Signal()
-        m.d.sync += [*(product.eq(held_move * value) for product, value in zip(added, old, strict=False)), added_piece.eq(held_piece), grows.eq(some)]
+        added, added_piece, grows = [Signal(signed(MOVE_BITS + BLOCK_BITS + 2), name=f"added{e}") for e in range(min(each, n))], Signal.like(piece), Signal()
+        m.d.sync += [*(product.eq(sum((held_move[unit] * old[unit * n + e] for unit in units), Const(0, 1))) for e, product in enumerate(added)),
+                     added_piece.eq(held_piece), grows.eq(some)]
         sums = [Signal(signed(_SUM), name=f"sum{j}") for j in range(n)]
         with m.If(grows):
             for j, total in enumerate(sums):
                 with m.If(added_piece == j // each):
                     m.d.sync += total.eq(total + added[j % each])
-        rows = held_changes.rows.as_signed() + old[0]
-        with m.If((some & (held_piece == 0) & ((rows > BLOCK_ROWS) | (rows < 0))) | frames.over):
+        rows = [mine.rows.as_signed() + old[unit * n] for unit, mine in enumerate(held_changes)]
+        with m.If((some & (held_piece == 0) & Cat((count > BLOCK_ROWS) | (count < 0) for count in rows).any()) | frames.over):
             m.d.sync += self.crowded.eq(1)
+        with m.If(self.freed):
+            m.d.sync += reading.eq(~reading)
         self._trend(m, frames.trend, some & (held_piece == 0), rows, held_moved, begins)
         with m.If(begins):
             m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), of_sums.eq(0), columns.eq(self.command.p.columns), number.eq(0),
@@ -137,40 +142,47 @@ class Shift(wiring.Component):
 
     def _trend(self, m, trend, some, rows, moved, begins):
         """Blocks as they pass, one after the other: what their moves are without the trend, of their first and their last row."""
-        first, place, count, shift = (Signal(signed(_ROWS), name=name) for name in ("first", "place", "count", "shift"))
-        valid = Signal(3)
-        m.d.sync += [valid.eq(Cat(some & (rows > 0), valid)), place.eq(first), count.eq(rows), shift.eq(moved)]
-        with m.If(some):
-            m.d.sync += first.eq(first + rows)
-        of_first, of_others = Signal(signed(_REST + 8)), Signal(signed(_REST + 8))
-        moved2, here, there = Signal.like(shift), Signal(signed(_REST)), Signal(signed(_REST))
-        m.d.sync += [of_first.eq(trend * (place - shift)), of_others.eq(trend * (count - 1)), moved2.eq(shift)]
-        left = (moved2 << TREND_BITS) - of_first
-        m.d.sync += [here.eq(left), there.eq(left - of_others)]
-        low, high, any_yet = self.trend.low, self.trend.high, Signal()
-        less, more = Mux(here < there, here, there), Mux(here < there, there, here)
+        first = Signal(signed(_ROWS))
+        begin, low, high, any_yet = first, self.trend.low, self.trend.high, Signal()
+        lowest, highest, found = low, high, any_yet
+        for unit, now in enumerate(rows):
+            place, count, shift = (Signal(signed(_ROWS), name=f"{name}{unit}") for name in ("place", "count", "shift"))
+            valid = Signal(3, name=f"valid{unit}")
+            m.d.sync += [valid.eq(Cat(some & (now > 0), valid)), place.eq(begin), count.eq(now), shift.eq(moved[unit])]
+            begin = begin + now
+            of_first, of_others, here, there = (Signal(signed(_REST + 8), name=f"{name}{unit}") for name in ("of_first", "of_others", "here", "there"))
+            moved2 = Signal.like(shift, name=f"moved{unit}")
+            m.d.sync += [of_first.eq(trend * (place - shift)), of_others.eq(trend * (count - 1)), moved2.eq(shift)]
+            left = (moved2 << TREND_BITS) - of_first
+            m.d.sync += [here.eq(left), there.eq(left - of_others)]
+            less, more = Mux(here < there, here, there), Mux(here < there, there, here)
+            lowest, highest = (Mux(valid[2] & ~(found & (lowest < less)), less, lowest), Mux(valid[2] & ~(found & (highest > more)), more, highest))
+            found = found | valid[2]
         m.d.comb += self.trend.trend.eq(trend)
-        with m.If(valid[2]):
-            m.d.sync += [any_yet.eq(1), low.eq(Mux(any_yet & (low < less), low, less)), high.eq(Mux(any_yet & (high > more), high, more))]
+        with m.If(some):
+            m.d.sync += first.eq(begin)
+        m.d.sync += [any_yet.eq(found), low.eq(lowest), high.eq(highest)]
         with m.If(begins):
             m.d.sync += [first.eq(0), any_yet.eq(0), low.eq(0), high.eq(0)]
 
-    def _changes(self, m, reading, block):
-        """What records change, in two banks: return what they do in this block."""
-        n, blocks, record = self.config.n_max, self.config.blocks, self.record
+    def _changes(self, m, reading, block, unit):
+        """What records change in blocks unit, unit + together, …, in two banks: return what they do in the one that is this word's."""
+        n, blocks, record = self.config.n_max, self.config.blocks // self.together, self.record
+        lane = (self.together - 1).bit_length()
         shape = data.StructLayout({"rows": signed(_ROWS), "sums": data.ArrayLayout(signed(BLOCK_BITS), n - 1)})
-        m.submodules.changes = changes = Memory(shape=unsigned(shape.size), depth=2 * blocks, init=[])
+        m.submodules[f"changes{unit}"] = changes = Memory(shape=unsigned(shape.size), depth=2 * blocks, init=[])
         write, own, out = changes.write_port(), changes.read_port(domain="comb"), changes.read_port(domain="comb")
-        used, bank = Signal(2 * blocks), Signal()
-        some, sign, a = Signal(), Signal(signed(2)), [Signal(signed(9), name=f"a{k}") for k in range(1, n)]
+        used, bank = Signal(2 * blocks, name=f"used{unit}"), Signal(name=f"bank{unit}")
+        some, sign, a = Signal(), Signal(signed(2)), [Signal(signed(9), name=f"a{unit}_{k}") for k in range(1, n)]
         bits = len(index(blocks)) if blocks > 1 else 0
         where = Signal(bits + 1)
-        m.d.sync += [some.eq(self.valid & (record.sign != 0)), sign.eq(record.sign), where.eq(Cat(record.block[:bits], bank)),
+        mine = record.block[:lane] == unit if lane else Const(1, 1)
+        m.d.sync += [some.eq(self.valid & (record.sign != 0) & mine), sign.eq(record.sign), where.eq(Cat(record.block[lane:lane + bits], bank)),
                      *(x.eq(record.a[k + 1]) for k, x in enumerate(a))]
         with m.If(self.valid & record.end):
             m.d.sync += bank.eq(~bank)
         with m.If(self.freed):
-            m.d.sync += [reading.eq(~reading), used.word_select(reading, blocks).eq(0)]
+            m.d.sync += used.word_select(reading, blocks).eq(0)
         before, after = Signal(shape), Signal(shape)
         m.d.comb += [
             own.addr.eq(where), write.addr.eq(where), write.en.eq(some), write.data.eq(after.as_value()),

@@ -16,7 +16,21 @@ from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
 from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
-from .layout import DESCRIPTOR_BYTES, ENTRY_BYTES, HEAD_BYTES, Places, Size, block_words, frame_words, memo_words, place, result_words, row_stride, words
+from .layout import (
+    DESCRIPTOR_BYTES,
+    ENTRY_BYTES,
+    HEAD_BYTES,
+    Places,
+    Size,
+    block_words,
+    blocks_together,
+    frame_words,
+    memo_words,
+    place,
+    result_words,
+    row_stride,
+    words,
+)
 from .moments import old_ranks
 from .ranks import BLOCK_BITS, block_sums, frames, shifts
 
@@ -150,7 +164,7 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
     if memo.blocks is not None and memo.moved is not None:
-        parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, bus)]
+        parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, config)]
     parts.append(memo.moments.astype("<i8").tobytes())
     i, j = _triangle(n)
     if memo.gram is not None:
@@ -172,23 +186,24 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     return b"".join(_padded(part, bus) for part in parts)
 
 
-def _pack_blocks(blocks: Integers, bus_bytes: int) -> bytes:
-    """Numbers of `BLOCK_BITS` bits, as many as a bus word holds; each block begins on a word."""
-    each = 8 * bus_bytes // BLOCK_BITS
-    count = words(blocks.shape[1], each)
-    numbers = np.zeros((len(blocks), count * each), dtype=np.int64)
-    numbers[:, :blocks.shape[1]] = blocks
-    bits = np.zeros((len(blocks) * count, 8 * bus_bytes), dtype=np.uint8)
+def _pack_blocks(blocks: Integers, config: Config) -> bytes:
+    """Numbers of `BLOCK_BITS` bits, as `layout` has them."""
+    each, together, n = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config), blocks.shape[1]
+    count = words(n, each)
+    numbers = np.zeros((len(blocks) // together, count * each), dtype=np.int64)
+    for k in range(together):
+        numbers[:, k * config.n_max:k * config.n_max + n] = blocks[k::together]
+    bits = np.zeros((len(numbers) * count, 8 * config.bus_bytes), dtype=np.uint8)
     bits[:, :each * BLOCK_BITS] = (numbers.reshape(-1, each, 1) >> np.arange(BLOCK_BITS) & 1).reshape(len(bits), -1)
     return np.packbits(bits, axis=1, bitorder="little").tobytes()
 
 
-def _unpack_blocks(data: bytes, count: int, n: int, bus_bytes: int) -> Integers:
-    each = 8 * bus_bytes // BLOCK_BITS
-    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8).reshape(-1, bus_bytes), axis=1, bitorder="little")[:, :each * BLOCK_BITS].astype(np.int64)
-    numbers = (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS)).sum(axis=1).reshape(count, -1)[:, :n]
-    found: Integers = numbers - (numbers >> BLOCK_BITS - 1 << BLOCK_BITS)
-    return found
+def _unpack_blocks(data: bytes, config: Config, n: int) -> Integers:
+    each, together = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config)
+    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8).reshape(-1, config.bus_bytes), axis=1, bitorder="little")[:, :each * BLOCK_BITS].astype(np.int64)
+    numbers = (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS)).sum(axis=1).reshape(config.blocks // together, -1)
+    found: Integers = np.stack([numbers[:, k * config.n_max:k * config.n_max + n] for k in range(together)], axis=1).reshape(config.blocks, n)
+    return found - (found >> BLOCK_BITS - 1 << BLOCK_BITS)
 
 
 def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
@@ -218,7 +233,7 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         return ErrorCode.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
     moved = np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
-    sums_of_blocks = _unpack_blocks(take(size[2]), blocks, n, config.bus_bytes) if blocks else None
+    sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
     moments = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:

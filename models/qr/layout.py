@@ -4,8 +4,9 @@ Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
 * memo: head (32 bytes: magic, method, target, columns, prefix, blocks, epoch, rows, live; then the offsets); what blocks have moved, 2 bytes each;
-  sums of blocks, each in bus words of its own, as
-  many numbers of `BLOCK_BITS` bits as a word holds; c, 8 bytes a column; `givens`: sums and squares, 8 bytes a
+  sums of blocks, in numbers of `BLOCK_BITS` bits:
+  each in bus words of its own, or `blocks_together` of them in one, each in the place of `n_max` numbers; c, 8 bytes a column; `givens`:
+  sums and squares, 8 bytes a
   column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `widened`: anchor weights, then segments of
   start, err_min, err_max, shift_min, shift_max, least (4 bytes each), low and high.
 * changes: of each block by how much its labels move (2 bytes), and their trend (4 bytes); on a new bus word: inserted, buried, removed, moved, in this order; a
@@ -24,9 +25,9 @@ from .config import Config
 from .job import Bounds, Job, Method, Sums, row_stride
 from .ranks import BLOCK_BITS, shifts
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "block_words", "change_words", "factor_words",
-           "frame_words", "head_words", "memo_words", "pass_requests", "place", "read_sums", "record_words", "result_words", "row_stride", "row_words",
-           "shift_words", "sums_words", "words"]
+__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "block_words", "blocks_together", "change_words",
+           "factor_words", "frame_words", "head_words", "memo_words", "pass_requests", "place", "read_sums", "record_words", "result_words", "row_stride",
+           "row_words", "shift_words", "sums_words", "words"]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -100,7 +101,14 @@ def read_sums(size: Size, config: Config) -> int:
 
 def block_words(size: Size, config: Config) -> int:
     """Bus words of a memo's sums of blocks."""
-    return config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
+    together = blocks_together(config)
+    return config.blocks // together if together > 1 else config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
+
+
+def blocks_together(config: Config) -> int:
+    """How many blocks share a bus word: as many with `n_max` columns as fit, a power of two, 4 at the most."""
+    fit = min(8 * config.bus_bytes // BLOCK_BITS // config.n_max, config.blocks, 4)
+    return 1 << fit.bit_length() - 1 if fit else 1
 
 
 def shift_words(config: Config) -> int:

@@ -74,7 +74,8 @@ def test_blocks_of_a_full_training():
     sums = block_sums(group.full(), CONFIG)
     assert sums[:, 0].tolist() == [13] * 7 + [9]
     assert (sums.sum(axis=0) == design(group.rows, group.offsets).sum(axis=0)).all()
-    assert block_words(Size(9, 0), CONFIG) == 8 and block_words(Size(9, 0), replace(CONFIG, bus_bytes=8)) == 24
+    assert block_words(Size(9, 0), CONFIG) == 4 and block_words(Size(5, 0), replace(CONFIG, n_max=18)) == 8
+    assert block_words(Size(9, 0), replace(CONFIG, bus_bytes=8)) == 24
 
 
 def test_crowded_blocks():
