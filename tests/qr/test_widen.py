@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
 from penstock.models.qr.arith import codes
-from penstock.models.qr.bounds import EMPTY, widened
+from penstock.models.qr.bounds import EMPTY, widened, widened_ranks
 from penstock.models.qr.config import Config
-from penstock.models.qr.job import Anchor, Bounds, Target
+from penstock.models.qr.job import Anchor, Bounds, Sums, Target
+from penstock.models.qr.ranks import Frames
 from penstock.models.qr.schedule import widen_latency
 
 
-def test_segments():
+@pytest.mark.parametrize("blocks", [0, 4])
+def test_segments(blocks):
+    """Of slots, and of ranks with blocks: there with any trend, and any rest of the moves."""
     n = 6
-    config = Config(n_max=n, target=Target.SLOT, bounds=Bounds.WIDENED, gram_lanes=21)
+    config = Config(n_max=n, target=Target.RANK if blocks else Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=21, blocks=blocks)
     dut, source, cases = Widen(config), np.random.default_rng(1), []
     for number in range(90):
         columns = int(source.integers(2, n + 1))
@@ -35,13 +39,17 @@ def test_segments():
         offsets = source.integers(0, 256, columns - 1).astype(np.uint8)
         zero = np.zeros(1, dtype=np.int64)
         anchor = Anchor(codes(old), zero, zero + int(errors[0]), zero + int(errors[1]), zero, zero, zero + least, low[None], high[None])
+        low_rest, high_rest = np.sort(source.integers(-1 << 32, 1 << 32, 2) >> int(source.integers(0, 33)))
+        trend = int(source.choice([0, -1, -(1 << 15), (1 << 16) - 1, int(source.integers(-1 << 15, 1 << 16))]))
+        frames = Frames(zero, trend, int(low_rest), int(high_rest))
         with np.errstate(all="ignore"):
-            expected = widened(anchor, codes(new), offsets)
+            expected = widened_ranks(anchor, codes(new), offsets, frames) if blocks else widened(anchor, codes(new), offsets)
         pad = [0] * (n - columns)
         cases.append(({"columns": columns, "segment": {"err_min": int(errors[0]), "err_max": int(errors[1]), "least": least, "low": [*map(int, low), *pad],
                                                        "high": [*map(int, high), *pad]},
+                       "trend": {"trend": trend, "low": frames.low, "high": frames.high},
                        "offsets": [*map(int, offsets), *pad], "w": [*codes(new).tolist(), *pad], "anchor": [*codes(old).tolist(), *pad]}, expected))
-    late, found = widen_latency(n), 0
+    late, found = widen_latency(n, blocks > 0), 0
 
     async def bench(ctx):
         nonlocal found
