@@ -34,8 +34,9 @@ def example(**options: Any) -> LearnedIndex:
 
 @pytest.mark.parametrize("config", [Config(n_max=16, sums=Sums.INCREMENTAL), Config(n_max=16, method=Method.GIVENS),
                                     Config(n_max=16, bounds=Bounds.WIDENED, segments=4),
-                                    Config(n_max=16, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)],
-                         ids=["gram", "givens", "widened", "slots"])
+                                    Config(n_max=16, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+                                    Config(n_max=16, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16)],
+                         ids=["gram", "givens", "widened", "slots", "blocks"])
 def test_there_and_back(tmp_path: Path, config: Config) -> None:
     index = example(trainer=Trainer(config, ghosts=0.4, limit=20))
     path = tmp_path / "index"
