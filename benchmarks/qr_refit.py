@@ -37,9 +37,15 @@ VARIANTS = {
 }
 
 
+#: an engine of its own for short windows, two blocks in a word
+NARROW = replace(VARIANTS["rank, blocks, widened"], n_max=9, gram_lanes=45, lanes=9, solvers=2, blocks=128, row_units=8)
+
+
 def blocks_for(config: Config, rows: int) -> Config:
     """An engine with blocks as it is for groups of so many rows: 8 to 20 rows a block; more rows a cycle in passes where these are short."""
-    return replace(config, blocks=64 if rows <= 1000 else 256, row_units=8 if rows <= 1000 else config.row_units) if config.blocks else config
+    if not config.blocks or config is NARROW:
+        return config
+    return replace(config, blocks=64 if rows <= 1000 else 256, row_units=8 if rows <= 1000 else config.row_units)
 
 
 def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1) -> tuple[list[Work], list[float]]:
@@ -77,9 +83,10 @@ def refits(options: Options) -> str:
     memory = Fixed(part.latency, part.bytes_per_cycle)
     steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        for name, config in sorted((VARIANTS | steady).items()):
+        narrow = {"rank, blocks, widened; an engine of 9 columns": NARROW} if shape[1] <= NARROW.n_max else {}
+        for name, config in sorted((VARIANTS | steady | narrow).items()):
             config = blocks_for(config, shape[0])
-            count = 4 if options.quick or (shape[0] == 500 and name in VARIANTS) else 20
+            count = 4 if options.quick or (shape[0] == 500 and name not in steady) else 20
             works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER)
             cycles, least, by, read = sustained(config, works, memory)
             passes = sum(work.rescanned for work in works)
@@ -91,7 +98,7 @@ def refits(options: Options) -> str:
                       "best CPU core ÷ this"), rows)
     said = []
     for name, config in (("slots", VARIANTS["slot, moves, widened"]), ("256 blocks, widened", VARIANTS["rank, blocks, widened"]),
-                         ("64 blocks, widened", blocks_for(VARIANTS["rank, blocks, widened"], 500))):
+                         ("64 blocks, widened", blocks_for(VARIANTS["rank, blocks, widened"], 500)), ("128 blocks, widened, 9 columns", NARROW)):
         found = estimate(config, part)
         said.append(f"{name}: " + ", ".join(f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}" for what in ("dsp", "lut", "bram")))
     return f"{table}\n\nEstimated for {'; '.join(said)}."
