@@ -17,12 +17,13 @@ from time import perf_counter
 
 from common import EXAMPLES, ROOT
 
+FIXED, FLOAT = ("--dim", "d=4", "--format", "fixed:8,8"), ("--dim", "d=4", "--format", "float32")
+PLAIN = ("--dim", "d=2", "--bind", "x=a,b", "--bind", "y=y", "--format", "fixed:4,6")
 #: what suits each board's size
-CASES: dict[str, tuple[str, ...]] = {
-    "ulx3s-12f": ("--dim", "d=4", "--format", "fixed:8,8"), "ulx3s-25f": ("--dim", "d=4", "--format", "fixed:8,8"),
-    "ulx3s-45f": ("--dim", "d=8", "--format", "bfloat16"), "ulx3s-85f": ("--dim", "d=8", "--format", "float32"),
-    "orangecrab-r0.2": ("--dim", "d=4", "--format", "fixed:8,8"), "colorlight-i5": ("--dim", "d=4", "--format", "fixed:8,8"),
-    "ecp5-evn": ("--dim", "d=8", "--format", "float32")}
+CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("ulx3s-12f", FIXED), ("ulx3s-25f", FIXED), ("ulx3s-45f", ("--dim", "d=8", "--format", "bfloat16")), ("ulx3s-85f", FIXED), ("ulx3s-85f", FLOAT),
+    ("orangecrab-r0.2", FIXED), ("colorlight-i5", FIXED), ("ecp5-evn", FLOAT), ("icebreaker", PLAIN), ("hx8k-evn", ("--dim", "d=2", "--format", "fixed:4,6")),
+    ("tang-nano-9k", FIXED), ("crosslink-nx-evn", FIXED))
 PAGE = ROOT / "docs" / "boards.md"
 HEADER = ("board", "plan", "format", "estimated LUT / FF / DSP / BRAM", "placed LUT / FF / DSP / BRAM", "clock, MHz", "Fmax, MHz", "seconds", "seed")
 
@@ -39,15 +40,15 @@ def build(board: str, words: tuple[str, ...], seeds: int) -> tuple[str, ...]:
         return row(json.loads((out / "manifest.json").read_text()), perf_counter() - begin)
 
 
-def row(manifest: dict, seconds: float) -> tuple[str, ...]:
-    """Return a manifest as a row of the table."""
+def row(manifest: dict, seconds: float | None) -> tuple[str, ...]:
+    """Return a manifest as a row of the table; `seconds`: of the build, where it was watched."""
     plan, made = manifest["plan"], manifest["build"]
     amounts = lambda r: f"{r['lut']:,} / {r['ff']:,} / {r['dsp']} / {r['bram']}"
     size = next(b["cols"] for b in plan["buffers"] if b["kind"] == "model")
     striders = f"{plan['walkers']} Strider{'s' * (plan['walkers'] > 1)}"
     shape = f"logistic, d = {size}, {plan['threads']} × {plan['lanes']}, {striders}, pages of {plan['schema']['page_size']}"
     return (manifest["board"]["name"], shape, plan["format_name"], amounts(manifest["estimate"]), amounts(made["resources"]), f"{made['clock_mhz']:g}",
-            f"{made['fmax_mhz']:.1f}", f"{seconds:.0f}", str(made["seed"]))
+            f"{made['fmax_mhz']:.1f}", f"{seconds:.0f}" if seconds is not None else "", f"{made['seed']} of {len(made['seeds'])}")
 
 
 def written(text: str, rows: list[tuple[str, ...]]) -> str:
@@ -55,30 +56,35 @@ def written(text: str, rows: list[tuple[str, ...]]) -> str:
     begin, end = "<!-- builds -->\n", "<!-- end of builds -->\n"
     before, rest = text.split(begin)
     table, after = rest.split(end)
-    lines = {found[1]: line for line in table.splitlines() if (found := re.match(r"\| (\S+) \| logistic", line))}
-    lines |= {r[0]: f"| {' | '.join(r)} |" for r in rows}
-    order = [board for board in CASES if board in lines] + [board for board in lines if board not in CASES]
+    lines = {(found[1], found[2]): line for line in table.splitlines() if (found := re.match(r"\| (\S+) \| logistic[^|]*\| (\S+) \|", line))}
+    lines |= {(r[0], r[2]): f"| {' | '.join(r)} |" for r in rows}
+    places = {board: n for n, (board, _) in enumerate(CASES)}
+    order = sorted(lines, key=lambda key: (places.get(key[0], len(places)), key[1]))
     head = [f"| {' | '.join(HEADER)} |", f"|{' --- |' * len(HEADER)}"]
-    return before + begin + "\n".join([*head, *(lines[board] for board in order)]) + "\n" + end + after
+    return before + begin + "\n".join([*head, *(lines[key] for key in order)]) + "\n" + end + after
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--boards", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--boards", nargs="+", choices=sorted({board for board, _ in CASES}))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--built", nargs="+", type=Path, default=[], help="folders of builds whose rows are written, in place of building")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     failed = 0
-    for board in options.boards:
+    made = [row(json.loads((folder / "manifest.json").read_text()), None) for folder in options.built]
+    for board, words in () if options.built else CASES:
+        if options.boards and board not in options.boards:
+            continue
         try:
-            made = build(board, CASES[board], options.seeds)
+            made.append(build(board, words, options.seeds))
         except RuntimeError as problem:
             failed += 1
             print(f"{board}: {problem}", file=sys.stderr, flush=True)
             continue
-        print(" | ".join(made), flush=True)
-        if options.write:
-            PAGE.write_text(written(PAGE.read_text(), [made]))
+        print(" | ".join(made[-1]), flush=True)
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(), made))
     return min(failed, 1)
 
 

@@ -5,28 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ..models.memory import ON_CHIP
 from .board import Board, Memory
 
 __all__ = ["BOARDS"]
 
 
+def _on_chip(kind: str, size: int, bus_bytes: int) -> Memory:
+    """A memory of the device itself, with the timing of its hardware (`hdl.memory`)."""
+    timing = ON_CHIP[kind](bus_bytes)
+    return Memory(kind, size, timing.latency, bus_bytes)
+
+
 def _ulx3s(size: str, memory: int) -> Board:
     return Board(
-        f"ulx3s-{size.lower()}", f"ULX3S with Lattice ECP5-{size}", f"LFE5U-{size}", "CABGA381", "6", Memory("block RAM", memory, 4, 8), 8, 60.0, 25.0,
+        f"ulx3s-{size.lower()}", f"ULX3S with Lattice ECP5-{size}", f"LFE5U-{size}", "CABGA381", "6", _on_chip("block RAM", memory, 8), 8, 60.0, 25.0,
         f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", lean=True,
-        status="placed, see docs/boards.md" if size == "25F" else "not placed yet")
+        status="placed" if size == "25F" else "not placed yet")
 
 
 def _ulx3s_sdram(size: str) -> Board:
     """The same with pages and results in the SDRAM: a word of the bus takes four of its columns, a burst some ten cycles more."""
     plain = _ulx3s(size, 0)
     return replace(plain, name=f"{plain.name}-sdram", title=f"{plain.title}, tables in its SDRAM", memory=Memory("SDRAM", 32 << 20, 12, 2),
-                   status="elaborated and simulated, not placed")
+                   status="simulated, not placed")
 
 
 def _ecp5(name: str, title: str, device: str, package: str, speed: str, memory: int, oscillator: float,
           platform: str, **more: Any) -> Board:
-    return Board(name, title, device, package, speed, Memory("block RAM", memory, 4, 8), 8, 60.0, oscillator, platform, lean=True, **more)
+    return Board(name, title, device, package, speed, _on_chip("block RAM", memory, 8), 8, 60.0, oscillator, platform, lean=True, **more)
 
 
 BOARDS: tuple[Board, ...] = (
@@ -38,26 +45,26 @@ BOARDS: tuple[Board, ...] = (
     _ulx3s_sdram("85F"),
     _ecp5("orangecrab-r0.2", "OrangeCrab r0.2 with ECP5-25F", "LFE5U-25F", "CSFBGA285", "8", 32 << 10, 48.0,
           "amaranth_boards.orangecrab_r0_2:OrangeCrabR0_2_25FPlatform", clock="clk", uart_pins=("N17", "M18"), loader="orangecrab",
-          link="UART on header pins 0 (RX) and 1 (TX)"),
+          link="UART: header pins 0 (RX), 1 (TX)"),
     _ecp5("colorlight-i5", "Colorlight i5 (ECP5-25F) on its extension board", "LFE5U-25F", "CABGA381", "6", 32 << 10, 25.0,
           ".platforms:ColorlightI5Platform", clock="clk25", loader="colorlight-i5"),
     _ecp5("ecp5-evn", "Lattice ECP5 Evaluation Board (ECP5-5G-85F)", "LFE5UM5G-85F", "CABGA381", "8", 128 << 10, 12.0,
           "amaranth_boards.ecp5_5g_evn:ECP55GEVNPlatform", clock="clk12", loader="ecp5_evn"),
-    Board("icebreaker", "iCEBreaker with iCE40UP5K", "iCE40UP5K", "sg48", "", Memory("SPRAM", 64 << 10, 2, 4), 4, 12.0, 12.0,
+    Board("icebreaker", "iCEBreaker with iCE40UP5K", "iCE40UP5K", "sg48", "", _on_chip("SPRAM", 64 << 10, 4), 4, 12.0, 12.0,
           "amaranth_boards.icebreaker:ICEBreakerPlatform", clock="clk12", baud=500_000, loader="ice40_generic", lean=True,
-          page_size=1024, status="placed, see docs/boards.md"),
-    Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", Memory("block RAM", 8 << 10, 3, 4), 4, 24.0, 12.0,
+          page_size=1024, status="placed"),
+    Board("hx8k-evn", "Lattice iCE40-HX8K Breakout Board", "iCE40HX8K", "ct256", "", _on_chip("block RAM", 8 << 10, 4), 4, 24.0, 12.0,
           "amaranth_boards.ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform", clock="clk12", loader="ice40_generic", lean=True,
-          page_size=1024, status="placed, see docs/boards.md"),
-    Board("tang-nano-9k", "Sipeed Tang Nano 9K with Gowin GW1NR-9", "GW1NR-9C", "QN88P", "C6/I5", Memory("block RAM", 16 << 10, 4, 4), 4, 27.0, 27.0,
+          page_size=1024, status="placed"),
+    Board("tang-nano-9k", "Sipeed Tang Nano 9K with Gowin GW1NR-9", "GW1NR-9C", "QN88P", "C6/I5", _on_chip("block RAM", 16 << 10, 4), 4, 27.0, 27.0,
           "amaranth_boards.tang_nano_9k:TangNano9kPlatform", clock="clk27", loader="tangnano9k", lean=True,
-          page_size=1024, status="placed, see docs/boards.md"),
-    Board("crosslink-nx-evn", "Lattice CrossLink-NX Evaluation Board", "LIFCL-40", "BG400", "9", Memory("block RAM", 32 << 10, 4, 8), 8, 12.0, 12.0,
+          page_size=1024, status="placed"),
+    Board("crosslink-nx-evn", "Lattice CrossLink-NX Evaluation Board", "LIFCL-40", "BG400", "9", _on_chip("block RAM", 32 << 10, 8), 8, 12.0, 12.0,
           ".platforms:CrossLinkNXEVNPlatform", clock="clk12", baud=500_000, loader="crosslinknx_evn", lean=True,
-          status="placed, see docs/boards.md"),
-    Board("arty-a7-100t", "Digilent Arty A7-100T (Artix-7)", "XC7A100T", "csg324", "-1", Memory("block RAM", 256 << 10, 4, 8), 8, 100.0, 100.0, None,
+          status="placed"),
+    Board("arty-a7-100t", "Digilent Arty A7-100T (Artix-7)", "XC7A100T", "csg324", "-1", _on_chip("block RAM", 256 << 10, 8), 8, 100.0, 100.0, None,
           loader="arty_a7_100t", reserve=(1_200, 900, 0, 64), status="project folder, unplaced"),
-    Board("kcu105", "AMD KCU105 (Kintex UltraScale KU040)", "XCKU040", "ffva1156", "-2", Memory("block RAM", 1 << 20, 4, 32), 32, 125.0, 125.0, None,
+    Board("kcu105", "AMD KCU105 (Kintex UltraScale KU040)", "XCKU040", "ffva1156", "-2", _on_chip("block RAM", 1 << 20, 32), 32, 125.0, 125.0, None,
           reserve=(1_200, 900, 0, 240), status="project folder, unplaced"),
     Board("u55c", "AMD Alveo U55C shell", "XCU55C", "fsvh2892", "-2L", Memory("HBM2", 16 << 30, 60, 32), 32, 250.0, 100.0, None, link="PCIe", ports=32,
           status="project folder, unplaced"),

@@ -35,7 +35,7 @@ from penstock.sim.toy import CopyEngine, copy_cycles
 pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")
 
 #: straight from the oscillator, at the simulation's 4 cycles a bit, with memory for a page or two beside program and result
-BOARD = replace(boards()["hx8k-evn"], baud=3_000_000, memory=BoardMemory("block RAM", 8192, 3, 4))
+BOARD = replace(boards()["hx8k-evn"], baud=3_000_000, memory=BoardMemory("block RAM", 8192, 4, 4))
 MHZ = BOARD.oscillator_mhz
 
 
