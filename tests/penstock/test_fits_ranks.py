@@ -54,3 +54,11 @@ def test_groups_that_blocks_do_not_hold(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["model", written(4), "--data", "random:rows=9000", "--groups", "1", "--refits", "1", "--new", "1"]) == 1
     said = capsys.readouterr().err
     assert "error[E701]: group 0 has 9,000 rows; 128 blocks hold 8,192" in said and "more --groups" in said
+
+
+def test_what_has_no_hardware_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("g.psk").write_text('fit f(key: key)\n  model <- least_squares(window(key, 4), target=rank(key), method="givens")\n')
+    assert run(["compile", "g.psk", "--target", "vu9p", "--out", "o"]) == 1
+    said = capsys.readouterr().err
+    assert 'error[E606]: there is no hardware for a fit with method="givens", target=rank(key), incremental=True, bounds="widened" yet' in said
+    assert 'there is with method="gram", for target=slot(key), and with incremental=False' in said
