@@ -278,7 +278,7 @@ def pack_result(result: Fit | HardwareError, group: int, config: Config) -> byte
     """
     if isinstance(result, HardwareError):
         return _padded(struct.pack("<II24x", group, result.code), config.bus_bytes)
-    mask = sum(1 << k for k in np.flatnonzero(result.mask))
+    mask = sum(1 << int(k) for k in np.flatnonzero(result.mask))              # of 64 columns: beyond what an int64 holds
     head = struct.pack("<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask)
     return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
 

@@ -11,9 +11,9 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Places, pack_changes, pack_descriptor, pack_memo, pack_result, pack_rows, unpack_memo, unpack_result
-from penstock.models.qr.job import Bounds, Fit, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
-from penstock.sim.qr_cases import Group, keys
+from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 
 def equal(a: object, b: object) -> bool:
@@ -71,3 +71,13 @@ def test_damaged_heads():
             assert isinstance(result, Fit) == (value == 0)
     for length in (0, 10, 31, 32, 64, 100):
         assert unpack_memo(data[:length], config) is ErrorCode.QR_MEMO
+
+
+def test_all_columns_of_the_widest_model():
+    """A mask of 64 bits."""
+    config = Config(n_max=64, method=Method.GIVENS, bus_bytes=64)
+    rows = keys(np.random.default_rng(64), 200, 63)
+    fit = refit(Job(3, Window(0, 63), mean_offsets(rows), rows), config)
+    assert isinstance(fit, Fit) and fit.mask.all()
+    found = unpack_result(pack_result(fit, 3, config), 64, config)
+    assert isinstance(found, Fit) and found.mask.all() and (found.weights == fit.weights).all()
