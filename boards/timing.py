@@ -44,10 +44,12 @@ def _words(steps: list[dict[str, Any]]) -> tuple[str, str]:
     slow = start > _SLOW_START
     parts = f"{start:.1f} ns out of {'a memory or multiplier' if slow else 'a register'}, {sums['logic']:.1f} ns logic, {sums['routing']:.1f} ns routing"
     path = f"{first} to {last}, {cells} cell{'s' * (cells != 1)}, {total:.1f} ns ({parts})"
-    if slow and start > total / 4:
+    if slow and start > total / 4 and cells > 1:
         return path, f"a register behind {first}"
     past = 0.0
     middle = next((_name(step) for step in steps if (past := past + step.get("delay", 0.0)) >= total / 2), last)
+    if cells <= 1:
+        return path, f"more placements, which bring {first} and {last} together"
     if sums["routing"] > 2 * (total - sums["routing"]):
         return path, f"more placements (most of it is routing), or a register near {middle}"
     return path, f"a register near {middle}"
