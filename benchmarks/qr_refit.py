@@ -83,12 +83,12 @@ def refits(options: Options) -> str:
     memory = Fixed(part.latency, part.bytes_per_cycle)
     steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        narrow = {"rank, blocks, widened; an engine of 9 columns": NARROW} if shape[1] <= NARROW.n_max else {}
+        narrow = {"rank, blocks, widened; an engine of 9 columns, 64 groups": NARROW} if shape[1] <= NARROW.n_max else {}
         for name, config in sorted((VARIANTS | steady | narrow).items()):
             config = blocks_for(config, shape[0])
             count = 4 if options.quick or (shape[0] == 500 and name not in steady) else 20
             works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER)
-            cycles, least, by, read = sustained(config, works, memory)
+            cycles, least, by, read = sustained(config, works, memory, 64 if config is NARROW else 16)
             passes = sum(work.rescanned for work in works)
             moves = sum(work.size.moved for work in works) / len(works)
             us = cycles / part.clock_mhz

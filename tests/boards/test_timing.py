@@ -17,7 +17,8 @@ def report(*steps: tuple[str, float, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("steps", "path", "advice"), [
-    ((("clk-to-q", 5.8, "a.ram.0.1"), ("routing", 4.0, "b$12_LUT4_Z_1"), ("logic", 0.1, "b$12_LUT4_Z_1"), ("logic", 0.1, "b"), ("routing", 1.0, "c_TRELLIS_FF_Q_3"),
+    ((("clk-to-q", 5.8, "a.ram.0.1"), ("routing", 4.0, "b$12_LUT4_Z_1"), ("logic", 0.1, "b$12_LUT4_Z_1"), ("logic", 0.1, "b"),
+      ("routing", 1.0, "c_TRELLIS_FF_Q_3"),
       ("setup", 0.0, "c_TRELLIS_FF_Q_3")), "a.ram.0.1 to c, 2 cells, 11.0 ns (5.8 ns out of a memory or multiplier, 0.2 ns logic, 5.0 ns routing)",
      "a register behind a.ram.0.1"),
     ((("clk-to-q", 5.8, "a.ram"), ("routing", 5.0, "b"), ("logic", 0.2, "b"), ("setup", 0.0, "b")),
