@@ -16,7 +16,7 @@ __all__ = ["MARGIN", "REACH", "chosen_clock"]
 MARGIN = 0.8
 #: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats
 REACH: dict[tuple[str, str], tuple[float, float, float]] = {
-    ("ecp5", "6"): (89.0, 66.0, 66.0),
+    ("ecp5", "6"): (87.0, 77.0, 77.0),
     ("ecp5", "8"): (95.0, 78.0, 78.0),
 }
 
