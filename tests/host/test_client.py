@@ -277,7 +277,7 @@ def test_folders_that_hold_no_design(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest.json"
     shell = RegisterMap(design=5).to_json()
     for text, message in ((None, "No such file"), ("{", "is no JSON"), ("[]", "describes none"), ("{}", "KeyError: 'register_map'"),
-                          ('{"board": 3}', "describes none"), (json.dumps({"register_map": shell}), "KeyError: 'plan'"),
+                          ('{"board": 3}', "describes none"), (json.dumps({"register_map": shell}), "KeyError: 'engine'"),
                           (json.dumps({"register_map": 1, "plan": 2}), "describes none"), (json.dumps({"register_map": shell, "plan": {}}), "describes none"),
                           (b"\xff\xfe", "is no JSON")):
         if text is not None:

@@ -79,5 +79,5 @@ def test_all_columns_of_the_widest_model():
     rows = keys(np.random.default_rng(64), 200, 63)
     fit = refit(Job(3, Window(0, 63), mean_offsets(rows), rows), config)
     assert isinstance(fit, Fit) and fit.mask.all()
-    found = unpack_result(pack_result(fit, 3, config), 64, config)
+    found = unpack_result(pack_result(fit, 3, config) + pack_memo(fit.memo, config), 64, config)
     assert isinstance(found, Fit) and found.mask.all() and (found.weights == fit.weights).all()
