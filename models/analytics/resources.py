@@ -22,14 +22,14 @@ __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 
 #: look-up tables of one of each kind of thing that `features` counts; fitted by benchmarks/estimates.py --fit
 COEFFICIENTS: dict[str, dict[str, float]] = {
-    "device": {"device": 1180.0},
+    "device": {"device": 660.0},
     "shell": {"shell": 1310.0, "wide": 600.0},
     "port": {"port": 52.0, "walker": 1641.0, "array": 494.0, "windows": 1.0, "converters": 0.59, "banks": 2.03, "cells": 6.0, "collector": 5.7},
     "core": {"core": 367.0, "parameters": 10.9, "reductions": 6.19, "storage": 1.14, "units": 0.91},
     "thread": {"thread": 381.0, "units": 0.89, "operands": 0.75, "reductions": 0.55, "storage": 1.1},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 0.97, "nexus": 1.0, "gowin": 0.86, "ice40": 0.82, "amd": 0.8}
+_SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.86, "ice40": 0.82, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:
