@@ -245,17 +245,6 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
     from penstock import building
     from penstock.boards.build import Build
     from penstock.models.resources import Resources
-    from penstock.sim import board as simulated
-    made: dict[str, str] = {}                                # the same Verilog is made once
-
-    def generate(engine: Any, library: Any, *, memory_bytes: int) -> str:
-        key = f"{engine.plan.to_json()} {engine.register_map.design} {memory_bytes}"
-        if key not in made:
-            made[key] = kept(engine, library, memory_bytes=memory_bytes)
-        return made[key]
-
-    kept = simulated.generate
-    monkeypatch.setattr(simulated, "generate", generate)
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
     rng = np.random.default_rng(5)
