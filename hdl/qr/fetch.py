@@ -179,10 +179,10 @@ class Fetch(wiring.Component):
                     m.next = "FACTOR" if givens else lists
             if givens:
                 with m.State("FACTOR"):
-                    m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_c + of_sums) << shift)), own.p.beats.eq(of_factor),
-                                 own.p.route.eq(Route.FACTOR)]
+                    m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_frames + of_c + of_sums) << shift)),
+                                 own.p.beats.eq(of_factor), own.p.route.eq(Route.FACTOR)]
                     with m.If(own.ready):
-                        m.next = "CHANGES"
+                        m.next = lists
             if of_moves:
                 with m.State("FRAMES"):
                     m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_frames), own.p.route.eq(Route.SHIFTS)]

@@ -4,9 +4,10 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Sums
-from ...models.qr.layout import words
+from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
@@ -16,6 +17,7 @@ from .gearbox import Gearbox
 from .givens import Givens
 from .givens_issue import start_shape
 from .records import Records, record_shape
+from .shift import Shift, trend_shape
 from .solver import solution_shape
 from .totals import Refresh, Totals
 from .way_back import factor_shape
@@ -36,15 +38,15 @@ class GivensCore(wiring.Component):
 
     Members
     -------
-    command, changes, bits, rows, record, record_valid, record_job, report, report_valid, o0, o0_valid
+    command, changes, bits, rows, record, record_valid, record_job, report, trend, report_valid, o0, o0_valid
         As of `Core`.
     load : In(stream.Signature(8 * bus_bytes))
         Words of the memos' factors, job by job.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' c (not with sums by `scan`), then column sums and sums of squares, job by job; as many as the largest job has may come before they
-        are wanted.
+        Words of the memos' frames, moves and sums of blocks, of c (not with sums by `scan`), then of column sums and sums of squares, job by job; as many as
+        the largest job has may come before they are wanted.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
-        Words of these parts of the new memos (`gram`: not of c).
+        Words of these parts of the new memos (`gram`: not of blocks or c); those of blocks are always taken.
     factor : Out(stream.Signature(factor_shape(config)))
         Words of the new factors, one job's behind the other's, in the order in which they are done.
     """
@@ -59,7 +61,8 @@ class GivensCore(wiring.Component):
             "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
             "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
             "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1),
-            "o0": Out(solution_shape(n, jobs)), "o0_valid": Out(1), "factor": Out(stream.Signature(factor_shape(config)))}, src_loc_at=1 + src_loc_at)
+            "trend": Out(trend_shape), "o0": Out(solution_shape(n, jobs)), "o0_valid": Out(1), "factor": Out(stream.Signature(factor_shape(config)))},
+            src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -73,7 +76,9 @@ class GivensCore(wiring.Component):
         m.submodules.solver = solver = Givens(config, self.parts)
         m.submodules.cutter = cutter = Gearbox(word_units=config.bus_bytes // 4, unit_bits=32, chunk_units=n, count_bits=len(refresh.command.p.columns))
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
-        m.submodules.sums = sums = Queue(8 * config.bus_bytes, words(8 * n, config.bus_bytes) + words(16 * n, config.bus_bytes))
+        largest = Size(n, 0)
+        m.submodules.sums = sums = Queue(8 * config.bus_bytes, frame_words(config) + shift_words(config) + block_words(largest, config) +
+                                         sum(sums_words(largest, config)))
         job_shape = start_shape(n, config.jobs)
         m.submodules.waiting = waiting = Queue(job_shape, 2)
         m.submodules.starts = starts = Queue(job_shape, 2)
@@ -132,17 +137,39 @@ class GivensCore(wiring.Component):
         # the sums of the oldest job whose changes are known
         merging, begin, last = Signal(), Signal(), Signal()
         m.d.comb += [
-            begin.eq(totals.done.valid & ~merging & refresh.command.ready), refresh.command.valid.eq(begin), refresh.command.p.columns.eq(waiting.o.p.columns),
+            refresh.command.valid.eq(begin), refresh.command.p.columns.eq(waiting.o.p.columns),
             refresh.command.p.fresh.eq(waiting.o.p.fresh), waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job),
-            self.report.live.eq(totals.done.p.live), self.report.code.eq(totals.done.p.code),
-            totals.part.eq(refresh.part), totals.column.eq(refresh.column), refresh.value.eq(totals.value),
+            self.report.live.eq(totals.done.p.live), totals.part.eq(refresh.part), totals.column.eq(refresh.column),
             self.words.payload.eq(refresh.o.payload), self.words.valid.eq(refresh.o.valid), refresh.o.ready.eq(self.words.ready),
             last.eq(refresh.o.valid & refresh.o.ready & refresh.o.p.last), totals.done.ready.eq(last),
             solver.side.payload.eq(refresh.side.payload), solver.side.valid.eq(refresh.side.valid), refresh.side.ready.eq(solver.side.ready),
             self.o0.eq(solver.o), self.o0_valid.eq(solver.o_valid),
             self.factor.payload.eq(solver.factor.payload), self.factor.valid.eq(solver.factor.valid), solver.factor.ready.eq(self.factor.ready)]
+        starting, code = self.words_job.eq(waiting.o.p.job), totals.done.p.code
+        if config.blocks:
+            # words of blocks go before those of c
+            m.submodules.shift = shift = Shift(config)
+            staged, width = Signal(), config.bus_bytes // 8
+            grows = Array([shift.moments[place] for place in range(width)])[refresh.column[:(width - 1).bit_length()]] if width > 1 else shift.moments[0]
+            m.d.comb += [
+                shift.record.eq(record), shift.valid.eq(taken), shift.freed.eq(last), shift.chunk.eq(refresh.following >> (width - 1).bit_length()),
+                shift.command.valid.eq(totals.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
+                shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
+                sums.o.ready.eq(refresh.i.ready | shift.i.ready), self.trend.eq(shift.trend),
+                begin.eq(staged & shift.done & refresh.command.ready), self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
+                refresh.value.eq(totals.value + Mux(refresh.part == 0, grows, 0))]
+            with m.If(shift.o_valid):
+                m.d.comb += [self.words.valid.eq(1), self.words.p.data.eq(shift.o), self.words.p.gram.eq(0), self.words.p.last.eq(0)]
+            with m.If(shift.command.valid & shift.command.ready):
+                m.d.sync += [staged.eq(1), starting]
+            with m.If(begin):
+                m.d.sync += staged.eq(0)
+        else:
+            m.d.comb += [begin.eq(totals.done.valid & ~merging & refresh.command.ready), self.report.code.eq(code), refresh.value.eq(totals.value)]
+            with m.If(begin):
+                m.d.sync += starting
         with m.If(begin):
-            m.d.sync += [merging.eq(1), self.words_job.eq(waiting.o.p.job)]
+            m.d.sync += merging.eq(1)
         with m.Elif(last):
             m.d.sync += merging.eq(0)
         return m

@@ -98,6 +98,8 @@ class Refresh(wiring.Component):
         Words of c (with sums by `scan` there are none: c is what the `Totals` have), then of the column sums with the sums of squares behind them.
     part, column : Out, value : In
         To the `Totals`.
+    following : Out
+        The column of the next cycle.
     o : Out(stream.Signature({data, gram, last}))
         New words (`gram`: not of c). When the last one is taken the `Totals` may be freed.
     side : Out(stream.Signature(side_column_shape()))
@@ -108,7 +110,7 @@ class Refresh(wiring.Component):
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({
             "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(bus)),
-            "part": Out(2), "column": Out(range(n)), "value": In(signed(_WIDE)),
+            "part": Out(2), "column": Out(range(n)), "following": Out(range(n)), "value": In(signed(_WIDE)),
             "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "side": Out(stream.Signature(side_column_shape()))},
             src_loc_at=1 + src_loc_at)
 
@@ -147,12 +149,15 @@ class Refresh(wiring.Component):
             cutter.o.ready.eq(cutter.o.p.end | (take & ~none)), last.eq(column == columns - 1),
             whole.eq((place == each - 1) | (last & (part != 1))), sent.eq(take & (part == 2))]
         m.d.sync += under_way.eq(under_way + sent - taken)
+        m.d.comb += self.following.eq(column)
+        with m.If(take):
+            m.d.comb += self.following.eq(Mux(last, 0, column + 1))
         new, word = Signal(signed(_WIDE)), Signal(8 * self.config.bus_bytes)
         m.d.comb += new.eq(Mux(none, 0, cutter.o.p.data.as_signed()) + self.value)
         filled = word | (new.as_unsigned() << (place * _WIDE))
         m.d.comb += [out.i.valid.eq(take & whole), out.i.p.data.eq(filled), out.i.p.gram.eq(part != 0), out.i.p.last.eq(last & (part == 2))]
         with m.If(take):
-            m.d.sync += [word.eq(Mux(whole, 0, filled)), place.eq(Mux(whole, 0, place + 1)), column.eq(Mux(last, 0, column + 1)), part.eq(part + last)]
+            m.d.sync += [word.eq(Mux(whole, 0, filled)), place.eq(Mux(whole, 0, place + 1)), column.eq(self.following), part.eq(part + last)]
             with m.If(last & (part == 2)):
                 m.d.sync += active.eq(0)
         with m.If(self.command.valid & self.command.ready):

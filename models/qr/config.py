@@ -23,7 +23,7 @@ class Config:
     segments
         Segments of an anchor (bounds `widened`), a power of two up to 256.
     blocks
-        Blocks of rows whose labels move together (`ranks`; method `gram`, target `rank`, sums `incremental`), a power of two up to 256; 0: none.
+        Blocks of rows whose labels move together (`ranks`; target `rank`, sums `incremental`), a power of two up to 256; 0: none.
     bus_bytes
         Width of the memory port, at least that of a sum.
     gram_lanes
@@ -67,8 +67,8 @@ class Config:
         for name in ("segments", "blocks", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
-        if self.blocks and not (self.method is Method.GRAM and self.target is Target.RANK and self.sums is Sums.INCREMENTAL):
-            raise ValueError("blocks are for method gram, target rank, sums incremental")
+        if self.blocks and not (self.target is Target.RANK and self.sums is Sums.INCREMENTAL):
+            raise ValueError("blocks are for target rank, sums incremental")
         if self.blocks and self.bounds is Bounds.WIDENED and self.segments != 1:
             raise ValueError("with blocks an anchor has one segment")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .blocks import END, AllRows, Gearbox, Records
+from .blocks import END, AllRows, Gearbox, Records, Shift
 from .config import Config
 from .job import Sums
-from .layout import Size, row_stride, sums_words
+from .layout import Size, block_words, frame_words, row_stride, shift_words, sums_words
 from .requests import Route
 from .rotations import Rotations
 from .schedule import CONVERT, DIV, FLOOR
@@ -122,7 +122,10 @@ class GivensCoreStage:
         self.starts: deque[int] = deque()
         self.factors: deque[int] = deque()
         self.bits = self.put = False
-        self.held, self.room = 0, sum(sums_words(Size(config.n_max, 0), config))         # words of sums in their queue
+        largest = Size(config.n_max, 0)
+        # words of sums in their queue
+        self.held, self.room = 0, frame_words(config) + shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))
+        self.shift, self.staged = Shift(), False
         self.half: set[int] = set()                         # jobs whose weights are there, or whose new factor is
 
     def look(self, now: int) -> None:
@@ -135,8 +138,8 @@ class GivensCoreStage:
         return not self.busy and free and max(len(self.waiting), len(self.starts), len(self.factors)) < _QUEUED
 
     def takes(self, route: int) -> bool:
-        ways = {Route.CHANGES: self.records.cutter.ready, Route.SUMS: self.held < self.room, Route.FACTOR: self.cutter.ready, Route.BITS: self.bits,
-                Route.ROWS: self.put}
+        ways = {Route.CHANGES: self.records.cutter.ready, Route.SUMS: self.held < self.room, Route.SHIFTS: self.held < self.room,
+                Route.FACTOR: self.cutter.ready, Route.BITS: self.bits, Route.ROWS: self.put}
         return ways[Route(route)]
 
     def step(self, now: int, fed: int, given: int | None) -> bool:
@@ -147,13 +150,21 @@ class GivensCoreStage:
         folded = item is not None and item != 0
         taken = item is not None and self.totals.ready(item == END) and (not folded or self.solver.row_ready(item == END))
         self.run.times.sums += taken and item != END
-        begins = self.totals.full and not self.merging and not self.refresh.active
+        free = not self.refresh.active
+        stages = self.config.blocks > 0 and self.totals.full and not self.merging and not self.staged
+        begins = free and (self.staged and self.shift.done if self.config.blocks else self.totals.full and not self.merging)
+        shifted = self.held > 0 and self.shift.ready
         moved = self._solve(now, fed == Route.FACTOR, item == END if taken and folded else None)
 
         # sums
         last = self.refresh.ends == now
+        self.held -= shifted
+        moved |= self.shift.step(shifted)
+        if stages:
+            size, self.staged, moved = self.run.works[self.waiting[0]].size, True, True
+            self.shift.begin(frame_words(self.config), shift_words(self.config), block_words(size, self.config), size.full)
         if begins:
-            job = self.waiting.popleft()
+            job, self.staged = self.waiting.popleft(), False
             size = self.run.works[job].size
             self.refresh.begin(size.columns, size.full)
             self.merging = moved = True
@@ -170,7 +181,7 @@ class GivensCoreStage:
         if not self.places:
             moved |= self.records.step(fed == Route.CHANGES, taken or passed)
         self.places |= passed
-        self.held += fed == Route.SUMS
+        self.held += fed in (Route.SUMS, Route.SHIFTS)
         if given is not None:
             self._begin(given)
         return moved or taken or given is not None

@@ -30,7 +30,8 @@ RANKS = {"target": Target.RANK, "sums": Sums.SCAN, "bounds": Bounds.RESCAN}
 MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
 
 
-@pytest.fixture(scope="module", params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS)], ids=["gram", "givens", "blocks"])
+@pytest.fixture(scope="module", params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS), replace(GIVENS, n_max=6, **BLOCKS)],
+                ids=["gram", "givens", "blocks", "givens-blocks"])
 def engine(request):
     """A configuration and its compiled hardware."""
     return request.param, build(request.param)
@@ -178,6 +179,10 @@ def test_what_there_is_no_hardware_for():
     {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
     {"n_max": 4, "bus_bytes": 16, "lanes": 2, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **RANKS},
     {"n_max": 6, "lanes": 3, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 6, "method": Method.GIVENS},
+    {"n_max": 5, "bus_bytes": 8, "lanes": 3, "vectors": 1, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **BLOCKS,
+     "blocks": 16},
+    {"n_max": 18, "bus_bytes": 64, "lanes": 4, "vectors": 3, "row_units": 2, "solvers": 1, "contexts": 4, "jobs": 8, "method": Method.GIVENS, **BLOCKS,
+     "blocks": 256, "bounds": Bounds.RESCAN},
     {"n_max": 9, "bus_bytes": 64, "lanes": 1, "vectors": 8, "row_units": 8, "solvers": 1, "contexts": 8, "jobs": 16, "method": Method.GIVENS, **RANKS},
     {"n_max": 16, "bus_bytes": 16, "lanes": 20, "vectors": 1, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1, "method": Method.GIVENS,
      "bounds": Bounds.RESCAN},
