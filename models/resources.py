@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .link.frames import RING
+from .mapping import Storage
 from .target import Capacity
 
-__all__ = ["FILL", "Resources", "memory_blocks"]
+__all__ = ["FILL", "Resources", "device_memories", "memory_blocks"]
 
 #: memories of at most this many words are expected in LUTs
 SHALLOW = 32
@@ -40,3 +43,11 @@ def memory_blocks(width: int, depth: int, readers: int, part: Capacity) -> tuple
     word = 36 if part.bram_bits <= 18 * 1024 else 72
     rows = part.bram_bits // word
     return readers * -(-width // word) * -(-depth // rows), 0
+
+
+def device_memories(bus_bytes: int, memory_bytes: int) -> Iterator[tuple[int, Storage]]:
+    """Yield the memories that a board has beside the engine: the link's ring (`hdl.link.frames`), and its block RAM (`hdl.memory.blockram`; 0 bytes: it is
+    elsewhere)."""
+    yield 1, Storage(8, RING, apart=True)
+    if memory_bytes:
+        yield 1, Storage(8 * bus_bytes, memory_bytes // bus_bytes, granules=bus_bytes, apart=True)

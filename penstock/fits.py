@@ -285,7 +285,7 @@ def _check_hardware(design: FitDesign) -> None:
     told = [f'method="{config.method.value}"', f"target={config.target.value}({graph.features})", f"incremental={graph.incremental}",
             f'bounds="{config.bounds.value}"']
     raise error("E606", f"there is no hardware for a fit with {', '.join(told)} yet", graph.span, source=graph.source or None,
-                hint='there is with method="gram", for target=slot(key), and with incremental=False; '
+                hint="places in an array make passes over all rows needless: leave incremental=False out; "
                 "penstock model and penstock simulate --backend golden take this one")
 
 
@@ -303,7 +303,11 @@ def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
 
 
 def compile_fit(kernel: FitKernel, part: Target, *, memory: str | Fixed | None = None, load: Load | None = None) -> FitDesign:
-    """Compile a fit kernel over keys for a part; `load`: the refits that the engine is made for. Raises KernelError."""
+    """Compile a fit kernel over keys for a part; `load`: the refits that the engine is made for. Raises KernelError.
+
+    Where the memory is on the part and no timing is given, the planner chooses the width of the memory port.
+    """
     graph = kernel.trace()
-    timing = timing_of(part.memory if memory is None else memory, part)
-    return FitDesign(graph, lower(graph, part, memory=timing, load=load), part.name, timing)
+    given = None if memory is None and part.shared else timing_of(part.memory if memory is None else memory, part)
+    config = lower(graph, part, memory=given, load=load)
+    return FitDesign(graph, config, part.name, given or Fixed(part.latency, config.bus_bytes))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ..mapping import Storage, map_storage, multiplier_blocks
 from ..numerics.latency import Cost, convert_cost, cost
-from ..resources import Resources
+from ..resources import Resources, device_memories
 from ..strider.isa import Op as Step
 from ..target import Target
 from . import storages
@@ -38,7 +38,7 @@ def estimate(plan: Plan, target: Target) -> Resources:
     memories = [(copies, memory) for _, copies, memory in storages.buffers(plan)]
     memories += storages.ports(plan)
     if target.shared is not None:
-        memories += storages.device(plan.bus_bytes, target.shared)
+        memories += device_memories(plan.bus_bytes, target.shared)
     units = list(storages.arithmetic(plan))
     memories += [(unit.copies, table) for unit in units for table in storages.tables(unit.fn, plan.format)]
     blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)

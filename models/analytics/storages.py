@@ -1,7 +1,7 @@
 """The memories and multipliers that the hardware of a plan is written with, as data: what the estimate counts and tests compare with synthesis.
 
 The hardware has its memories in `hdl.analytics.store` (buffers), `hdl.strider.pages`, `.tuples` and `.walker` (Striders),
-`hdl.arith.functions` (tables), `hdl.link.frames` and `hdl.memory.blockram` (a device's own); its multipliers in `hdl.arith`.
+`hdl.arith.functions` (tables); its multipliers in `hdl.arith`. Those of a device around it are `models.resources.device_memories`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..link.frames import RING
 from ..mapping import Storage
 from ..numerics.formats import Fixed, Float, Format
 from ..numerics.functions import FUNCTIONS, pipeline
@@ -19,7 +18,7 @@ from ..numerics.pipeline import Wire
 from .config import Operand, Plan
 from .timing import REDUCE_FN
 
-__all__ = ["Arithmetic", "arithmetic", "buffers", "device", "ports", "products", "tables"]
+__all__ = ["Arithmetic", "arithmetic", "buffers", "ports", "products", "tables"]
 
 #: widest word of a function's table
 _TABLE = 36
@@ -54,13 +53,6 @@ def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
         yield walkers, Storage(96, port.program_depth)
     else:
         yield walkers, Storage(port.fixed.width, len(port.fixed.words), granules=0)
-
-
-def device(bus_bytes: int, memory_bytes: int) -> Iterator[tuple[int, Storage]]:
-    """Yield the memories that a board has beside the engine: the link's ring, and the pages' block RAM (0 bytes: it is elsewhere)."""
-    yield 1, Storage(8, RING, apart=True)
-    if memory_bytes:
-        yield 1, Storage(8 * bus_bytes, memory_bytes // bus_bytes, granules=bus_bytes, apart=True)
 
 
 @dataclass(frozen=True)

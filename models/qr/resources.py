@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from ..mapping import map_storage
 from ..numerics.formats import float32
 from ..numerics.latency import Cost, convert_cost, cost
-from ..resources import Resources, memory_blocks
+from ..resources import Resources, device_memories, memory_blocks
 from ..target import Target
 from .config import Config
 from .job import Bounds, Method
-from .layout import Size, block_words, frame_words, shift_words, sums_words
+from .layout import ENTRY_BYTES, Size, block_words, frame_words, shift_words, sums_words
 from .ranks import BLOCK_BITS
 from .rotations import RING
 
 __all__ = ["estimate"]
 
+#: the host's link and the memory's control, as models.analytics.resources has them
+DEVICE = Cost(640, 600)
+
 
 def estimate(config: Config, target: Target) -> Resources:
     """Return what an engine is expected to take on `target`.
 
-    Integer products of two 9-bit numbers take one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one;
-    float32 units as in `numerics.latency`.
+    The whole device is counted where the target has its memory and link on the chip (`Target.shared`). Integer products of two 9-bit numbers take
+    one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one; float32 units as in `numerics.latency`.
     """
     shape, n = target.multiplier, config.n_max
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
@@ -27,7 +31,7 @@ def estimate(config: Config, target: Target) -> Resources:
     total += n * Cost(160, 160, 2)                                                      # labels times rows
     if config.method is Method.GRAM:
         total += config.gram_lanes * Cost(20, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
-        total += (config.lanes + 4) * convert_cost(["int8"], float32)
+        total += (config.bus_bytes // ENTRY_BYTES + 4) * convert_cost(["int8"], float32) + div          # the loader's
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
         total += n * Cost(300, 300, 1) + config.contexts * n * Cost(40, 16)             # sums of squares; places before the columns
@@ -45,9 +49,9 @@ def estimate(config: Config, target: Target) -> Resources:
             total += n * mul + Cost(300, 300, 4)
     triangle = n * (n + 1) // 2
     # how many, width, depth, readers
-    memories = [(1, 8 * config.bus_bytes, config.jobs * (of_blocks + -(-(6 * triangle + 64 * n) // config.bus_bytes)), 1)]
+    memories = [(1, 8 * config.bus_bytes, config.jobs * (of_blocks + -(-(6 * triangle + 64 * n) // config.bus_bytes)), 1),
+                (1, 8 * config.bus_bytes, of_blocks + shift_words(config) + sum(sums_words(largest, config)), 1)]
     if config.method is Method.GRAM:
-        memories.append((1, 8 * config.bus_bytes, of_blocks + shift_words(config) + sum(sums_words(largest, config)), 1))
         memories.append((config.solvers, 32 * config.lanes, config.contexts * -(-triangle // config.lanes), 2))
     else:
         groups, units = -(-(n - 1) // config.lanes), config.vectors * config.lanes
@@ -59,4 +63,7 @@ def estimate(config: Config, target: Target) -> Resources:
     for copies, width, depth, readers in memories:
         block, lut = memory_blocks(width, depth, readers, target)
         blocks, total = blocks + copies * block, total + Cost(copies * lut)
+    if target.shared is not None:
+        total += DEVICE
+        blocks += sum(copies * map_storage(memory, target.family).blocks for copies, memory in device_memories(config.bus_bytes, target.shared))
     return Resources(total.lut, total.ff, total.dsp, blocks)
