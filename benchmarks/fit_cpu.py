@@ -13,20 +13,22 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from common import SEED, Options, Section, machine, main, markdown, repeated, versions
 
+from penstock.boards.board import boards
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.kernel import AnyKernel
 from penstock.dsl.lower.qr import Load, lower
 from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
-from penstock.models.qr.cycles import Work, bound, run
+from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.job import Method
-from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
 from penstock.models.target import Target, target
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
-TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f", "ecp5-evn")
+TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f")
+#: boards whose device's block RAM is the engine's memory
+BOARDS = ("ulx3s-85f", "ecp5-evn")
 
 
 def ways(rows: int, columns: int) -> dict[str, Callable[[], Any]]:
@@ -71,10 +73,10 @@ def planned(columns: int, part: Target, rows: int, method: str = "gram") -> Conf
     return lower(AnyKernel.from_text(text).trace(), part, load=Load(rows, NEW))
 
 
-def sustained(config: Config, part: Target, rows: int, columns: int, jobs: int) -> tuple[float, int, str]:
+def sustained(config: Config, part: Target, rows: int, jobs: int) -> tuple[float, int, str]:
     """Cycles a refit when many follow one another, and their bound."""
-    works = [Work.plain(Size(columns, rows, inserted=NEW, moved=NEW // 4, span=2 * rows), False)] * jobs
-    memory = Fixed(part.latency, part.bytes_per_cycle)
+    works = [Load(rows, NEW).work(config)] * jobs
+    memory = Fixed(part.latency, config.bus_bytes if part.shared else part.bytes_per_cycle)
     least = bound(config, works, memory)
     return run(config, works, memory).total / jobs, least.cycles // jobs, least.by
 
@@ -86,15 +88,15 @@ def cpu(options: Options) -> str:
         times = {name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6 for name, action in ways(*shape).items()}
         best = min(times.values())
         rows += [(label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.1f}", "", "") for name, value in times.items()]
-        for name in TARGETS:
-            part = target(name)
+        parts = [(f"`{name}`", target(name)) for name in TARGETS] + [(f"the board `{name}`, block RAM", boards()[name].budget) for name in BOARDS]
+        for name, part in parts:
             try:
                 config = planned(shape[1], part, shape[0])
             except KernelError:
                 continue                                            # too small for it
-            cycles, least, by = sustained(config, part, *shape, 16 if options.quick else 128)
+            cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 128)
             micro = cycles / part.clock_mhz
-            rows.append((label, f"engine on `{name}`, {part.clock_mhz:g} MHz", f"{micro:,.2f}", f"{micro / best:.2f}", f"{cycles:,.0f}", f"{least:,} ({by})"))
+            rows.append((label, f"engine on {name}, {part.clock_mhz:g} MHz", f"{micro:,.2f}", f"{micro / best:.2f}", f"{cycles:,.0f}", f"{least:,} ({by})"))
     return markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows) + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
 
 
@@ -107,7 +109,7 @@ def methods(options: Options) -> str:
             # the smallest engine beside the fastest one
             small = replace(fastest, gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4)), solvers=1, vectors=1, row_units=1)
             for name, config in (("fastest", fastest), ("one solver", small)):
-                cycles, least, by = sustained(config, part, *shape, 16 if options.quick else 64)
+                cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 64)
                 found = estimate(config, part)
                 rows.append((f"{shape[0]:,} × {shape[1]}", method.value, name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{found.dsp:,}", f"{found.lut:,}",
                              f"{cycles * found.dsp / 1000:,.0f}"))

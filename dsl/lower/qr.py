@@ -39,6 +39,8 @@ WIDER, WIDEST = (1, 2, 4), 32
 LEAST = 8
 #: from a job's last sum to the next one's first, words aside: it is looked at, its records are on their way
 BETWEEN = 12
+#: of several vector units of `givens`, which wait for each other: cycles, of those of the busiest one
+TOGETHER = 1.1
 _DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SOLVERS = (1, 2, 3, 4, 6, 8, 12, 16)
 #: rows that show how long a group takes alone
@@ -113,9 +115,7 @@ def cost(config: Config, load: Load, memory: Fixed) -> float:
     interval, read = memory.interval(config.bus_bytes), sum(work.read(config))
     sums = work.sums_cycles(config)
     if config.method is Method.GIVENS:
-        # rows of the factor that comes in, rotations and columns of the right side are issued one a cycle, however many vector units there are
-        folding = work.folding()
-        solver = max(_slots(config, work) / config.vectors, folding.rotations + folding.columns * (1 if folding.fresh else 2))
+        solver = _rotations(config.lanes, config.vectors, work)
     else:
         solver = _slots(config, work) / config.solvers
         if not config.blocks:
@@ -127,6 +127,14 @@ def cost(config: Config, load: Load, memory: Fixed) -> float:
 def _reads_rows(config: Config, work: Work) -> bool:
     """Whether c is made by a pass over all rows."""
     return config.sums is Sums.SCAN or work.size.full
+
+
+@lru_cache(maxsize=1024)
+def _rotations(lanes: int, vectors: int, work: Work) -> float:
+    """Cycles of the solver of `givens`: one operation a cycle is issued, however many vector units there are, and the busiest unit takes its time; several
+    wait for each other."""
+    folding = work.folding()
+    return max(folding.issued, *folding.slots(lanes, vectors)) * (1 if vectors == 1 else TOGETHER)
 
 
 @lru_cache(maxsize=1024)

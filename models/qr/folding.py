@@ -38,9 +38,17 @@ class Folding:
         """Of lanes and vectoring unit, which has 3 for a rotation and 1 for a column of the right side."""
         return self.products + 3 * self.rotations + self.columns
 
-    def slots(self, lanes: int) -> int:
-        """Cycles of vector units, all of them together."""
-        n = self.columns
-        behind = [-(-(n - 1 - k) // lanes) for k in range(n)]
-        rotated = sum(behind[k] for first, count in self._rows for k in range(first, first + count))
-        return rotated + sum(max(1, slots) for slots in behind) + (0 if self.fresh else sum(behind)) + sum(-(-j // lanes) for j in (*range(1, n), n))
+    def slots(self, lanes: int, vectors: int = 1) -> list[int]:
+        """Cycles of each vector unit."""
+        n, units = self.columns, [0] * vectors
+        rows = self._rows
+        for k in range(n):
+            behind = -(-(n - 1 - k) // lanes)
+            units[k % vectors] += behind * (sum(first <= k < first + count for first, count in rows) + (not self.fresh)) + max(1, behind)
+        units[-1] += sum(-(-j // lanes) for j in (*range(1, n), n))              # the way back
+        return units
+
+    @property
+    def issued(self) -> int:
+        """Operations of vector units but the way back's, of which one a cycle is issued."""
+        return self.rotations + self.columns * (1 if self.fresh else 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..mapping import map_storage
+from ..mapping import map_storage, multiplier_blocks
 from ..numerics.formats import float32
 from ..numerics.latency import Cost, convert_cost, cost
 from ..resources import Resources, device_memories, memory_blocks
@@ -23,7 +23,7 @@ def estimate(config: Config, target: Target) -> Resources:
     """Return what an engine is expected to take on `target`.
 
     The whole device is counted where the target has its memory and link on the chip (`Target.shared`). Integer products of two 9-bit numbers take
-    one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one; float32 units as in `numerics.latency`.
+    one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one or two; float32 units as in `numerics.latency`.
     """
     shape, n = target.multiplier, config.n_max
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
@@ -35,9 +35,10 @@ def estimate(config: Config, target: Target) -> Resources:
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
         total += n * Cost(300, 300, 1) + config.contexts * n * Cost(40, 16)             # sums of squares; places before the columns
-    total += config.row_units * n * (Cost(mul.lut, mul.ff, 1) + add)
+    times = Cost(mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9)], target.family))     # float32 by byte
+    total += config.row_units * n * (times + add)
     if config.bounds is Bounds.WIDENED:
-        total += n * add + n * (Cost(mul.lut, mul.ff, 1) + add)                         # the segment's sums; new rows under the anchor
+        total += n * add + n * (times + add)                         # the segment's sums; new rows under the anchor
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
     largest, of_blocks = Size(n, 0), 0

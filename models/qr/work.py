@@ -123,7 +123,7 @@ class Work:
 
     def slots(self, config: Config) -> int:
         """Cycles of the solver's vector units, all of them together."""
-        return self.folding().slots(config.lanes) if config.method is Method.GIVENS else sum(task.slots for task in self.tasks(config))
+        return sum(self.folding().slots(config.lanes)) if config.method is Method.GIVENS else sum(task.slots for task in self.tasks(config))
 
     def multiplications(self, config: Config) -> int:
         """Float32 products of the solver."""
