@@ -12,16 +12,18 @@ import pytest
 
 import penstock as ps
 from penstock.api import Run
+from penstock.boards.board import boards
 from penstock.cli import run
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.load import load_kernel
 from penstock.dsl.lower.qr import Load, cost, lower
-from penstock.fits import FitDesign
+from penstock.fits import FitDesign, compile_fit
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
 from penstock.host.workloads import Changes, Round
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import Fixed, block_ram
+from penstock.models.qr.cycles import run as run_jobs
 from penstock.models.qr.job import Bounds, Method, Sums, Target
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
@@ -121,6 +123,26 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
         for solvers in (1, 2, 3, 4, 6, 8):
             other = replace(config, gram_lanes=561, solvers=solvers, row_units=2)
             assert cost(config, load, memory) <= 1.1 * cost(other, load, memory) or estimate(other, part).fits(part) is not None
+
+
+def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
+    """The goal of the ECP5-85F: a refit of 500 rows and 9 columns, 50 of them new, is faster than the best CPU core's 3.8 us."""
+    part, load = boards()["ulx3s-85f"].budget, Load(rows=500)
+    design = compile_fit(load_kernel(written(length=8)), part, load=load)
+    config = design.config
+    assert config.bus_bytes > part.bus_bytes and design.memory == block_ram(config.bus_bytes) and estimate(config, part).fits(part) is None
+    assert run_jobs(config, [load.work(config)] * 64, design.memory).total / 64 / part.clock_mhz < 3.8
+    assert compile_fit(load_kernel("f.py"), part, memory="latency=4,bytes=8").config.bus_bytes == part.bus_bytes
+
+
+@pytest.mark.parametrize("method", ["gram", "givens"])
+@pytest.mark.parametrize("label", ["slot", "rank"])
+def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
+    graph = load_kernel(written(options=f"(method={method!r})", length=8, label=label)).trace()
+    part, load = target("vu9p"), Load(rows=500)
+    config, memory = lower(graph, part, load=load), Fixed(part.latency, part.bytes_per_cycle)
+    exact = run_jobs(config, [load.work(config)] * 64, memory).total / 64
+    assert 0.8 < cost(config, load, memory) / exact < 1.1
 
 
 def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
