@@ -20,8 +20,7 @@ def _on_chip(kind: str, size: int, bus_bytes: int) -> Memory:
 def _ulx3s(size: str, memory: int) -> Board:
     return Board(
         f"ulx3s-{size.lower()}", f"ULX3S with Lattice ECP5-{size}", f"LFE5U-{size}", "CABGA381", "6", _on_chip("block RAM", memory, 8), 8, 60.0, 25.0,
-        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", lean=True,
-        status="placed" if size == "25F" else "not placed yet")
+        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform", clock="clk25", loader="ulx3s", lean=True, status="placed")
 
 
 def _ulx3s_sdram(size: str) -> Board:
@@ -33,7 +32,7 @@ def _ulx3s_sdram(size: str) -> Board:
 
 def _ecp5(name: str, title: str, device: str, package: str, speed: str, memory: int, oscillator: float,
           platform: str, **more: Any) -> Board:
-    return Board(name, title, device, package, speed, _on_chip("block RAM", memory, 8), 8, 60.0, oscillator, platform, lean=True, **more)
+    return Board(name, title, device, package, speed, _on_chip("block RAM", memory, 8), 8, 60.0, oscillator, platform, lean=True, status="placed", **more)
 
 
 BOARDS: tuple[Board, ...] = (
