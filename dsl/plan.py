@@ -18,7 +18,7 @@ from ..models.analytics.resources import estimate
 from ..models.heap.schema import TYPES, Schema
 from ..models.memory.timing import Fixed
 from ..models.numerics.formats import Format
-from ..models.resources import Resources
+from ..models.resources import FILL, Resources
 from ..models.strider.layout import Source, TupleLayout, place
 from ..models.target import Target
 from .bind import Source as BoundSource
@@ -223,8 +223,9 @@ class _Planner:
         fixed = [f"--{name} {value}" for name in ("lanes", "threads", "ports", "walkers") if (value := getattr(self.choices, name)) is not None]
         free = f"leave {' and '.join(fixed)} out, so that the planner finds what fits; " if fixed else ""
         sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.graph.of_kind("model"))
+        full = "" if getattr(need, resource) > getattr(have, resource) else f", of which {FILL:.0%} can be filled"
         return error("E601", f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
-                     f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}", span,
+                     f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}{full}", span,
                      hint=f"{free}models {sizes} in {self.fmt.name}: "
                      "a smaller dimension, a narrower format (--format) or a larger target (--target) would help")
 

@@ -30,8 +30,9 @@ from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
 from penstock.models.analytics.shell import count_bits
 from penstock.models.heap.schema import Schema
+from penstock.models.link.timing import divisor
 from penstock.models.target import Target
-from penstock.options import Request, names
+from penstock.options import Conflict, Request, names
 from penstock.output import as_json, check_folder, write_folder
 from penstock.progress import Steps
 
@@ -82,7 +83,11 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     """Make a bitstream of a kernel, with its report. Raises KernelError."""
     board = board_named(board_name)
     request = state.asked
+    if request.target is not None:
+        raise Conflict("--target is not for build", "--board says what is built for: leave --target out")
     if not board.open:
+        if clock is not None or seeds > 1:
+            raise Conflict(f"--clock and --seeds are not for {board.name}, which is placed by its vendor's tools", "leave them out")
         from penstock.boards.vendor import FILES, project
         check_folder(folder, FILES)
         design = board_design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
@@ -95,17 +100,22 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     check_folder(folder, (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin"))
     with steps.step("planning"):
         made_for = _planned(state, board)
-    wanted = clock or chosen_clock(board, made_for.format)
+    wanted = chosen_clock(board, made_for.format) if clock is None else clock
     try:
         setting = clock_setting(board, wanted)
         real = setting.output_mhz if setting is not None else board.oscillator_mhz
+        try:
+            divisor(round(real * 1e6), board.baud)
+        except ValueError as problem:
+            raise Unreachable(str(problem)) from None
         with steps.step("the board's hardware"):
             sources = elaborate(made_for.hardware, board, setting=setting)
         with steps.step("synthesis, place and route"):
             from penstock.sim.native.toolchain import cache_folder
             made = build(sources, board, clock_mhz=real, seeds=range(1, seeds + 1), jobs=jobs or min(seeds, os.cpu_count() or 1), cache=cache_folder())
     except Unreachable as problem:
-        raise error("E825", str(problem), Span.whole("--clock"), hint=f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator") from None
+        raise error("E825", str(problem), Span.whole("--clock"), hint=f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator, and its "
+                    f"serial line needs about a whole multiple of {board.baud / 1e6:g} MHz") from None
     except ToolMissing as problem:
         raise error("E822", f"building for {board.name} needs the package {problem.package}", Span.whole("--board"),
                     hint="pip install 'penstock[boards]' installs the open tool chain") from None
@@ -187,20 +197,24 @@ def _as_found(part: Target, design: api.Design | FitDesign, problem: Unfit) -> T
 
 
 def _largest_hint(request: Request, part: Target, page_size: int, smaller: int = 0) -> str:
-    """Say which size of the kernel's dimensions still fits, as the estimate has it; one that is at least so much smaller than what was asked for."""
+    """Say which size of the kernel's dimensions still fits, as the estimate has it: of one alone, or of all together; one that is at least so much
+    smaller than what was asked for."""
     kernel = api.tuple_by_tuple(load_kernel(request.kernel))
+    if not kernel.dim_names:
+        return "the kernel's sizes are written in it: with a named dimension, the largest size that fits would stand here"
     dims = {name: size for name, size in names(request.dims).items() if isinstance(size, int)}
-    for name in kernel.dim_names:
-        given = dims.get(name, _LARGEST)
-        low, high = 0, min(given - smaller, _LARGEST)
+    asked = {name: dims.get(name, _LARGEST) for name in kernel.dim_names}
+    for chosen in dict.fromkeys([*((name,) for name in asked), tuple(asked)]):
+        low, high = 0, min(max(asked[name] for name in chosen) - smaller, _LARGEST)
         while low < high:
             middle = (low + high + 1) // 2
-            if _plans(request, part, page_size, {**dict.fromkeys(kernel.dim_names, 1), **dims, name: middle}):
+            sizes = {name: min(asked[name], middle) for name in chosen}
+            if _plans(request, part, page_size, {**dict.fromkeys(kernel.dim_names, 1), **dims, **sizes}):
                 low = middle
             else:
                 high = middle - 1
         if low:
-            return f"the largest {name} that fits is about {low}"
+            return f"the largest {' and '.join(chosen)} that fit{'s is' if len(chosen) == 1 else ' are'} about {low}"
     return "no size of this kernel fits: a board with a larger device, or a narrower --format, would"
 
 

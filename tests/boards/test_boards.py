@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import penstock.api as api
 import penstock.boards.board as board_module
 from penstock.boards.board import Board, boards
 from penstock.boards.catalogue import BOARDS
 from penstock.cli import run
+from penstock.dsl.diagnostics import KernelError
 from penstock.models.target import TARGETS
 
 NAMED = {"ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "ecp5-evn", "colorlight-i5", "icebreaker", "hx8k-evn", "tang-nano-9k",
@@ -41,7 +45,6 @@ def test_a_plan_gets_what_is_left(board: Board = BOARDS[0]) -> None:
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
     other = replace(BOARDS[0], name="somebody's-board")
 
     class Point:
@@ -59,7 +62,6 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from dataclasses import replace
 
     class Point:
         def __init__(self, name: str, offered: Any) -> None:
@@ -96,6 +98,11 @@ def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("line,code", [
     (["build", LOGISTIC, "--board", "ulx3s", "--dim", "d=4", "--out", "o"], "E821"),
     (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--clock", "1000", "--out", "o"], "E825"),
+    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "0", "--out", "o"], "E825"),
+    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "12.5", "--out", "o"], "E825"),    # of 1,000,000 baud
+    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--target", "small", "--out", "o"], "E902"),
+    (["build", LOGISTIC, "--board", "arty-a7-100t", "--dim", "d=4", "--clock", "50", "--out", "o"], "E902"),
+    (["build", LOGISTIC, "--board", "arty-a7-100t", "--dim", "d=4", "--seeds", "2", "--out", "o"], "E902"),
     (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4096", "--out", "o"], "E601"),
     (["program", "o", "--board", "arty-a7-100t"], "E827"),
     (["program", "o", "--board", "icebreaker"], "E827")])
@@ -107,6 +114,35 @@ def test_diagnostics(line: list[str], code: str, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "o").exists()
     if code == "E601":
         assert "the largest d that fits is about" in said
+
+
+@pytest.mark.parametrize("shapes,words,message", [
+    ('ps.Input["d"], y: ps.Output["k"], w: ps.Model["k", "d"]', ("--dim", "d=40", "--dim", "k=40"), "the largest d and k that fit are about "),
+    ('ps.Input[40], y: ps.Output[40], w: ps.Model[40, 40]', (), "the kernel's sizes are written in it")])
+def test_sizes_that_fit(shapes: str, words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is said where no dimension alone makes the kernel fit, and where there is none."""
+    (tmp_path / "k.py").write_text(f"""import penstock as ps
+
+@ps.kernel(epochs=1)
+def f(x: {shapes}, rate: ps.Meta = 0.1):
+    return w - rate * ps.merge(ps.outer(ps.sum(w * x, axis=1) - y, x), 4)
+""")
+    assert run(["build", str(tmp_path / "k.py"), *words, "--board", "ulx3s-12f", "--out", str(tmp_path / "o")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_part_that_is_nearly_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device is not filled to its last look-up table: the message says so where the need alone is smaller than the part."""
+    (tmp_path / "k.py").write_text("""import penstock as ps
+
+@ps.kernel(epochs=1)
+def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
+    return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
+""")
+    kernel, part = api.load_kernel(tmp_path / "k.py"), boards()["ulx3s-85f"].budget
+    need = api.compile(kernel, part, format="fixed:8,8", dims={"d": 2}, choices=api.Choices(lanes=1, threads=1)).resources_on(part).lut
+    with pytest.raises(KernelError, match=r"the part has [0-9,]+, of which 97% can be filled"):
+        api.compile(kernel, replace(part, lut=need + 10), format="fixed:8,8", dims={"d": 2}, choices=api.Choices(lanes=1, threads=1))
 
 
 def test_without_the_tool_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,3 +191,23 @@ def test_loading(script: str | None, message: str | None, tmp_path: Path, monkey
         assert said.out == "out/penstock.bit runs on ulx3s-12f\n" and Path("given").read_text() == "-b ulx3s out/penstock.bit\n"
     else:
         assert message in said.err and "hint: " in said.err
+
+
+def test_pages_suit_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command plans for a small board with pages that it has room for; tables in PostgreSQL's own pages keep theirs."""
+    monkeypatch.chdir(tmp_path)
+    options = (LOGISTIC, "--target", "hx8k-evn", "--format", "fixed:4,6")
+    x = np.random.default_rng(2).normal(size=(40, 2)).astype("f4")
+    table = api.Table.from_columns({"x": x, "y": (x[:, 0] > 0).astype("f4")}, "t")
+    np.savez("t.npz", x=x, y=(x[:, 0] > 0).astype("f4"))
+    table.pages.tofile("t.heap")
+    Path("t.json").write_text(json.dumps(table.schema.to_json()))
+    for command, data in (("check", None), ("compile", None), ("model", "random:rows=40"), ("model", "t.npz")):
+        more = ["--dim", "d=2"] if data is None else ["--data", data] + ["--dim", "d=2"] * data.startswith("random")
+        more += ["--out", "out"] * (command == "compile")
+        assert run([command, *options, *more, "-q"]) == 0, capsys.readouterr().err
+    assert api.compile(LOGISTIC, "hx8k-evn", None, "fixed:4,6", dims={"d": 2}).plan.page_size == 1024
+    assert api.compile(LOGISTIC, "hx8k-evn", "t.npz", "fixed:4,6").plan.page_size == 1024
+    capsys.readouterr()
+    assert run(["model", *options, "--data", "heap:t.heap,t.json", "-q"]) == 1      # 8 KB each
+    assert "error[E601]" in capsys.readouterr().err
