@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -179,6 +180,7 @@ class Device:
 
     def read(self, address: int, length: int) -> bytes:
         """Read memory. Raises DeviceError outside of it."""
+        address, length = index(address), index(length)
         self._inside(address, length)
         data, status = self._do(self._line.read(Space.MEMORY, address, length))
         self._check(status, f"read of memory at {address:#x}")
@@ -188,7 +190,7 @@ class Device:
         """Write memory. Raises DeviceError outside of it."""
         if isinstance(data, int):                            # bytes(5) are five zeros
             raise TypeError(f"memory is written with bytes, not with the number {data}")
-        content = bytes(data) if not isinstance(data, np.ndarray) else np.ascontiguousarray(data).tobytes()
+        address, content = index(address), bytes(data) if not isinstance(data, np.ndarray) else np.ascontiguousarray(data).tobytes()
         self._inside(address, len(content))
         self._check(self._do(self._line.write(Space.MEMORY, address, content)), f"write to memory at {address:#x}")
 
@@ -205,7 +207,7 @@ class Device:
 
     def write_register(self, name: str, value: int) -> None:
         """Write a register by name, both halves of a 64-bit one; done once, whatever happens on the line."""
-        register = self._register(name)
+        register, value = self._register(name), index(value)
         if not 0 <= value < 1 << register.bits:
             raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
         status = self._do(self._line.write(Space.REGISTERS, register.offset, value.to_bytes(register.bits // 8, "little")))

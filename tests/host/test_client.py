@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from penstock.host.device import Device, DeviceError, LinkError, open_device
@@ -310,6 +311,22 @@ def test_a_number_is_not_memory() -> None:
     with SerialServer(golden()[0]) as server, Device(server.path, register_map=MAP) as device:
         with pytest.raises(TypeError, match="not with the number 5"):
             device.write(0, 5)  # type: ignore[arg-type]
+
+
+def test_numbers_of_other_kinds() -> None:
+    """NumPy's integers are numbers like any others; what is no whole number never comes to the line, which stays as it was."""
+    with SerialServer(golden()[0]) as server, Device(server.path, timeout=0.5, register_map=MAP) as device:
+        device.write(np.uint8(200), bytes(range(200)))
+        assert device.read(np.uint8(200), np.uint8(200)) == bytes(range(200))
+        device.write_register("key", np.int64(7))
+        for address, length in ((0.5, 4), (0, 4.0), ("0", 4), (None, 4)):
+            with pytest.raises(TypeError):
+                device.read(address, length)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            device.write(0.5, b"x")  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            device.write_register("key", 1.5)  # type: ignore[arg-type]
+        assert device.read_register("key") == 7 and device.statistics.again == 0
 
 
 def test_errors_and_links_of_other_versions() -> None:
