@@ -230,7 +230,8 @@ def _plans(request: Request, part: Target, page_size: int, dims: Mapping[str, in
 
 def _publish(design: api.Design | FitDesign, board: Board, made: Build, folder: Path) -> None:
     said = {"estimate": {**asdict(design.resources_on(board.budget)), "source": "estimate"}, "build": made.report(),
-            "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory_bytes": board.memory.bytes}}
+            "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory": board.memory.kind,
+                      "memory_bytes": board.memory.bytes}}
     write_folder(folder, {**made.files, **design.images(), "manifest.json": as_json(design.manifest() | said)})
 
 

@@ -320,7 +320,7 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
     timeout
         Seconds of silence after which the device is given up: 2, and 30 in simulation, which may be slow.
     memory_bytes
-        Of a device in simulation, a multiple of 4096; what the design's folder says, or 256 KiB.
+        Of a device in simulation, a multiple of 4096 of block RAM; without it what the design's folder says, or 256 KiB.
 
     Raises DeviceError (LinkError where nothing answers), and BuildError where the simulation cannot be built.
     """
@@ -349,7 +349,8 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
     size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
     if not isinstance(size, int) or size < 4096 or size % 4096:
         raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
-    return simulated_device(generate(*hardware(), memory_bytes=size), register_map, timeout=timeout)
+    spram = memory_bytes is None and board.get("memory") == "SPRAM"           # which has a timing of its own
+    return simulated_device(generate(*hardware(), memory_bytes=size, memory="SPRAM" if spram else "block RAM"), register_map, timeout=timeout)
 
 
 def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, ModuleLibrary]]:

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import penstock.api as api
+import penstock.building as building
 from penstock.boards.board import boards
+from penstock.boards.build import Build
 from penstock.cli import run
-from penstock.host.device import DeviceError
+from penstock.host.device import DeviceError, open_device
 from penstock.models.memory import spram
 from penstock.models.resources import Resources
 from penstock.report import resource_row
@@ -68,3 +70,25 @@ def test_more_epochs_than_a_board_counts(capsys: pytest.CaptureFixture[str], tmp
 
 def test_a_part_without_multipliers() -> None:
     assert resource_row(Resources(768, 0, 0, 16), boards()["hx8k-evn"].budget) == "LUT 768 (10%) · FF 0 (0%) · DSP 0 · BRAM 16 (50%), estimated"
+
+
+@pytest.mark.parametrize(("board", "memory"), [("icebreaker", "SPRAM"), ("ulx3s-85f", "block RAM")])
+def test_the_simulated_device_of_a_build_has_its_memory(board: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sim:DIR` of what `penstock build` wrote, whose manifest says which memory the board has: its kind decides on the cycles of a run."""
+    import penstock.sim.board as simulated
+    (tmp_path / "k.py").write_text(KERNEL)
+    part = boards()[board]
+    design = api.compile(tmp_path / "k.py", part.budget, None, "fixed:4,6", dims={"d": 2}, bindings={"x": ("x0", "x1"), "y": ("y",)})
+    monkeypatch.setattr(building, "write_folder", lambda folder, files: (tmp_path / "manifest.json").write_bytes(files["manifest.json"]))
+    made = Build(board, 12.0, 15.0, "", "", 1, Resources(1, 1, 1, 1), (), 0.0, {}, {}, "", {})
+    building._publish(design, part, made, tmp_path)
+    asked: dict[str, object] = {}
+
+    def generate(*hardware: object, **options: object) -> str:
+        asked.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr(simulated, "generate", generate)
+    with pytest.raises(InterruptedError):
+        open_device(f"sim:{tmp_path}")
+    assert asked == {"memory_bytes": part.memory.bytes, "memory": memory}
