@@ -166,8 +166,10 @@ class Delta(wiring.Component):
                 for s, (i, j) in enumerate(mine):
                     with m.Case(s):
                         m.d.comb += [left.eq(a[i]), right.eq(a[j])]
-            product = Signal(signed(18), name=f"gram_product{p}")
-            m.d.sync += product.eq(Mux(sign < 0, -1, 1) * (left * right))
+            product, factor = Signal(signed(18), name=f"gram_product{p}"), Signal(signed(9), name=f"factor{p}")
+            # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
+            m.d.comb += factor.eq(Mux(sign < 0, -left, left))
+            m.d.sync += product.eq(factor * right)
             m.submodules[f"lane{p}"] = memory = Memory(shape=signed(_GRAM), depth=2 << size, init=[])
             write, own, out = memory.write_port(), memory.read_port(domain="comb"), memory.read_port(domain="comb")
             m.d.comb += [write.addr.eq(Cat(slot2, bank)), own.addr.eq(Cat(slot2, bank)), out.addr.eq(Cat(read_slot, reading)), write.en.eq(add),
