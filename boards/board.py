@@ -139,6 +139,8 @@ def _known() -> tuple[dict[str, Board], dict[str, str]]:
         try:
             offered = point.load()
             more = {board.name: board for board in ([offered] if isinstance(offered, Board) else offered)}
+            if unknown := [board.device for board in more.values() if board.device not in DEVICES]:
+                raise LookupError(f"there is no device {unknown[0]}")
         except Exception as problem:            # whatever a package does when it is imported
             left_out[point.name] = f"{type(problem).__name__}: {problem}"
             continue

@@ -73,11 +73,13 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, capsy
             return self.offered
 
     taken, fresh = replace(BOARDS[0], title="another"), replace(BOARDS[0], name="fresh")
-    points = [Point("absent", ModuleNotFoundError("No module named 'them'")), Point("odd", 7), Point("same", [fresh, taken])]
+    points = [Point("absent", ModuleNotFoundError("No module named 'them'")), Point("odd", 7), Point("part", replace(fresh, device="LFE5U-99F")),
+              Point("same", [fresh, taken])]
     monkeypatch.setattr(board_module, "entry_points", lambda group: points)
     known = board_module._known.__wrapped__()
     assert known == ({board.name: board for board in BOARDS}, {
         "absent": "ModuleNotFoundError: No module named 'them'", "odd": "TypeError: 'int' object is not iterable",
+        "part": "LookupError: there is no device LFE5U-99F",
         "same": f"there is a board {taken.name} already"})
     monkeypatch.setattr(board_module, "_known", lambda: known)
     assert run(["boards"]) == 0
