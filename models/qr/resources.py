@@ -34,7 +34,7 @@ def estimate(config: Config, target: Target) -> Resources:
     total = Cost(6000, 6000)                                                            # shell, ring, requests
     total += n * Cost(160, 160, 2)                                                      # labels times rows
     if config.method is Method.GRAM:
-        total += config.gram_lanes * Cost(20, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
+        total += config.gram_lanes * Cost(60, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
         total += (config.bus_bytes // ENTRY_BYTES + 4) * convert_cost(["int8"], float32) + div          # the loader's
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
@@ -59,6 +59,7 @@ def estimate(config: Config, target: Target) -> Resources:
     memories = [(1, 8 * config.bus_bytes, config.jobs * (of_blocks + -(-(6 * triangle + 64 * n) // config.bus_bytes)), 1),
                 (1, 8 * config.bus_bytes, of_blocks + shift_words(config) + sum(sums_words(largest, config)), 1)]
     if config.method is Method.GRAM:
+        memories.append((config.gram_lanes, 8 * ENTRY_BYTES, 2 * -(-triangle // config.gram_lanes), 2))
         memories.append((config.solvers, 32 * config.lanes, config.contexts * -(-triangle // config.lanes), 2))
     else:
         groups, units = -(-(n - 1) // config.lanes), config.vectors * config.lanes
