@@ -114,7 +114,7 @@ class Board:
         lut, ff, dsp, bram = (have - kept for have, kept in zip((part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True))
         return Target(self.name, self.title, self.clock_mhz, self.bus_bytes, self.memory.bytes_per_cycle, self.memory.latency, self.ports,
                       shared=(self.memory.bytes if self.memory.kind == "block RAM" else 0) if self.open else None, lean=self.lean,
-                      family=part.family, lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
+                      page_size=self.page_size, family=part.family, lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
 
     def make_platform(self) -> Any:
         """Return a new Amaranth platform of the board. Raises LookupError for boards without one, ToolMissing where its package is not installed."""

@@ -7,14 +7,16 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from inspect import getsource
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..models.resources import Resources
+from . import flow as steps
 from .board import Board
 from .flow import FLOWS, NAME, Sources, place, synthesise
 from .pll import Setting
@@ -23,7 +25,11 @@ from .tools import tool_versions
 if TYPE_CHECKING:
     from ..hdl.modules import ModuleLibrary
 
-__all__ = ["Build", "Slow", "build", "elaborate"]
+__all__ = ["Build", "Misdescribed", "Slow", "build", "elaborate"]
+
+
+class Misdescribed(Exception):
+    """A board's description names a platform, a clock or pins that there are not."""
 
 
 class Slow(Exception):
@@ -66,10 +72,20 @@ def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, 
     """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
 
     `engine`: makes the engine, and the library of its modules (`sim.analytics.engine`, `sim.qr.engine`).
+
+    Raises tools.ToolMissing; Misdescribed where the board's own description is at fault.
     """
+    from amaranth.build import ResourceError
+
     from ..hdl.soc.soc import Soc
     from .top import BoardTop
-    platform = board.make_platform()                                # the package may be missing: before any hardware is made in vain
+    try:                                                            # before any hardware is made in vain
+        platform = board.make_platform()
+        platform.lookup(board.clock)
+        if board.uart_pins is None:
+            platform.lookup(board.uart, 0)
+    except (ImportError, AttributeError, TypeError, ValueError, ResourceError) as problem:
+        raise Misdescribed(f"platform {board.platform}: {problem}") from problem
     made_engine, library = engine()
     clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
     soc = Soc(made_engine, made_engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud,
@@ -79,6 +95,13 @@ def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, 
     text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
     constraints = "\n".join(line for line in text[f"{NAME}.{suffix}"].splitlines() if "utomatically generated" not in line)
     return Sources("\n".join([*library.synthesis_texts, text[f"{NAME}.il"]]), constraints + "\n")
+
+
+def _digest(sources: Sources, board: Board, clock_mhz: float, seeds: Sequence[int], versions: Mapping[str, str]) -> str:
+    """Return the digest of all that a build is made of: the steps' own text has the options of every tool."""
+    text = [sources.rtlil, sources.constraints, board.name, board.part.tool, board.package, board.speed, clock_mhz, list(seeds), dict(versions),
+            getsource(steps)]
+    return hashlib.sha256(json.dumps(text).encode()).hexdigest()
 
 
 def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None) -> Build:
@@ -91,8 +114,7 @@ def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[i
     begin = perf_counter()
     flow = FLOWS[board.part.family]
     versions = tool_versions(flow.tools)
-    text = json.dumps([sources.rtlil, sources.constraints, board.part.tool, board.package, board.speed, clock_mhz, list(seeds), versions])
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = _digest(sources, board, clock_mhz, seeds, versions)
     kept = None if cache is None else cache / f"board-{digest[:32]}"
     if kept is not None and (found := _kept(kept)) is not None:
         return found

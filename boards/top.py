@@ -7,16 +7,21 @@ from amaranth.lib.wiring import connect
 
 from ..hdl.memory.sdram import SdramController
 from .board import Board
-from .pll import Setting, solve
+from .pll import Setting, Unreachable, solve
 
-__all__ = ["BoardTop", "clock_setting"]
+__all__ = ["SDRAM_MHZ", "BoardTop", "clock_setting"]
+
+#: clocks at which what an SDRAM gives meets the device's edge, see `BoardTop`
+SDRAM_MHZ = (40.0, 100.0)
 
 
 def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
     """Return how the board's PLL makes `clock_mhz`, or None where the oscillator has that frequency already and no second phase is needed.
 
-    Raises pll.Unreachable.
+    Raises pll.Unreachable; so too for clocks that SDRAM cannot have (`BoardTop`).
     """
+    if board.memory.kind == "SDRAM" and not SDRAM_MHZ[0] <= clock_mhz <= SDRAM_MHZ[1]:
+        raise Unreachable(f"{board.name}'s SDRAM runs at {SDRAM_MHZ[0]:g} to {SDRAM_MHZ[1]:g} MHz, not {clock_mhz:g}")
     return None if abs(board.oscillator_mhz - clock_mhz) < 1e-6 and board.memory.kind != "SDRAM" else solve(board.part.family, board.oscillator_mhz, clock_mhz)
 
 

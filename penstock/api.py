@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from penstock.assumed import Assumed, assume, fitted
+from penstock.assumed import Assumed, assume, fitted, paged
 from penstock.boards.board import boards
 from penstock.dsl.bind import Binding, bind, schema_for
 from penstock.dsl.diagnostics import KernelError, Span, error
@@ -26,7 +26,7 @@ from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import initial_value, with_overrides
 from penstock.dsl.plan import Choices, plan
 from penstock.dsl.ranges import out_of_range
-from penstock.host.sources import SourceError, Table, open_table
+from penstock.host.sources import SourceError, Table, are_stored, open_table
 from penstock.models.analytics.config import Plan
 from penstock.models.analytics.job import bound, golden, model_cycles, page_costs, strider_cycles
 from penstock.models.analytics.resources import estimate
@@ -332,8 +332,8 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     columns a `fit_columns.ColumnsDesign`.
 
     Parameters: `target`: "small" unless given, for a fit kernel "vu9p"; `table`: a `Table`, its `Schema`, a source as the command line takes it, or None:
-    then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); `format`: see `surface`; `memory`: timing such as
-    "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
+    then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); pages that are packed here suit the target; `format`: see
+    `surface`; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table, ValueError for options that a fit kernel does not have.
     Numbers that the format cannot hold are among the kernel's warnings.
@@ -353,6 +353,8 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
                                memory=memory)
     kernel, part = tuple_by_tuple(kernel), _target("small" if target is None else target)
     graph, schema, binding = front(kernel, table, dims, bindings)
+    if table is None or (isinstance(table, str) and not are_stored(table)):
+        schema = paged(schema, part)
     graph = with_overrides(graph, metas, init, epochs)
     try:
         fmt = parse_format(format) if isinstance(format, str) else format

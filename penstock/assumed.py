@@ -14,8 +14,9 @@ from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
 from penstock.models.strider.costs import Costs, analyse
+from penstock.models.target import Target
 
-__all__ = ["Assumed", "assume", "fitted"]
+__all__ = ["Assumed", "assume", "fitted", "paged"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ def fitted(schema: Schema) -> Schema:
             if schema.page_size >= PAGE_SIZES[-1]:
                 raise SourceError(f"a row of these columns fits no page: {problem}", "a row lies in one page of at most 32 KB", code="E704") from problem
             schema = replace(schema, page_size=2 * schema.page_size)
+
+
+def paged(schema: Schema, part: Target) -> Schema:
+    """Return the schema of a table that is packed here with pages as large as suits the part, or as its rows need."""
+    return schema if part.page_size == Target.page_size else fitted(replace(schema, page_size=part.page_size))
 
 
 def assume(schema: Schema, rows: int) -> Assumed:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,19 +18,20 @@ from rich.table import Table
 
 import penstock.api as api
 from penstock.boards.board import Board, boards, left_out
-from penstock.boards.build import Build, Slow, build, elaborate
+from penstock.boards.build import Build, Misdescribed, Slow, build, elaborate
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import FLOWS, NAME, Unfit
 from penstock.boards.pll import Unreachable
 from penstock.boards.tools import ToolError, ToolMissing
 from penstock.boards.top import clock_setting
+from penstock.commands import compiled
 from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.fit import FitKernel
 from penstock.dsl.functions import closest
+from penstock.dsl.graph import Graph
 from penstock.dsl.kernel import Kernel
 from penstock.dsl.load import load_kernel
 from penstock.models.analytics.shell import count_bits
-from penstock.models.heap.schema import Schema
 from penstock.models.link.timing import divisor
 from penstock.models.target import Target
 from penstock.options import Conflict, Request, names
@@ -116,6 +118,9 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     except Unreachable as problem:
         raise error("E825", str(problem), Span.whole("--clock"), hint=f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator, and its "
                     f"serial line needs about a whole multiple of {board.baud / 1e6:g} MHz") from None
+    except Misdescribed as problem:
+        raise error("E821", f"{board.name} is described wrongly: {problem}", Span.whole("--board"),
+                    hint="the package that offers it names platform, clock and uart; docs/boards.md, Boards of your own") from None
     except ToolMissing as problem:
         raise error("E822", f"building for {board.name} needs the package {problem.package}", Span.whole("--board"),
                     hint="pip install 'penstock[boards]' installs the open tool chain") from None
@@ -149,21 +154,12 @@ def _planned(state: State, board: Board) -> api.Design | FitDesign:
 
 def board_design(request: Request, board: Board, kernel: Kernel, table: api.Table | None = None) -> api.Design:
     """Compile for the board's own resources, less what link and memory take. `table`: of the request, where it is open already."""
-    source = request.source
-    real = source is not None and source.startswith(("heap:", "postgres://", "postgresql://"))
-    opened: Any = table if table is not None else source if source is None or source.startswith("random:") else api.open_table(source)
-    _, schema, _ = api.front(kernel, opened, names(request.dims), names(request.bindings))
-    if not real:                                # pages that we pack ourselves are as large as suits the board
-        schema = _paged(schema, board.page_size)
-    choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
-                          on_null=request.on_null or "error", visibility=request.visibility or "hints")
     try:
-        design = api.compile(kernel, board.budget, schema, request.format or "float32", dims=names(request.dims), bindings=names(request.bindings),
-                             metas=names(request.metas), init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
+        design = compiled(request, kernel, table, board.budget)
     except KernelError as problem:
         if problem.diagnostic.code != "E601":
             raise
-        hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board.budget, board.page_size)}"
+        hint = f"{problem.diagnostic.hint}; {_largest_hint(request, board.budget)}"
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
     chosen = replace(design.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0)
     most = (1 << count_bits(chosen)) - 1
@@ -173,16 +169,11 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
     return replace(design, plan=chosen)
 
 
-def _paged(schema: Schema, size: int) -> Schema:
-    from penstock.assumed import fitted
-    return fitted(replace(schema, page_size=size))
-
-
 def _smaller_hint(request: Request, board: Board, design: api.Design | FitDesign, problem: Unfit) -> str:
     """Say what of the kernel would fit, from the estimate and what placement found."""
     part = _as_found(board.budget, design, problem)
     if isinstance(design, api.Design):
-        return _largest_hint(request, part, board.page_size, smaller=1)
+        return _largest_hint(request, part, smaller=1)
     from penstock.dsl.lower.qr import Load, longest_text
     return f"the longest window that fits is {longest_text(design.graph, part, Load())}; or choose a board with a larger device"
 
@@ -196,7 +187,7 @@ def _as_found(part: Target, design: api.Design | FitDesign, problem: Unfit) -> T
     return replace(part, **less)
 
 
-def _largest_hint(request: Request, part: Target, page_size: int, smaller: int = 0) -> str:
+def _largest_hint(request: Request, part: Target, smaller: int = 0) -> str:
     """Say which size of the kernel's dimensions still fits, as the estimate has it: of one alone, or of all together; one that is at least so much
     smaller than what was asked for."""
     kernel = api.tuple_by_tuple(load_kernel(request.kernel))
@@ -209,7 +200,7 @@ def _largest_hint(request: Request, part: Target, page_size: int, smaller: int =
         while low < high:
             middle = (low + high + 1) // 2
             sizes = {name: min(asked[name], middle) for name in chosen}
-            if _plans(request, part, page_size, {**dict.fromkeys(kernel.dim_names, 1), **dims, **sizes}):
+            if _plans(request, part, {**dict.fromkeys(kernel.dim_names, 1), **dims, **sizes}):
                 low = middle
             else:
                 high = middle - 1
@@ -218,14 +209,19 @@ def _largest_hint(request: Request, part: Target, page_size: int, smaller: int =
     return "no size of this kernel fits: a board with a larger device, or a narrower --format, would"
 
 
-def _plans(request: Request, part: Target, page_size: int, dims: Mapping[str, int]) -> bool:
+def _plans(request: Request, part: Target, dims: Mapping[str, int]) -> bool:
     try:
         kernel = api.tuple_by_tuple(load_kernel(request.kernel))
-        _, schema, _ = api.front(kernel, None, dims)
-        api.compile(kernel, part, _paged(schema, page_size), request.format or "float32", dims=dims)
+        api.compile(kernel, part, None, request.format or "float32", dims=dims, bindings=_fewer(kernel.trace(dims), names(request.bindings)))
         return True
     except (KernelError, api.SourceError):
         return False
+
+
+def _fewer(graph: Graph, bindings: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the bindings with as many columns as the graph's inputs and outputs have elements, where each element has a column of its own."""
+    counts = {v.name: math.prod(v.shape) for kind in ("input", "output") for v in graph.of_kind(kind)}
+    return {name: tuple(columns) if len(columns) == 1 else tuple(columns)[:counts.get(name, len(columns))] for name, columns in bindings.items()}
 
 
 def _publish(design: api.Design | FitDesign, board: Board, made: Build, folder: Path) -> None:

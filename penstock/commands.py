@@ -8,15 +8,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import penstock.api as api
+from penstock.assumed import paged
 from penstock.dsl.diagnostics import Diagnostic, Span, error, render
 from penstock.dsl.fit import FitKernel
 from penstock.dsl.kernel import AnyKernel, Kernel
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import with_overrides
 from penstock.failures import DISAGREE, Failure, hardware_failure
-from penstock.host.sources import RandomOptions
+from penstock.host.sources import RandomOptions, are_stored
 from penstock.models.analytics.shell import register_map
 from penstock.models.errors import HardwareError
+from penstock.models.target import TARGETS, Target
 from penstock.options import Conflict, Request, names
 from penstock.outcome import differences
 from penstock.progress import Steps
@@ -25,7 +27,7 @@ from penstock.report import binding_table, profile_table, summary
 if TYPE_CHECKING:
     from penstock.cli import State
 
-__all__ = ["check_kernel", "compile_kernel", "predict", "simulate"]
+__all__ = ["check_kernel", "compile_kernel", "compiled", "predict", "simulate"]
 
 FILES = ("penstock.v", "boot.bin", "strider.asm", "manifest.json")
 
@@ -47,7 +49,7 @@ def check_kernel(state: State) -> None:
         kernel.check(names(request.dims))           # sizes may stay unknown
         graph, schema, binding = None, None, None
     else:
-        graph, schema, binding = api.front(kernel, _table(request, kernel, steps) or _shapes(request), names(request.dims), names(request.bindings))
+        graph, schema, binding = api.front(kernel, _table(request, kernel, steps) or request.source, names(request.dims), names(request.bindings))
         graph = with_overrides(graph, names(request.metas), names(request.init), request.epochs)
         if request.data is None:
             schema = binding = None
@@ -254,18 +256,18 @@ def _table(request: Request, kernel: Kernel, steps: Steps) -> api.Table | None:
     return api.open_table(source)
 
 
-def _shapes(request: Request) -> str | None:
-    """What stands for the table of a random source."""
-    return request.source
+def compiled(request: Request, kernel: Kernel, table: api.Table | None, target: str | Target = "small") -> api.Design:
+    """Compile as the command line says. `table`: of its source, where it is open; one that is packed here gets pages that suit the target."""
+    choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
+                          on_null=request.on_null or "error", visibility=request.visibility or "hints")
+    part = target if isinstance(target, Target) else TARGETS.get(target)
+    shape = request.source if table is None else table if part is None or are_stored(request.source or "") else paged(table.schema, part)
+    return api.compile(kernel, target, shape, request.format or "float32", dims=names(request.dims), bindings=names(request.bindings),
+                       metas=names(request.metas), init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
 
 
 def _compile(request: Request, kernel: Kernel, table: api.Table | None) -> api.Design:
-    choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
-                          on_null=request.on_null or "error", visibility=request.visibility or "hints")
-    target, fmt = "small" if request.target is None else request.target, "float32" if request.format is None else request.format
-    return api.compile(kernel, target, table if table is not None else _shapes(request), fmt, dims=names(request.dims),
-                       bindings=names(request.bindings), metas=names(request.metas), init=names(request.init),
-                       epochs=request.epochs, memory=request.memory, choices=choices)
+    return compiled(request, kernel, table, "small" if request.target is None else request.target)
 
 
 def _opened(state: State, design: api.Design, table: api.Table | None) -> api.Table:
@@ -274,8 +276,8 @@ def _opened(state: State, design: api.Design, table: api.Table | None) -> api.Ta
     assert request.source is not None
     if table is None:
         table = api.open_table(request.source, design.plan.schema, design.labels)
-    elif not request.source.startswith(("heap:", "postgres://", "postgresql://")):
-        table = table.paged(design.plan.schema.page_size)       # a board may have smaller ones
+    elif not are_stored(request.source):
+        table = table.paged(design.plan.schema.page_size)       # those that suit the target
     outcome.table, outcome.rows, outcome.pages = table.name, table.rows, len(table.pages)
     return table
 
@@ -289,7 +291,7 @@ def _warnings(state: State, kernel: Kernel) -> None:
 def _hardware(request: Request, table: api.Table, found: HardwareError) -> Failure:
     """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user."""
     assert request.data is not None
-    if not request.data.startswith(("postgres://", "postgresql://", "heap:")) and found.line:
+    if not are_stored(request.data) and found.line:
         row = api.Table(table.schema, table.pages[:found.block]).rows + found.line
         return hardware_failure(found, f"{request.data}, row {row:,}")
     return hardware_failure(found, table.name, server=True)

@@ -13,10 +13,17 @@ from .postgres import open_postgres
 from .synthetic import RandomOptions, random_table
 from .table import SourceError, Table
 
-__all__ = ["RandomOptions", "SourceError", "Table", "open_table", "random_table"]
+__all__ = ["RandomOptions", "SourceError", "Table", "are_stored", "open_table", "random_table"]
 
 _FILES = {".csv": open_csv, ".npz": open_npz, ".parquet": open_parquet}
 _FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1"
+
+_SERVERS = ("postgresql://", "postgres://")
+
+
+def are_stored(src: str) -> bool:
+    """Return whether the source has pages of its own, as PostgreSQL wrote them; those of other sources are packed here."""
+    return src.startswith(("heap:", *_SERVERS))
 
 
 def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] = ("y",)) -> Table:
@@ -37,7 +44,7 @@ def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] =
 def _open(src: str, schema: Schema | None, labels: tuple[str, ...]) -> Table:
     if src.startswith("heap:"):
         return open_heap(src.removeprefix("heap:"))
-    if src.startswith(("postgresql://", "postgres://")):
+    if src.startswith(_SERVERS):
         return open_postgres(src)
     if src.startswith("random:"):
         options = RandomOptions.parse(src.removeprefix("random:"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 import penstock.api as api
 import penstock.boards.board as board_module
 from penstock.boards.board import Board, boards
+from penstock.boards.build import _digest
 from penstock.boards.catalogue import BOARDS
+from penstock.boards.flow import Sources
 from penstock.cli import run
 from penstock.dsl.diagnostics import KernelError
 from penstock.models.target import TARGETS
@@ -102,6 +105,7 @@ def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
     (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--clock", "1000", "--out", "o"], "E825"),
     (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "0", "--out", "o"], "E825"),
     (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "12.5", "--out", "o"], "E825"),    # of 1,000,000 baud
+    (["build", LOGISTIC, "--board", "ulx3s-25f-sdram", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "20", "--out", "o"], "E825"),
     (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--target", "small", "--out", "o"], "E902"),
     (["build", LOGISTIC, "--board", "arty-a7-100t", "--dim", "d=4", "--clock", "50", "--out", "o"], "E902"),
     (["build", LOGISTIC, "--board", "arty-a7-100t", "--dim", "d=4", "--seeds", "2", "--out", "o"], "E902"),
@@ -131,6 +135,35 @@ def f(x: {shapes}, rate: ps.Meta = 0.1):
 """)
     assert run(["build", str(tmp_path / "k.py"), *words, "--board", "ulx3s-12f", "--out", str(tmp_path / "o")]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain columns need more of a part than an array does: the size is one that fits with them."""
+    columns = ",".join(f"c{k}" for k in range(40))
+    line = ["build", LOGISTIC, "--board", "icebreaker", "--bind", f"x={columns}", "--bind", "y=y", "--format", "fixed:4,6", "--out", str(tmp_path / "o")]
+    assert run([*line, "--dim", "d=40"]) == 1
+    found = re.search(r"the largest d\s+that\s+fits\s+is\s+about\s+(\d+)", capsys.readouterr().err)
+    assert found is not None
+    d = int(found[1])
+    assert api.compile(LOGISTIC, boards()["icebreaker"].budget, None, "fixed:4,6", dims={"d": d}, bindings={"x": columns.split(",")[:d], "y": ["y"]})
+
+
+@pytest.mark.parametrize("wrong", [{"platform": "nowhere:Platform"}, {"platform": "amaranth_boards.ulx3s:Nothing"}, {"uart": "serial"}, {"clock": "clk7"}])
+def test_boards_described_wrongly(wrong: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    board = replace(boards()["ulx3s-12f"], **wrong)
+    monkeypatch.setattr("penstock.building.boards", lambda: {board.name: board})
+    assert run(["build", LOGISTIC, "--board", board.name, "--dim", "d=2", "--format", "fixed:4,4", "--out", str(tmp_path / "o")]) == 1
+    said = capsys.readouterr().err
+    assert "error[E821]: ulx3s-12f is described wrongly" in said and "hint: the package that offers it" in said
+    assert not (tmp_path / "o").exists()
+
+
+def test_digests() -> None:
+    """Whatever a build is made of makes another digest."""
+    board, sources = BOARDS[0], Sources("module", "pins")
+    others = [(sources, replace(board, name="other"), 40.0, [1]), (replace(sources, constraints="none"), board, 40.0, [1]), (sources, board, 41.0, [1]),
+              (sources, board, 40.0, [1, 2]), (sources, board, 40.0, [1])]
+    assert len({_digest(*other, {"yosys": "0.1"}) for other in others} | {_digest(sources, board, 40.0, [1], {"yosys": "0.2"})}) == 6
 
 
 def test_a_part_that_is_nearly_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
