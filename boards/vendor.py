@@ -85,24 +85,70 @@ set_property CONFIG_VOLTAGE 1.8 [current_design]
     return _serial_top("input wire clk125_p, input wire clk125_n", buffer), pins, _wizard(board.oscillator_mhz, board.clock_mhz)
 
 
+def _nets(*nets: tuple[str, ...]) -> str:
+    """Return calls that join pins of a block design, each net's source first."""
+    return "\n".join(f"connect_bd_net {' '.join(f'[get_bd_pins {pin}]' for pin in net)}" for net in nets)
+
+
+def _joins(*pairs: tuple[str, str]) -> str:
+    return "\n".join(f"connect_bd_intf_net [get_bd_intf_pins {a}] [get_bd_intf_pins {b}]" for a, b in pairs)
+
+
 def _u55c(board: Board, plan: Plan) -> tuple[str, str, str]:
-    """The engine as an RTL module of a block design with XDMA and HBM; its memory ports keep their names."""
+    """The engine as an RTL module of a block design with XDMA and HBM, everything at the 250 MHz of XDMA. A memory port of the engine has a port of the HBM of
+    its own; the host has the next one, or shares the last of all 32. Pins: AMD's XDC file of the board."""
     top = "// The top is the wrapper of the block design that build.tcl makes; the engine is the module penstock in penstock.v.\n"
-    pins = """# pins of the PCIe edge and clocks come with the board files of xilinx.com:au55c
+    pins = """set_property PACKAGE_PIN AL15 [get_ports pcie_clock_clk_p]
+set_property PACKAGE_PIN AL14 [get_ports pcie_clock_clk_n]
+create_clock -period 10.000 [get_ports pcie_clock_clk_p]
+set_property -dict {PACKAGE_PIN BF41 IOSTANDARD LVCMOS18} [get_ports pcie_reset_n]
+set_property -dict {PACKAGE_PIN BK10 IOSTANDARD LVDS} [get_ports memory_clock_clk_p]
+set_property -dict {PACKAGE_PIN BL10 IOSTANDARD LVDS} [get_ports memory_clock_clk_n]
+create_clock -period 10.000 [get_ports memory_clock_clk_p]
+set_property -dict {PACKAGE_PIN BE45 IOSTANDARD LVCMOS18} [get_ports hbm_cattrip]
 set_property BITSTREAM.CONFIG.UNUSEDPIN Pullup [current_design]
 """
-    ports = "\n".join(f"connect_bd_intf_net [get_bd_intf_pins engine/m{q}_axi] [get_bd_intf_pins hbm/SAXI_{q:02d}_8HI]" for q in range(plan.ports))
+    used = min(plan.ports + 1, 32)
+    shared = plan.ports == 32
+    hbm = " ".join(f"CONFIG.USER_SAXI_{q:02d} {{{'true' if q < used else 'false'}}}" for q in range(32))
+    own = [(f"engine/m{q}_axi", f"hbm/SAXI_{q:02d}_8HI") for q in range(plan.ports - shared)]
+    host = [("xdma/M_AXI", "host/S00_AXI"), *[("engine/m31_axi", "host/S01_AXI")] * shared, ("host/M00_AXI", f"hbm/SAXI_{used - 1:02d}_8HI")]
+    clocked = ("engine/clk", "control/aclk", "host/aclk", "resets/slowest_sync_clk", *(f"hbm/AXI_{q:02d}_ACLK" for q in range(used)))
+    held = ("control/aresetn", "host/aresetn", *(f"hbm/AXI_{q:02d}_ARESET_N" for q in range(used)))
+    buses = ":".join(["s_axil", *(f"m{q}_axi" for q in range(plan.ports))])
     ip = f"""set_property board_part xilinx.com:au55c:part0:1.0 [current_project]
 create_bd_design shell
 create_bd_cell -type module -reference penstock engine
+set_property CONFIG.ASSOCIATED_BUSIF {{{buses}}} [get_bd_pins engine/clk]
+set_property CONFIG.POLARITY ACTIVE_HIGH [get_bd_pins engine/rst]
+create_bd_cell -type ip -vlnv xilinx.com:ip:util_ds_buf pcie_buffer
+set_property CONFIG.C_BUF_TYPE IBUFDSGTE [get_bd_cells pcie_buffer]
+create_bd_cell -type ip -vlnv xilinx.com:ip:util_ds_buf memory_buffer
+set_property CONFIG.C_BUF_TYPE IBUFDS [get_bd_cells memory_buffer]
 create_bd_cell -type ip -vlnv xilinx.com:ip:xdma xdma
-set_property -dict [list CONFIG.axilite_master_en {{true}} CONFIG.pl_link_cap_max_link_width {{X16}}] [get_bd_cells xdma]
+set_property -dict [list CONFIG.axilite_master_en {{true}} CONFIG.pl_link_cap_max_link_width {{X16}} CONFIG.pl_link_cap_max_link_speed {{8.0_GT/s}} \
+  CONFIG.axi_data_width {{512_bit}} CONFIG.axisten_freq {{{board.clock_mhz:g}}}] [get_bd_cells xdma]
 create_bd_cell -type ip -vlnv xilinx.com:ip:hbm hbm
-set_property -dict [list CONFIG.USER_HBM_DENSITY {{16GB}} CONFIG.USER_CLK_SEL_LIST0 {{AXI_00_ACLK}}] [get_bd_cells hbm]
-create_bd_cell -type ip -vlnv xilinx.com:ip:axi_interconnect control
-connect_bd_intf_net [get_bd_intf_pins xdma/M_AXI_LITE] [get_bd_intf_pins control/S00_AXI]
-connect_bd_intf_net [get_bd_intf_pins control/M00_AXI] [get_bd_intf_pins engine/s_axil]
-{ports}
+set_property -dict [list CONFIG.USER_HBM_DENSITY {{16GB}} CONFIG.USER_CLK_SEL_LIST0 {{AXI_00_ACLK}} {hbm}] [get_bd_cells hbm]
+create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect control
+set_property -dict [list CONFIG.NUM_SI {{1}} CONFIG.NUM_MI {{1}}] [get_bd_cells control]
+create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect host
+set_property -dict [list CONFIG.NUM_SI {{{1 + shared}}} CONFIG.NUM_MI {{1}}] [get_bd_cells host]
+create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset resets
+create_bd_cell -type ip -vlnv xilinx.com:ip:util_vector_logic trip
+set_property -dict [list CONFIG.C_OPERATION {{or}} CONFIG.C_SIZE {{1}}] [get_bd_cells trip]
+{_joins(("xdma/M_AXI_LITE", "control/S00_AXI"), ("control/M00_AXI", "engine/s_axil"), *own, *host)}
+make_bd_intf_pins_external -name pcie [get_bd_intf_pins xdma/pcie_mgt]
+make_bd_intf_pins_external -name pcie_clock [get_bd_intf_pins pcie_buffer/CLK_IN_D]
+make_bd_intf_pins_external -name memory_clock [get_bd_intf_pins memory_buffer/CLK_IN_D]
+make_bd_pins_external -name pcie_reset_n [get_bd_pins xdma/sys_rst_n]
+make_bd_pins_external -name hbm_cattrip [get_bd_pins trip/Res]
+{_nets(("pcie_buffer/IBUF_OUT", "xdma/sys_clk_gt"), ("pcie_buffer/IBUF_DS_ODIV2", "xdma/sys_clk"),
+       ("memory_buffer/IBUF_OUT", "hbm/HBM_REF_CLK_0", "hbm/HBM_REF_CLK_1", "hbm/APB_0_PCLK", "hbm/APB_1_PCLK"),
+       ("xdma/axi_aclk", *clocked), ("xdma/axi_aresetn", "resets/ext_reset_in", "hbm/APB_0_PRESET_N", "hbm/APB_1_PRESET_N"),
+       ("resets/peripheral_reset", "engine/rst"), ("resets/peripheral_aresetn", *held),
+       ("hbm/DRAM_0_STAT_CATTRIP", "trip/Op1"), ("hbm/DRAM_1_STAT_CATTRIP", "trip/Op2"))}
+assign_bd_address
 validate_bd_design
 make_wrapper -files [get_files shell.bd] -top -import
 set_property top shell_wrapper [current_fileset]

