@@ -227,7 +227,7 @@ class _Planner:
         return error("E601", f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
                      f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}{full}", span,
                      hint=f"{free}models {sizes} in {self.fmt.name}: "
-                     "a smaller dimension, a narrower format (--format) or a larger target (--target) would help")
+                     "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help")
 
 
 def _powers(limit: int) -> Iterator[int]:

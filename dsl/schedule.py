@@ -53,24 +53,30 @@ class _Table:
         bits = run << start % self.interval
         return (bits | bits >> self.interval) & ((1 << self.interval) - 1)
 
-    def free(self, start: int, beats: int) -> bool:
-        return (not self.interval or beats <= self.interval) and not self.busy & self._bits(start, beats)
-
     def take(self, start: int, beats: int) -> None:
         self.busy |= self._bits(start, beats)
 
-    def next_free(self, start: int, beats: int) -> int | None:
-        """Return the first free start from `start` on, or None where an interval has none."""
-        end = start + self.interval if self.interval else start + self.busy.bit_length() + 1
-        while start < end:
-            clash = self.busy & self._bits(start, beats)
-            if not clash and (not self.interval or beats <= self.interval):
-                return start
-            if self.interval:
-                start += 1
-            else:                                              # go on behind the last bit in the way
-                start = clash.bit_length()
-        return None if self.interval else start
+    def starts(self, beats: int) -> int:
+        """Return as bits at which cycles of an interval so many beats in a row are free."""
+        if beats > self.interval:
+            return 0
+        found, have = ~self.busy & ((1 << self.interval) - 1), 1
+        while have < beats:                                    # runs of twice the length, from two that touch
+            more = min(have, beats - have)
+            found, have = found & _turned(found, more, self.interval), have + more
+        return found
+
+    def next_free(self, start: int, beats: int) -> int:
+        """Return the first free start from `start` on, along a timeline."""
+        while clash := self.busy & self._bits(start, beats):
+            start = clash.bit_length()                         # behind the last bit in the way
+        return start
+
+
+def _turned(bits: int, by: int, interval: int) -> int:
+    """Return the bits of an interval as seen from its cycle `by`."""
+    by %= interval
+    return (bits >> by | bits << interval - by) & ((1 << interval) - 1)
 
 
 class _Scheduler:
@@ -151,11 +157,12 @@ class _Scheduler:
             best = None
             for choice, table in enumerate(tables[self._class(op)]):
                 mergers = list(enumerate(tables[self._merge_class(op)])) if op.merge is not None else [(-1, None)]
+                own = table.starts(op.beats)
                 for merge_choice, merger in mergers:
-                    start = table.next_free(earliest, op.beats)
-                    while start is not None and merger is not None and not merger.free(start + offset, op.beats):
-                        start = table.next_free(start + 1, op.beats) if start + 1 < earliest + interval else None
-                    if start is not None and start < earliest + interval and (best is None or start < best[0]):
+                    both = own if merger is None else own & _turned(merger.starts(op.beats), offset, interval)
+                    after = _turned(both, earliest, interval)
+                    start = earliest + (after & -after).bit_length() - 1
+                    if after and (best is None or start < best[0]):
                         best = (start, choice, merge_choice)
             if best is None:
                 return None

@@ -177,7 +177,7 @@ def _too_large(graph: FitGraph, one: c.Columns, part: Target) -> KernelError:
     need = c.estimate(one, part)
     resource = need.fits(part) or "dsp"
     return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine needs {getattr(need, resource):,} {resource.upper()}, "
-                 f"the part has {getattr(part, resource):,}", graph.span, hint="a larger target (--target) would help", source=graph.source or None)
+                 f"the part has {getattr(part, resource):,}", graph.span, hint="a larger target (--target, --board) would help", source=graph.source or None)
 
 
 def summary(outcome: Outcome) -> Grid:

@@ -29,7 +29,7 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
     "thread": {"thread": 381.0, "units": 0.89, "operands": 0.75, "reductions": 0.55, "storage": 1.1},
 }
 #: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.86, "ice40": 0.97, "amd": 0.8}
+_SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.95, "ice40": 0.97, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:

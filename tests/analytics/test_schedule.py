@@ -10,6 +10,7 @@ import pytest
 from penstock.dsl.bind import bind, schema_for
 from penstock.dsl.load import load_kernel
 from penstock.dsl.plan import Choices, plan
+from penstock.dsl.schedule import _Table, _turned
 from penstock.models.analytics.config import FETCH, Plan
 from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format
@@ -25,6 +26,21 @@ def make(name: str, fmt: str, part: str, lanes: int | None, threads: int | None)
     schema = schema_for(kernel.trace(DIMS[name]))
     bound = bind(kernel, schema, None, DIMS[name])
     return plan(kernel.trace(bound.dims), bound.fields, schema, target(part), parse_format(fmt), choices=Choices(lanes=lanes, threads=threads, ports=1))
+
+
+def test_free_starts() -> None:
+    """Of a table of an interval, against cycles tried one by one."""
+    rng = np.random.default_rng(6)
+    for _ in range(500):
+        interval, beats = int(rng.integers(1, 40)), int(rng.integers(1, 45))
+        table = _Table(interval)
+        for _ in range(int(rng.integers(0, 6))):
+            table.take(int(rng.integers(100)), int(rng.integers(1, min(8, interval) + 1)))
+        expected = [beats <= interval and not any(table.busy >> (start + k) % interval & 1 for k in range(beats)) for start in range(interval)]
+        found = table.starts(beats)
+        assert [bool(found >> start & 1) for start in range(interval)] == expected and found >> interval == 0
+        by = int(rng.integers(100))
+        assert [_turned(found, by, interval) >> k & 1 for k in range(interval)] == [expected[(k + by) % interval] for k in range(interval)]
 
 
 def events(made: Plan, starts: list[tuple[int, bool]]) -> tuple[dict, dict, list]:

@@ -110,7 +110,7 @@ MESSAGES = [
     ("check k.py --dim d=4 --threads 64", "error[E601]: kernel 'f' does not fit on small: the smallest engine found needs 260 DSP, the part has 156\n"
      ' --> k.py:4:39\n  |\n4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |' + 39 * " " + '^^^^^^^^^^^^^^^^\n'
      "hint: leave --threads 64 out, so that the planner finds what fits; models w[4] in float32: a smaller dimension, a narrower format (--format) or a "
-     "larger target (--target) would help\n"),
+     "larger target (--target, --board) would help\n"),
     ("check k.py --data table.csv --bind x=a,b --dim d=5",
      "error[E615]: x is [d=5] and takes 5 elements, but its columns have 2: a, b\n --> k.py:4:7\n  |\n"
      '4 | def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):\n  |       ^^^^^^^^^^^^^^^^\n'
