@@ -262,8 +262,9 @@ def compiled(request: Request, kernel: Kernel, table: api.Table | None, target: 
                           on_null=request.on_null or "error", visibility=request.visibility or "hints")
     part = target if isinstance(target, Target) else TARGETS.get(target)
     shape = request.source if table is None else table if part is None or are_stored(request.source or "") else paged(table.schema, part)
-    return api.compile(kernel, target, shape, request.format or "float32", dims=names(request.dims), bindings=names(request.bindings),
-                       metas=names(request.metas), init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
+    fmt = "float32" if request.format is None else request.format
+    return api.compile(kernel, target, shape, fmt, dims=names(request.dims), bindings=names(request.bindings), metas=names(request.metas),
+                       init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
 
 
 def _compile(request: Request, kernel: Kernel, table: api.Table | None) -> api.Design:

@@ -214,7 +214,8 @@ def _too_large(graph: FitGraph, part: Part, load: Load) -> KernelError:
     resource = need.fits(part) or "lut"
     return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
                  f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}", graph.span,
-                 hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)", source=_source(graph))
+                 hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)",
+                 source=_source(graph))
 
 
 def _usable(part: Part, resource: str) -> str:
