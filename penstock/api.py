@@ -250,8 +250,7 @@ class Design:
         from penstock.sim.board import generate
         kind, size = simulated_memory(self.plan)
         size = size or memory_needed(self.plan, self.runs(), self.models(), len(table.pages))
-        more = {} if kind == "block RAM" else {"memory": kind}
-        source = remembered(f"{self.digest} board {size} {kind}", lambda: generate(*self.hardware(), memory_bytes=size, **more))
+        source = remembered(f"{self.digest} board {size} {kind}", lambda: generate(*self.hardware(), memory_bytes=size, memory=kind))
         return simulated_device(source, register_map(self.plan, self.identity))
 
     def library(self, **options: Any) -> Any:

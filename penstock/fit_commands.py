@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import penstock.api as api
 from penstock.boards.board import boards
@@ -118,7 +118,7 @@ def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, d
         return _over_columns(state, kernel, backend)
     with steps.step("planning"):
         board = boards().get(request.target or "") if backend == "board" else None
-        design = outcome.fits = compile_keys(request, kernel, board and board.budget)       # what `penstock build` makes
+        design = outcome.fits = compile_keys(request, kernel, None if board is None else board.budget)       # what `penstock build` makes
     refits = _refits(state, kernel, design, steps)
     if backend == "netlist":
         from penstock.netlists import family_of
@@ -144,7 +144,8 @@ def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, d
             with steps.step("synthesis (Yosys)"):
                 design.netlist(family)
         with steps.step("building and simulating (Verilator, g++)"):
-            outcome.rtl = design.simulate(rounds, backend=backend, **({} if backend == "rtl" else {"family": family}))
+            options: dict[str, Any] = {} if backend == "rtl" else {"family": family}
+            outcome.rtl = design.simulate(rounds, backend=backend, **options)
     if backend == "board":
         _on_board(state, design, rounds, device)
     state.show(summary(outcome))

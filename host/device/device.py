@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, 
 from ...sim.native import MonitorState
 from .client import Client, Statistics
 from .errors import DeviceError, LinkError
-
-if TYPE_CHECKING:
-    from ...hdl.modules import ModuleLibrary
 
 __all__ = ["BAUD", "Device", "Report", "open_device", "simulated_device"]
 
@@ -353,7 +350,7 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
     return simulated_device(generate(*hardware(), memory_bytes=size, memory="SPRAM" if spram else "block RAM"), register_map, timeout=timeout)
 
 
-def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, ModuleLibrary]]:
+def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, Any]]:
     """Return what makes the engine that a manifest describes, and the library of its modules."""
     if manifest["engine"] == "qr":
         config = Config.from_json(manifest["config"])

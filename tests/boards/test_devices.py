@@ -89,6 +89,7 @@ def test_the_simulated_device_of_a_build_has_its_memory(board: str, memory: str,
         raise InterruptedError
 
     monkeypatch.setattr(simulated, "generate", generate)
+    monkeypatch.setattr("penstock.sim.analytics.engine", lambda plan, design: ("engine", "library"))
     with pytest.raises(InterruptedError):
         open_device(f"sim:{tmp_path}")
     assert asked == {"memory_bytes": part.memory.bytes, "memory": memory}
