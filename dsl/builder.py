@@ -115,8 +115,8 @@ class GraphBuilder:
         """Raise KernelError where this kind of kernel computes nothing with its values."""
 
     def fit(self, name: str, a: Mapping[str, Any], span: Span) -> Ref:
-        """Add a step of a fit kernel."""
-        raise NotImplementedError(name)
+        """Add a step of a fit kernel: the functions of others have none."""
+        raise AssertionError(name)
 
     # -- values ------------------------------------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ def fitted(schema: Schema) -> Schema:
 
 def paged(schema: Schema, part: Target) -> Schema:
     """Return the schema of a table that is packed here with pages as large as suits the part, or as its rows need."""
+    # PostgreSQL's own size suits any schema as it is: one with long rows has larger pages already
     return schema if part.page_size == Target.page_size else fitted(replace(schema, page_size=part.page_size))
 
 

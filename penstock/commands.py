@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import penstock.api as api
 from penstock.assumed import paged
+from penstock.design import simulated_memory
 from penstock.dsl.diagnostics import Diagnostic, Span, error, render
 from penstock.dsl.fit import FitKernel
 from penstock.dsl.kernel import AnyKernel, Kernel
@@ -43,7 +44,7 @@ def check_kernel(state: State) -> None:
     warnings: list[Diagnostic] = []
     if request.plans:
         table = _table(request, kernel, steps)
-        state.record.design = _compile(request, kernel, table)
+        state.record.design = compiled(request, kernel, table)
         warnings = kernel.warnings
     if request.data is None and any(name not in dict(request.dims) for name in kernel.dim_names):
         kernel.check(names(request.dims))           # sizes may stay unknown
@@ -72,7 +73,7 @@ def compile_kernel(state: State, folder: Path) -> None:
     check_folder(folder, FILES)
     kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
-        design = state.record.design = _compile(request, kernel, table)
+        design = state.record.design = compiled(request, kernel, table)
     _warnings(state, kernel)
     with steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here
@@ -93,7 +94,7 @@ def predict(state: State, profile: bool) -> int:
         raise error("E904", "model needs a table, or the number of its rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
     kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
-        design = outcome.design = _compile(request, kernel, table)
+        design = outcome.design = compiled(request, kernel, table)
     _warnings(state, kernel)
     if request.rows is not None:
         assumed = api.assume(design.plan.schema, request.rows)
@@ -135,7 +136,7 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
         check_file(waves)
     kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
-        design = outcome.design = _for_board(request, kernel, table) if backend == "board" else _compile(request, kernel, table)
+        design = outcome.design = _for_board(request, kernel, table) if backend == "board" else compiled(request, kernel, table)
     if backend == "netlist":
         from penstock.netlists import family_of
         family_of(design.target, family)                # said before anything takes long
@@ -172,7 +173,7 @@ def _on_board(state: State, kernel: Kernel, opened: api.Table, profile: bool, ur
     design = outcome.design
     assert design is not None and outcome.golden is not None
     board = boards().get(design.plan.target)
-    kind = api.simulated_memory(design.plan)[0] if url is None else board.memory.kind if board is not None else ""
+    kind = simulated_memory(design.plan)[0] if url is None else board.memory.kind if board is not None else ""
     if design.plan.ports == 1 and not outcome.golden.errors and kind in ON_CHIP:
         outcome.design = replace(design, memory=ON_CHIP[kind](design.plan.bus_bytes))    # what the report names
         with steps.step("cycle model"):
@@ -192,7 +193,7 @@ def _for_board(request: Request, kernel: Kernel, table: api.Table | None) -> api
     from penstock.boards.board import boards
     board = boards().get(request.target or "")
     if board is None:
-        return _compile(request, kernel, table)
+        return compiled(request, kernel, table)
     from penstock.building import board_design
     return board_design(request, board, kernel, table)
 
@@ -256,8 +257,12 @@ def _table(request: Request, kernel: Kernel, steps: Steps) -> api.Table | None:
     return api.open_table(source)
 
 
-def compiled(request: Request, kernel: Kernel, table: api.Table | None, target: str | Target = "small") -> api.Design:
-    """Compile as the command line says. `table`: of its source, where it is open; one that is packed here gets pages that suit the target."""
+def compiled(request: Request, kernel: Kernel, table: api.Table | None, target: str | Target | None = None) -> api.Design:
+    """Compile as the command line says. `table`: of its source, where it is open; one that is packed here gets pages that suit the target.
+
+    `target`: in place of the command line's.
+    """
+    target = target if target is not None else "small" if request.target is None else request.target
     choices = api.Choices(lanes=request.lanes, threads=request.threads, ports=request.ports, walkers=request.walkers,
                           on_null=request.on_null or "error", visibility=request.visibility or "hints")
     part = target if isinstance(target, Target) else TARGETS.get(target)
@@ -265,10 +270,6 @@ def compiled(request: Request, kernel: Kernel, table: api.Table | None, target: 
     fmt = "float32" if request.format is None else request.format
     return api.compile(kernel, target, shape, fmt, dims=names(request.dims), bindings=names(request.bindings), metas=names(request.metas),
                        init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
-
-
-def _compile(request: Request, kernel: Kernel, table: api.Table | None) -> api.Design:
-    return compiled(request, kernel, table, "small" if request.target is None else request.target)
 
 
 def _opened(state: State, design: api.Design, table: api.Table | None) -> api.Table:

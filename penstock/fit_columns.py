@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table as Grid
 
-from penstock.api import Run, Table, open_table, timing_of
+from penstock.design import Run
 from penstock.dsl.bind import bind
 from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.fit import FitGraph, FitKernel
 from penstock.fit_report import fit_table
+from penstock.host.sources import Table, open_table
 from penstock.host.workloads import Changes, TooFew
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import Fixed
@@ -27,6 +28,7 @@ from penstock.models.qr.job import Integers, Method
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
 from penstock.report import amount, plural, resource_row, seconds_text, target_row
+from penstock.targets import timing_of
 
 if TYPE_CHECKING:
     from penstock.outcome import Outcome

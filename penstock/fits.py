@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.api import Run, timing_of
+from penstock.design import Run
 from penstock.dsl.diagnostics import Span, error
 from penstock.dsl.fit import FitGraph, FitKernel
 from penstock.dsl.lower.qr import Load, lower
@@ -33,6 +33,7 @@ from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
 from penstock.output import as_json, write_folder
+from penstock.targets import timing_of
 
 if TYPE_CHECKING:
     from penstock.host.device import Device

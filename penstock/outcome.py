@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from penstock.api import Design, Run
+    from penstock.design import Design, Run
     from penstock.fit_columns import ColumnsDesign
     from penstock.fits import FitDesign
 

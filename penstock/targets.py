@@ -1,0 +1,38 @@
+"""Targets and the timing of their memory ports, by what a user calls them."""
+
+from __future__ import annotations
+
+from penstock.boards.board import boards
+from penstock.dsl.diagnostics import Span, error
+from penstock.dsl.functions import closest
+from penstock.models.memory import Fixed, parse_memory
+from penstock.models.target import TARGETS, Target
+
+__all__ = ["target_named", "timing_of"]
+
+boards()                                    # every board is a target
+
+
+def target_named(name: str | Target) -> Target:
+    """Return the target of that name, or the one that is given. Raises KernelError (E602)."""
+    if isinstance(name, Target):
+        return name
+    if name not in TARGETS:
+        hint = closest(name.lower(), TARGETS) or f"known are {', '.join(sorted(TARGETS))}"
+        raise error("E602", f"there is no target {name!r}", Span.whole("--target"), hint=hint)
+    return TARGETS[name]
+
+
+def timing_of(memory: str | Fixed, part: Target) -> Fixed:
+    """Return the timing of a part's memory ports. Raises KernelError (E604)."""
+    try:
+        timing = memory if isinstance(memory, Fixed) else parse_memory(memory)
+    except ValueError as problem:
+        what, _, hint = str(problem).partition("; ")
+        raise error("E604", what, Span.whole("--memory"), hint=hint or f"as in --memory {part.memory}, which is what {part.name} has") from None
+    if timing.bytes_per_cycle > part.bus_bytes:
+        wider = [name for name, other in TARGETS.items() if other.bus_bytes >= timing.bytes_per_cycle]
+        hint = f"write bytes={part.bus_bytes}" + (f", or choose a target with wider ports: {', '.join(sorted(wider))}" if wider else "")
+        what = f"a memory port of {part.name} is {part.bus_bytes} bytes wide; it cannot carry {timing.bytes_per_cycle} bytes a cycle"
+        raise error("E604", what, Span.whole("--memory"), hint=hint)
+    return timing
