@@ -7,7 +7,8 @@ list(index.irange(b"a", b"b")); index.get_many(keys); index.save("index.pst"); L
 ```
 """
 
-from .index import Layout, LearnedIndex, Statistics
+from .index import LearnedIndex
+from .layout import Layout, Statistics
 from .model import Backend, Trainer, TrainingError, golden
 from .snapshot import SnapshotError
 

@@ -31,6 +31,7 @@ import numpy as np
 from ...models.qr.config import Config
 from ...models.qr.job import Anchor, Fit, Memo, Method, Target, Window
 from .group import Group
+from .layout import Layout
 from .model import Model, Trainer
 from .slots import Slots
 
@@ -198,7 +199,6 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
     Raises SnapshotError for a file that is cut, damaged, of another version, or at odds with itself, OSError where it cannot be read. Before keys
     are served each model is held against its keys.
     """
-    from .index import Layout
     path = Path(path)
     data = path.read_bytes()
     if len(data) < _START.size + 32 or data[:8] != MAGIC:
