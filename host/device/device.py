@@ -68,7 +68,7 @@ class Device:
                  resources: ExitStack | None = None) -> None:
         if not isinstance(baud, int) or baud < 1:
             raise DeviceError(f"a baud rate is a whole number of bits in a second, not {baud!r}", f"boards have {BAUD}")
-        if not 0 < timeout < float("inf"):
+        if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
             raise DeviceError(f"the time-out is a number of seconds, not {timeout!r}", "2 suits boards")
         self.path, self.baud, self.timeout = path, baud, timeout
         self.register_map = register_map or RegisterMap()

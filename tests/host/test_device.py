@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,3 +146,9 @@ def test_other_devices() -> None:
             open_device(url)
     with pytest.raises(DeviceError, match="holds no design"):
         open_device("sim:" + os.path.join(os.sep, "no", "such", "folder"))
+
+
+@pytest.mark.parametrize("option", [{"timeout": "2"}, {"timeout": 0}, {"timeout": float("nan")}, {"baud": "fast"}, {"baud": 0}], ids=str)
+def test_speeds_and_time_outs_that_are_none(option: dict[str, Any]) -> None:
+    with pytest.raises(DeviceError, match=f"{'time-out' if 'timeout' in option else 'baud rate'} is a .*number.*, not {next(iter(option.values()))!r}"):
+        open_device("serial:/dev/null", **option)
