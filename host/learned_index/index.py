@@ -260,11 +260,14 @@ class LearnedIndex(Ordered):
         counts.refits += len(plans)
         counts.changed += sum(len(plan.change.added) + len(plan.change.removed) for plan in plans)
         counts.rows += sum(len(plan.keys) for plan in plans)
-        # a model that spans too much gets the byte window that its keys need today
+        # a model that spans too much gets the byte window that its keys need today; where none are left, bounds that begin anew
         again, windows = [], []
         for plan in plans:
             assert plan.model is not None
-            if plan.model.span > self.layout.span:
+            if plan.model.span > self.layout.span and not plan.keys:
+                again.append(plan)
+                windows.append(plan.model.window)
+            elif plan.model.span > self.layout.span:
                 slot = self._root.find(plan.group.pivot)
                 following = [group.pivot for group in self._groups[slot + 1:slot + 2]]
                 window = self._window(Group(plan.group.pivot, [], [], plan.longest), common(plan.keys[0], plan.keys[-1]), following, slot == 0)
@@ -298,8 +301,8 @@ class LearnedIndex(Ordered):
         """Merge a group's array with its buffer, without its tombstones."""
         assert group.model is not None
         old, dead, waiting = group.keys, group.dead, group.waiting
-        longest = group.longest
         keys = [key for at, key in enumerate(old) if at not in dead] if dead else list(old)
+        longest = group.longest if keys else 0
         values = [value for at, value in enumerate(group.values) if at not in dead] if dead else list(group.values)
         added: list[int] = []
         if waiting:

@@ -314,6 +314,32 @@ def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
     found(index)
 
 
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
+    """Widened bounds stay wide when the rows go; the groups that are fitted together with an empty one are fitted all the same."""
+    trainer = Trainer(Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED))
+    keys = [b"%d" % n**3 for n in range(64)]
+    index = LearnedIndex(dict.fromkeys(keys, 0), trainer=trainer, layout=Layout(span=16), deferred=deferred)
+    for key in keys:
+        del index[key]
+    index.retrain(every=True)
+    assert list(index) == [] and index.due == 0 and index._groups[0].model and index._groups[0].model.span == 0
+    index.update(dict.fromkeys(keys, 1))
+    found(index)
+
+    index = LearnedIndex({b"%06d" % n**3: n for n in range(90)}, trainer=trainer, layout=SMALL, deferred=deferred)
+    group = index._groups[1]
+    model = SortedDict(index)
+    for key in group.live().copy():
+        del index[key], model[key]
+    for number in range(0, 900_000, 9000):
+        index[b"%06d" % number] = model[b"%06d" % number] = number
+    index.retrain(every=True)
+    assert not any(group.waiting or group.dead for group in index._groups) and index.due == 0
+    same(index, model)
+    found(index)
+
+
 def test_refits_use_the_memo() -> None:
     keys = sorted(random_keys(4000, 4))
     index = LearnedIndex(dict.fromkeys(keys[::2], 1))
