@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.design import Run
-from penstock.dsl.diagnostics import Span, error
+from penstock.dsl.diagnostics import Span
 from penstock.dsl.fit import FitGraph, FitKernel
 from penstock.dsl.lower.qr import Load, lower
 from penstock.host.workloads import Changes, Refits, Round
@@ -77,12 +77,11 @@ class FitDesign:
 
     @cached_property
     def verilog(self) -> str:
-        """The engine's Verilog. Raises KernelError (E606) where there is no hardware for it yet."""
+        """The engine's Verilog."""
         if self.given_verilog:
             return self.given_verilog
         from penstock.cache import remembered
         from penstock.sim.qr import generate
-        _check_hardware(self)
         return remembered(self.digest, lambda: generate(self.config, self.identity))
 
     @property
@@ -95,9 +94,8 @@ class FitDesign:
         return estimate(self.config, part)
 
     def hardware(self) -> tuple[Any, Any]:
-        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`. Raises KernelError (E606)."""
+        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
         from penstock.sim.qr import engine
-        _check_hardware(self)
         return engine(self.config, self.identity)
 
     def trainer(self, backend: str = "golden", *, device: Device | None = None, **options: Any) -> Any:
@@ -142,7 +140,7 @@ class FitDesign:
         on a device, in simulation without `device=`), or "pysim" (as rtl, in Amaranth's simulator: slow, no tools);
         `memory`: the port's timing, the design's own by default.
 
-        Raises KernelError (E606) for the hardware where there is no hardware for the engine yet, ValueError for an unknown backend.
+        Raises ValueError for an unknown backend.
         """
         if backend not in FIT_BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(FIT_BACKENDS)}, not {backend!r}")
@@ -175,13 +173,13 @@ class FitDesign:
                    bytes_read=read * bus, bytes_written=written * bus)
 
     def library(self, **options: Any) -> Library:
-        """Return the design compiled for simulation (from the cache where it was compiled before). Raises KernelError (E606)."""
+        """Return the design compiled for simulation (from the cache where it was compiled before)."""
         from penstock.sim.qr import build
         return build(self.config, self.verilog, self.identity, **options)
 
     def netlist(self, family: str | None = None) -> str:
-        """Return what Yosys makes of the engine for a family's cells (the target's family without); kept in the cache. Raises KernelError: E606, E829,
-        E822 and E826 as `Design.netlist`."""
+        """Return what Yosys makes of the engine for a family's cells (the target's family without); kept in the cache. Raises KernelError: E829, E822 and
+        E826 as `Design.netlist`."""
         from penstock.netlists import netlist
         return netlist(self.verilog, self.target, family)
 
@@ -199,7 +197,6 @@ class FitDesign:
         from penstock.host.device import memory_for, simulated_device
         from penstock.models.qr.shell import register_map
         from penstock.sim.board import generate
-        _check_hardware(self)
         size = max(memory_for(step.jobs, self.config) for step in rounds)
         source = remembered(f"{self.digest} board {size}", lambda: generate(*self.hardware(), memory_bytes=size))
         return simulated_device(source, register_map(self.identity))
@@ -208,7 +205,6 @@ class FitDesign:
         """Return what runs the jobs of one start; what it needs for that is open as long as `stack` is."""
         if backend == "pysim":
             from penstock.sim.qr_python import Simulation
-            _check_hardware(self)
             return Simulation(self.config, memory).run
         if backend == "board":
             from penstock.host.device import refit
@@ -276,18 +272,6 @@ def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
     for number, row in enumerate(rows):
         out[number, :len(row)] = row
     return out
-
-
-def _check_hardware(design: FitDesign) -> None:
-    """Raise KernelError (E606) where there is no hardware for the fit yet."""
-    config, graph = design.config, design.graph
-    if config.built:
-        return
-    told = [f'method="{config.method.value}"', f"target={config.target.value}({graph.features})", f"incremental={graph.incremental}",
-            f'bounds="{config.bounds.value}"']
-    raise error("E606", f"there is no hardware for a fit with {', '.join(told)} yet", graph.span, source=graph.source or None,
-                hint="places in an array make passes over all rows needless: leave incremental=False out; "
-                "penstock model and penstock simulate --backend golden take this one")
 
 
 def _graph_json(graph: FitGraph) -> dict[str, Any]:

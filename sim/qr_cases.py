@@ -76,7 +76,8 @@ class Group:
         return Job(self.number, self.window, self.offsets, self.rows, self.live, self.slots)
 
     def batch(self, new: NDArray[np.uint8], doomed: NDArray[np.int64], limit: int = 1 << 30) -> Job:
-        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot or in its block: a full job."""
+        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot or in its block, or where
+        the engine takes no tombstones: a full job."""
         memo = self.memo
         keep = np.ones(len(self.rows), dtype=bool)
         tomb = self.config.method is Method.GIVENS
@@ -100,6 +101,8 @@ class Group:
         self.live = np.concatenate([self.live[keep], np.ones(len(new), dtype=bool)])[order]
         job = Job(self.number, self.window, self.offsets, self.rows, self.live, None, inserted, buried, gone, removed_at, gone_live, memo=memo,
                   epoch=0 if memo is None else memo.epoch, limit=limit)
+        if self.config.needs_live and not self.live.all():
+            return self.full()
         if old_slots is None or memo is None:
             return job if memo is not None and not (self.config.blocks and crowded(job, self.config)) else self.full()
         slots = np.full(len(order), -1, dtype=np.int64)

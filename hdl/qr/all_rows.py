@@ -14,8 +14,8 @@ __all__ = ["AllRows"]
 
 
 class AllRows(wiring.Component):
-    """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Target `slot`: each live row is
-    a record that comes, a place without one changes nothing. Target `rank`: each row adds its rank times itself to c, in a full job it comes as well.
+    """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Each row adds
+    its label times itself to c, in a full job it comes as well. Target `slot`: a place without a live row changes nothing.
 
     With blocks (`models.qr.ranks`) it is in a block of its place: blocks of equal size, the last ones with fewer rows or none.
 

@@ -98,6 +98,8 @@ class Bounds(wiring.Component):
             m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
             m.d.comb += lost.eq(ErrorCode.QR_MEMO.value)
+        with m.Elif((job.report.code == 0) & (live != kept.rows) & Const(config.needs_live)):      # a tombstone, which c would lack
+            m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Else():
             m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * ErrorCode.QR_ORDER.value))
         found = Signal(segment_shape(n))

@@ -54,9 +54,9 @@ class Engine(wiring.Component):
     """
 
     def __init__(self, config: Config, library: ModuleLibrary, *, design: int = 0):
-        if not config.made:
-            raise ValueError("there is hardware for target slot with sums incremental and one segment, or target rank with bounds by passes and sums by "
-                             "passes or from blocks; method gram with at least n_max lanes; a row in a bus word")
+        if not config.built:
+            raise ValueError("there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
+                             "gram with at least n_max lanes; a row in a bus word")
         self.config, self.library = config, library
         self.register_map = register_map(design)
         super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))

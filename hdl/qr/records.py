@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.image import BLOCK
-from ...models.qr.job import Target
+from ...models.qr.job import Sums, Target
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
@@ -107,15 +107,16 @@ class Records(wiring.Component):
                 m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
         slots = self.config.target is Target.SLOT
         labelled = slots or blocks
+        counts = labelled and self.config.sums is not Sums.SCAN          # else c comes from a pass over all rows
         old_label = old.as_signed() if blocks else old
         with m.If(kind["inserted"]):
-            m.d.comb += [record.value.eq(new if labelled else 0), record.sign.eq(1), record.live.eq(new_live)]
+            m.d.comb += [record.value.eq(new if counts else 0), record.sign.eq(1), record.live.eq(new_live)]
         with m.Elif(kind["buried"]):
             m.d.comb += record.live.eq(-1)
         with m.Elif(kind["removed"]):
-            m.d.comb += [record.value.eq(-old_label if labelled else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
+            m.d.comb += [record.value.eq(-old_label if counts else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
         with m.Elif(kind["moved"]):
-            m.d.comb += record.value.eq(new.as_unsigned() - old_label)
+            m.d.comb += record.value.eq(new.as_unsigned() - old_label if counts else 0)
 
         # order within a list: labels against the last one's, and inserted rows as big-endian numbers
         last_label, last_row = Signal(31), Signal(8 * (n - 1))

@@ -42,8 +42,8 @@ def check(job: Job, config: Config) -> ErrorCode | None:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
     them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW, QR_REMOVED), the order of the rows that are read
-    (QR_ORDER), blocks of too many rows (QR_ROWS; of a refit before its rows' order). Of target `slot` passes see live rows only. A pass that widened bounds
-    call for is checked when it is made (`disorder`).
+    (QR_ORDER), blocks of too many rows (QR_ROWS; of a refit before its rows' order), tombstones where `Config.needs_live`
+    (QR_DESCRIPTOR). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
@@ -65,7 +65,8 @@ def check(job: Job, config: Config) -> ErrorCode | None:
     full = crowded(job, config)
     if full and job.memo is not None:
         return ErrorCode.QR_ROWS
-    return (disorder(job, config) if everything else None) or (ErrorCode.QR_ROWS if full else None)
+    unseen = config.needs_live and not job.alive.all()
+    return (disorder(job, config) if everything else None) or (ErrorCode.QR_ROWS if full else ErrorCode.QR_DESCRIPTOR if unseen else None)
 
 
 def disorder(job: Job, config: Config) -> ErrorCode | None:

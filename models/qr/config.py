@@ -73,17 +73,18 @@ class Config:
             raise ValueError("with blocks an anchor has one segment")
 
     @property
-    def made(self) -> bool:
-        """Whether there is hardware for it: `hdl.qr.engine`."""
-        slots = self.target is Target.SLOT and self.sums is Sums.INCREMENTAL and self.segments == 1
-        passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
-        ranks = self.target is Target.RANK and (passes or (self.blocks > 0 and (self.bounds is Bounds.RESCAN or self.segments == 1)))
-        return (slots or ranks) and (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
+    def needs_live(self) -> bool:
+        """Whether c comes from a pass that does not tell tombstones from gaps: then no job may have any."""
+        return self.target is Target.SLOT and self.sums is Sums.SCAN
 
     @property
     def built(self) -> bool:
-        """Whether there is hardware for it, and its cycles are exact."""
-        return self.made
+        """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
+        slots = self.target is Target.SLOT
+        passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN and (self.segments == 1 or not slots)
+        changes = self.sums is Sums.INCREMENTAL and ((slots and self.segments == 1) or (
+            self.blocks > 0 and (self.bounds is Bounds.RESCAN or self.segments == 1)))
+        return (passes or changes) and (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

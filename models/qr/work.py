@@ -75,8 +75,8 @@ class Work:
         return cls(size, (True,) * n, rescanned, not rescanned, sums_read, sums_written, met, (None,) * n)
 
     def live_places(self) -> Iterator[int]:
-        """Of each place in the pass that gives c: whether AᵀA takes its row. With sums by `scan` every place has a row."""
-        if not self.size.span:
+        """Of each place in the pass that gives c: whether AᵀA takes its row; only a full job has it take any."""
+        if not (self.size.full and self.size.span):
             return iter([int(self.size.full)] * self.size.places)
         if self.live is not None:
             return iter(self.live.astype(int).tolist())

@@ -26,7 +26,8 @@ CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bound
                 contexts=2, jobs=5)
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
 BLOCKS = {"target": Target.RANK, "blocks": 64}
-RANKS = {"target": Target.RANK, "sums": Sums.SCAN, "bounds": Bounds.RESCAN}
+PASSES = {"sums": Sums.SCAN, "bounds": Bounds.RESCAN}
+RANKS = {"target": Target.RANK, **PASSES}
 MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
 
 
@@ -59,6 +60,19 @@ def test_random_runs(engine):
     seen = sweep(config, library, range(60))
     assert min(seen[name] for name in ("rescanned", "widened", "QR_MEMO", "QR_WINDOW", "QR_DESCRIPTOR", "QR_COLUMNS", "QR_ORDER")) >= 3
     assert not config.blocks or seen["QR_ROWS"] >= 3
+
+
+@pytest.mark.parametrize("base", [CONFIG, GIVENS], ids=["gram", "givens"])
+def test_slots_by_passes(base):
+    """Sums and bounds by passes over places: no job may have tombstones, which are no different from gaps there."""
+    config = replace(base, n_max=6, **PASSES)
+    library = build(config)
+    seen = sweep(config, library, range(30))
+    assert seen["rescanned"] >= 50 and seen["QR_DESCRIPTOR"] >= 5 and seen["QR_ORDER"] >= 3
+    source = np.random.default_rng(5)
+    buried = [job for job in random_run(config, source, 40) if job.memo is not None and len(job.buried)]
+    assert buried and all(result.code is ErrorCode.QR_DESCRIPTOR for result in compare(config, library, buried, Fixed(20, 32)).expected
+                          if isinstance(result, HardwareError) and result.code not in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW))
 
 
 def test_stalls_change_no_result(engine):
@@ -176,6 +190,8 @@ def test_what_there_is_no_hardware_for():
     {"n_max": 5, "bus_bytes": 8, "gram_lanes": 15, "lanes": 5, "row_units": 1, "solvers": 2, "contexts": 2, "jobs": 4, **BLOCKS, "blocks": 16},
     {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 4, "solvers": 2, "contexts": 4, "jobs": 16, **BLOCKS, "blocks": 256,
      "bounds": Bounds.RESCAN},
+    {"n_max": 5, "bus_bytes": 16, "gram_lanes": 6, "lanes": 5, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4, **PASSES},
+    {"n_max": 12, "bus_bytes": 64, "lanes": 3, "vectors": 2, "row_units": 4, "solvers": 1, "contexts": 3, "jobs": 8, "method": Method.GIVENS, **PASSES},
     {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
     {"n_max": 4, "bus_bytes": 16, "lanes": 2, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **RANKS},
     {"n_max": 6, "lanes": 3, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 6, "method": Method.GIVENS},

@@ -43,9 +43,10 @@ def largest(weights: np.ndarray, job: Job) -> float:
 
 
 def least_squares(job: Job) -> np.ndarray:
+    """Of the live rows."""
     a = np.ones((len(job.rows), job.window.columns))
     a[:, 1:] = job.rows.astype(float) - job.offsets
-    return np.linalg.lstsq(a, job.target_labels().astype(float), rcond=None)[0]
+    return np.linalg.lstsq(a[job.alive], job.target_labels()[job.alive].astype(float), rcond=None)[0]
 
 
 def exact(job: Job, fit: Fit) -> None:
@@ -61,24 +62,23 @@ def exact(job: Job, fit: Fit) -> None:
                 assert memo.gram[i, j] == sum(x * y for x, y in zip(left, columns[j], strict=True))
 
 
-def batches(source: np.random.Generator, group: Group, count: int, length: int, alphabet: int, most: int, limit: int = 1 << 30):
-    """Random batches of changes; at most a quarter of the rows tombstones."""
-    for _ in range(count):
+def batches(source: np.random.Generator, group: Group, count: int, length: int, alphabet: int, most: int, limit: int = 1 << 30, share: float = 0.25):
+    """Random batches of changes; no more than that share of the rows tombstones."""
+    for number in range(count):
         live = np.flatnonzero(group.live)
-        k = int(source.integers(0, min(most, len(live)) + 1)) if len(live) > 30 else 0
+        k = int(source.integers(0, min(most, len(live)) + 1)) if len(live) > 30 and number % 2 else 0
         doomed = np.sort(source.choice(live, k, replace=False))
-        if group.memo is None or np.count_nonzero(~group.live) > len(group.rows) // 4:
-            yield group.full()
-        else:
-            yield group.batch(keys(source, int(source.integers(0, most + 1)), length, alphabet), doomed, limit)
+        job = group.batch(keys(source, int(source.integers(0, most + 1)), length, alphabet), doomed, limit)
+        yield group.full() if np.count_nonzero(~group.live) > share * len(group.rows) else job
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_thousand_batches_as_least_squares(method):
+    """`givens` cannot forget a row: as exact as least squares of the live rows if a group that lost some is trained afresh."""
     source = np.random.default_rng(5)
     config = Config(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
     group = Group(config, keys(source, 200, 6, 40))
-    for number, job in enumerate(batches(source, group, 1000, 6, 40, 5)):
+    for number, job in enumerate(batches(source, group, 1000, 6, 40, 5, share=0)):
         fit = done(refit(job, config))
         holds(fit, job)
         group.take(fit)
@@ -100,8 +100,12 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
         holds(fit, job)
         exact(job, fit)
         kinds.add(fit.rescanned)
-        scan = done(refit(job, replace(config, sums=Sums.SCAN)))
-        assert np.array_equal(scan.weights, fit.weights) and np.array_equal(scan.memo.moments, fit.memo.moments)
+        scans = replace(config, sums=Sums.SCAN)
+        scan = refit(job, scans)
+        if scans.needs_live and not job.alive.all():
+            assert isinstance(scan, HardwareError) and scan.code is ErrorCode.QR_DESCRIPTOR
+        else:
+            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.moments, fit.memo.moments)
         group.take(fit)
     assert kinds == {True, False}
 
