@@ -120,12 +120,13 @@ class Trainer:
     Args:
         config: the engine: method, sums, bounds and the greatest number of columns, which limits byte windows.
         backend: does the jobs; without one the golden model does.
-        ghosts: method `givens`, whose memo cannot give rows up: the share of tombstones among its rows from which on a group is fitted from all of its keys.
+        ghosts: method `givens`, whose memo cannot give rows up: the share of tombstones among its rows beyond which a group is fitted from all of its keys. 0:
+            at once, so that weights are those of the live keys; more: fewer such fits, but weights that lean towards keys that are gone.
         limit: bounds `widened`: the widest window that is published without a pass over all rows.
     Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
-    def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.05, limit: int = 256) -> None:
+    def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
         if config.method is Method.GIVENS and config.target is Target.SLOT:
             raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
         if not 0 <= ghosts <= 1 or limit < 0:

@@ -201,13 +201,19 @@ TestGivens.settings = TestWidened.settings = TestInSlots.settings = TestInBlocks
 
 # long runs
 
-def long_run(operations: int, present: int, layout: Layout, seed: int) -> LearnedIndex:
+#: engines of long runs: all rows each time, or what is kept and widened
+_KEPT = {"n_max": 33, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+LONG = {"passes": Config(n_max=33, sums=Sums.INCREMENTAL), "slots": Config(target=Target.SLOT, **_KEPT), "blocks": Config(blocks=128, **_KEPT),
+        "givens": Config(method=Method.GIVENS, blocks=128, **_KEPT)}
+
+
+def long_run(operations: int, present: int, layout: Layout, seed: int, kind: str = "passes") -> LearnedIndex:
     """Random puts, deletes and lookups over a changing set of keys beside a dict; every lookup must be right. Returns the index at the end."""
     rng = random.Random(seed)
     pool = [*random_keys(present // 3, seed, 8), *amazon_keys(present // 3, seed), *url_keys(present // 6, seed, 60),
             *(b"user%d" % rng.randrange(10**9) for _ in range(present // 6)), *(bytes(n % 7) + b"a" * (n % 5) for n in range(35))]
     model: dict[bytes, int] = dict.fromkeys(pool[::2], 0)
-    index = LearnedIndex(model, trainer=Trainer(Config(n_max=33, sums=Sums.INCREMENTAL)), layout=layout)
+    index = LearnedIndex(model, trainer=Trainer(LONG[kind], ghosts=0.3), layout=layout)
     size = len(pool)
     misses = 0
     for number in range(operations):
@@ -235,9 +241,17 @@ def test_random_operations() -> None:
     assert counts.refits > 300 and counts.builds > 10 and counts.splits > 3 and index.trainer.incremental > index.trainer.full / 4
 
 
+@pytest.mark.parametrize("kind", ["slots", "blocks", "givens"])
+def test_random_operations_with_what_is_kept(kind: str) -> None:
+    index = long_run(15_000, 3000, Layout(smallest=50, forward=60, backward=10, largest=400, buffer=32, crumbs=20, span=96), 3, kind)
+    found(index)
+    assert index.trainer.incremental > 10
+
+
 @pytest.mark.long
-def test_ten_million_operations() -> None:
-    found(long_run(10_000_000, 60_000, Layout(), 2))
+@pytest.mark.parametrize(("kind", "millions"), [("slots", 4), ("blocks", 4), ("passes", 1), ("givens", 1)])
+def test_ten_million_operations(kind: str, millions: int) -> None:
+    found(long_run(millions * 1_000_000, 60_000, Layout(), 2, kind))
 
 
 @pytest.mark.parametrize("keys", [random_keys(20_000, 3), amazon_keys(20_000, 3), url_keys(4000, 3), [b"k" * n for n in range(1500)],
