@@ -26,6 +26,8 @@ NEW = 50
 MEMORY = Fixed(40, 64)
 #: a pass over all rows when the window is this much wider than at the last one; for ranks so much that it is no wider than one of slots at half density
 WIDER, WIDE = 1.5, 2
+#: a group in slots that has grown so much since it was trained is trained afresh, its array spread anew
+GROWN = 1.4
 #: µs of the best CPU core for a true refit (exact Gram update, Aᵀb over all rows, Cholesky): measured by us, not here
 CPU = {(500, 9): 3.8, (5000, 33): 25.7}
 BASE = Config(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
@@ -48,16 +50,27 @@ def blocks_for(config: Config, rows: int) -> Config:
     return replace(config, blocks=64 if rows <= 1000 else 256, row_units=8 if rows <= 1000 else config.row_units)
 
 
-def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1) -> tuple[list[Work], list[float]]:
-    """Refits of one group, `NEW` rows in and `gone` out each, after its first training; and how much wider each published window is than the true one."""
+def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1,
+             grown: float | None = None) -> tuple[list[Work], list[float]]:
+    """Refits of one group, `NEW` rows in and `gone` out each, after its first training; and how much wider each published window is than the true one.
+
+    `grown`: a group that has grown by this factor since its last training is trained afresh before its next refit, as one more job.
+    """
     source = np.random.default_rng(seed)
     length = columns - 1
     group = Group(config, keys(source, rows, length, 62, 48), density=0.5)
     first = refit(group.full(), config)
     assert isinstance(first, Fit)
     group.take(first)
-    width, works, ratios = first.err_max - first.err_min, [], []
+    width, works, ratios, trained = first.err_max - first.err_min, [], [], rows
     for _ in range(refits):
+        if grown and len(group.rows) >= grown * trained:
+            job = group.full()
+            fit = refit(job, config)
+            assert isinstance(fit, Fit)
+            group.take(fit)
+            width, trained = fit.err_max - fit.err_min, len(group.rows)
+            works.append(Work.of(job, fit, config))
         doomed = np.sort(source.choice(len(group.rows), gone, replace=False))
         job = group.batch(keys(source, NEW, length, 62, 48), doomed, int(wider * width))
         fit = refit(job, config)
@@ -70,11 +83,12 @@ def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0
     return works, ratios
 
 
-def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16) -> tuple[float, int, str, float]:
-    """Cycles a refit when so many groups like this one refit in turn; the bound's, its term, words read a refit."""
+def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16) -> tuple[float, int, str, float, float]:
+    """Cycles a refit (trainings count as cycles, not as refits) when so many groups like this one refit in turn; the bound's, its term, words read and
+    written a refit."""
     every = [work for work in works for _ in range(groups)]
-    result, least = run(config, every, memory), bound(config, every, memory)
-    return result.total / len(every), least.cycles // len(every), least.by, result.words_read / len(every)
+    result, least, count = run(config, every, memory), bound(config, every, memory), sum(not work.size.full for work in every)
+    return result.total / count, least.cycles // count, least.by, result.words_read / count, result.words_written / count
 
 
 def refits(options: Options) -> str:
@@ -82,18 +96,21 @@ def refits(options: Options) -> str:
     part = target("vu9p")
     memory = Fixed(part.latency, part.bytes_per_cycle)
     steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
+    growing = {f"slot, moves, widened; trained afresh after each {GROWN - 1:.0%} of growth, which counts": VARIANTS["slot, moves, widened"]}
     for shape in SHAPES[:1] if options.quick else SHAPES:
         narrow = {"rank, blocks, widened; an engine of 9 columns, 64 groups": NARROW} if shape[1] <= NARROW.n_max else {}
-        for name, config in sorted((VARIANTS | steady | narrow).items()):
+        for name, config in sorted((VARIANTS | steady | growing | narrow).items()):
             config = blocks_for(config, shape[0])
-            count = 4 if options.quick or (shape[0] == 500 and name not in steady) else 20
-            works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER)
-            cycles, least, by, read = sustained(config, works, memory, 64 if config is NARROW else 16)
+            few = shape[0] == 500
+            count = 4 if options.quick or (few and name not in steady | growing) else 60 if few and name in steady else 20 if few or name not in growing else 60
+            works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER,
+                                     grown=GROWN if name in growing else None)
+            cycles, least, by, read, _ = sustained(config, works, memory, 64 if config is NARROW else 16)
             passes = sum(work.rescanned for work in works)
-            moves = sum(work.size.moved for work in works) / len(works)
+            moves = sum(work.size.moved for work in works) / count
             us = cycles / part.clock_mhz
             rows.append((f"{shape[0]:,} × {shape[1]}", name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{read * part.bus_bytes / 1024:.1f}",
-                         f"{passes} of {len(works)}", f"{moves:.0f}", f"{np.mean(ratios):.2f}", f"{us:.2f}", f"{CPU[shape] / us:.1f} ×"))
+                         f"{passes} of {count}", f"{moves:.0f}", f"{np.mean(ratios):.2f}", f"{us:.2f}", f"{CPU[shape] / us:.1f} ×"))
     table = markdown(("rows × columns", "target, c, bounds", "cycles a refit", "bound", "KiB read", "passes", "rows moved", "window ÷ true", "µs",
                       "best CPU core ÷ this"), rows)
     said = []
@@ -129,7 +146,7 @@ def options_table(options: Options) -> str:
 
 
 def traffic(options: Options) -> str:
-    """Bytes and cycles of a refit of 50 new rows against the group's rows."""
+    """Bytes and cycles of a refit of 50 new rows against the group's rows: the first refit after a training, without a pass for bounds."""
     rows = []
     memory = Fixed(40, 64)
     for count in (500, 5000) if options.quick else (500, 5000, 15_000, 50_000, 500_000):
@@ -138,14 +155,15 @@ def traffic(options: Options) -> str:
             config = blocks_for(VARIANTS[name], count)
             slot = config.target is Target.SLOT
             if not slot and count > config.blocks * BLOCK_ROWS:
-                cells += ["–"] * 3
+                cells += ["–"] * 4
                 continue
-            moved = NEW if slot else NEW * count // (4 * config.blocks)
-            work = Work.plain(Size(33, count, inserted=NEW, moved=moved, span=2 * count if slot else 0), False)
-            cycles, _, _, read = sustained(config, [work] * 4, memory)
-            cells += [f"{read * 64 / 1024:.1f}", f"{work.written(config) * 64 / 1024:.1f}", f"{cycles:,.0f}"]
+            works, _ = sequence(config, count, 33, 1, wider=1000)
+            assert not works[0].rescanned
+            cycles, _, _, read, written = sustained(config, works, memory, 64)
+            cells += [f"{read * 64 / 1024:.1f}", f"{written * 64 / 1024:.1f}", f"{works[0].size.moved}", f"{cycles:,.0f}"]
         rows.append(tuple(cells))
-    return markdown(("rows (33 columns)", "slot: KiB read", "KiB written", "cycles", "rank, blocks: KiB read", "KiB written", "cycles"), rows)
+    each = ("KiB read", "KiB written", "rows moved", "cycles")
+    return markdown(("rows (33 columns)", *(f"{name}: {what}" if not at else what for name in ("slot", "rank, blocks") for at, what in enumerate(each))), rows)
 
 
 def folding(options: Options) -> str:

@@ -17,6 +17,7 @@ from penstock.models.qr.cycles import Work
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
+from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
 from penstock.sim.qr import build, simulate
 from penstock.sim.qr_cases import Group, keys
@@ -89,6 +90,23 @@ def test_larger_groups(engine):
     source = np.random.default_rng(3)
     found = compare(config, library, random_run(config, source, 4, 3000), Fixed(30, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
+
+
+def test_traffic_grows_with_the_changes_alone():
+    """Bytes on the bus of a refit in slots, its list of changes aside: the same for any group."""
+    library, source = build(CONFIG), np.random.default_rng(8)
+    seen = set()
+    for number, rows in enumerate((100, 1000, 20_000)):
+        group = Group(CONFIG, keys(source, rows, 5), number, density=0.5)
+        fit = refit(group.full(), CONFIG)
+        assert isinstance(fit, Fit)
+        group.take(fit)
+        job = group.batch(keys(source, 10, 5), np.sort(source.choice(rows, 5, replace=False)), 1 << 20)
+        found = compare(CONFIG, library, [job], Fixed(20, 32))
+        work = Work.of(job, found.expected[0], CONFIG)
+        assert found.bit_exact and found.simulated.cycles == found.cycles and not work.rescanned
+        seen.add((found.simulated.bytes_read - CONFIG.bus_bytes * change_words(work.size, CONFIG), found.simulated.bytes_written))
+    assert len(seen) == 1
 
 
 def test_many_jobs_a_start(engine):
