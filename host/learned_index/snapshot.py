@@ -18,7 +18,9 @@ import contextlib
 import hashlib
 import itertools
 import json
+import math
 import os
+import secrets
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -34,6 +36,7 @@ from .group import Group
 from .layout import Layout
 from .model import Model, Trainer
 from .slots import Slots
+from .sound import check_fit, check_groups, check_types
 
 if TYPE_CHECKING:
     from .index import LearnedIndex
@@ -53,8 +56,8 @@ class SnapshotError(ValueError):
 
 # values
 
-def _encode(value: Any) -> bytes:
-    """One value as a tag and its bytes."""
+def _encode(value: Any) -> bytes | None:
+    """One value as a tag and its bytes; None for one that is of no type that can be stored."""
     if value is None:
         return b"n"
     if type(value) is bytes:
@@ -67,7 +70,7 @@ def _encode(value: Any) -> bytes:
         return b"d" + struct.pack("<d", value)
     if type(value) is str:
         return b"s" + value.encode("utf-8", "surrogatepass")
-    raise TypeError(type(value).__name__)
+    return None
 
 
 def _decode(text: bytes) -> Any:
@@ -111,14 +114,23 @@ class _Out:
 
 
 class _In:
-    """The way back."""
+    """The way back. Raises ValueError, TypeError or KeyError for what is not there or not of its kind."""
 
     def __init__(self, data: memoryview) -> None:
         self.data, self.at = data, 0
 
+    def array(self, value: Any, kind: type[np.generic]) -> np.ndarray:
+        """A list of numbers of this kind."""
+        array = self(value)
+        if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
+            raise ValueError(f"no list of {kind.__name__}")
+        return array
+
     def texts(self, value: dict[str, Any]) -> list[bytes]:
-        ends = np.cumsum(self(value["lengths"])).tolist()
-        whole = self(value["bytes"]).tobytes()
+        lengths, whole = self.array(value["lengths"], np.int64), self.array(value["bytes"], np.uint8).tobytes()
+        ends = list(itertools.accumulate(lengths.tolist()))
+        if (lengths < 0).any() or (ends[-1] if ends else 0) != len(whole):
+            raise ValueError("texts of other lengths than their bytes")
         return [whole[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     def __call__(self, value: Any) -> Any:
@@ -126,7 +138,9 @@ class _In:
             return value
         if "$array" in value:
             dtype, shape = np.dtype(value["$array"][0]), tuple(value["$array"][1])
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            size = math.prod(shape) * dtype.itemsize
+            if any(type(count) is not int or count < 0 for count in shape) or self.at + size > len(self.data):
+                raise ValueError(f"an array of {shape}")
             array = np.frombuffer(self.data[self.at:self.at + size], dtype=dtype).reshape(shape)
             self.at += size
             return array.astype(dtype.newbyteorder("="))
@@ -142,18 +156,15 @@ def save(index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[An
     """Write a snapshot of the index. A file that is there is replaced at once and as a whole; whatever goes wrong, it stays as it was.
 
     Args:
-        encode: makes bytes of a value, for values that are not None, bool, int, float, str or bytes.
+        encode: makes bytes of a value, for values that are not None, bool, int, float, str or bytes. What it raises comes through.
 
-    Raises SnapshotError for a value that cannot be stored, OSError where the file cannot be written.
+    Raises SnapshotError for a value that cannot be stored or of which `encode` makes no bytes, OSError where the file cannot be written.
     """
     path, out = Path(path), _Out()
     groups = []
     for group in index._groups:
         assert group.model is not None
-        try:
-            values = [(encode or _encode)(value) for value in group.values + [group.buffer[key] for key in group.waiting]]
-        except TypeError as problem:
-            raise SnapshotError(f"{path}: a value of type {problem} cannot be stored; give save() an `encode` and load() a `decode`") from problem
+        values = _values(path, group.values + [group.buffer[key] for key in group.waiting], encode)
         slots = group.model.slots
         groups.append({"pivot": out.texts([group.pivot]), "keys": out.texts(group.keys), "waiting": out.texts(group.waiting), "values": out.texts(values),
                        "dead": out(np.array(sorted(group.dead), dtype=np.int64)), "longest": group.longest, "ghosts": out.texts(group.model.ghosts),
@@ -163,12 +174,25 @@ def save(index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[An
     _replace(path, [_START.pack(MAGIC, VERSION, len(header)), header, *(array.data.cast("B") if array.size else b"" for array in out.arrays)])
 
 
+def _values(path: Path, values: list[Any], encode: Callable[[Any], bytes] | None) -> list[bytes]:
+    texts = []
+    for value in values:
+        text = _encode(value) if encode is None else encode(value)
+        if not isinstance(text, bytes):
+            what = "cannot be stored; give save() an `encode` and load() a `decode`" if encode is None else \
+                f"was made {type(text).__name__} by `encode`, which must make bytes"
+            raise SnapshotError(f"{path}: a value of type {type(value).__name__} {what}")
+        texts.append(text)
+    return texts
+
+
 def _replace(path: Path, parts: list[Any]) -> None:
     """Write parts and their checksum beside the file, then put it in its place."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     digest = hashlib.sha256()
+    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)       # not tempfile, which makes files for oneself alone
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        with open(opened, "wb") as file:
             for part in parts:
                 digest.update(part)
                 file.write(part)
@@ -194,7 +218,7 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
     Args:
         trainer: for the fits to come; where its engine differs from that of the snapshot all models are fitted anew. Without one it is the golden model of the
             snapshot's engine.
-        decode: the way back from `encode`.
+        decode: the way back from `encode`. What it raises comes through.
 
     Raises SnapshotError for a file that is cut, damaged, of another version, or at odds with itself, OSError where it cannot be read. Before keys
     are served each model is held against its keys.
@@ -210,59 +234,51 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
         raise SnapshotError(f"{path} is damaged or cut short: its checksum is wrong")
     try:
         header = json.loads(data[_START.size:_START.size + length])
-        if header["encoded"] and decode is None:
-            raise SnapshotError(f"{path}: its values were stored with an `encode`; load() needs the `decode`")
+        encoded, deferred, ghosts, limit = (header[name] for name in ("encoded", "deferred", "ghosts", "limit"))
+        if type(encoded) is not bool or type(deferred) is not bool or any(type(number) not in (int, float) or not math.isfinite(number)
+                                                                          for number in (ghosts, limit)):
+            raise ValueError("a field of another type")
         config = Config.from_json(header["config"])
-        used = trainer if trainer is not None else Trainer(config, ghosts=header["ghosts"], limit=header["limit"])
-        into = _In(memoryview(data)[_START.size + length:-32])
-        groups = [_group(into, record, decode if header["encoded"] and decode else _decode) for record in header["groups"]]
-        _check(groups)
+        check_types(config)
         layout = Layout(**header["layout"])
-    except SnapshotError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, struct.error) as problem:
+        own = Trainer(config, ghosts=ghosts, limit=limit)
+        into = _In(memoryview(data)[_START.size + length:-32])
+        groups = [_group(into, record, config, bytes if encoded else _decode) for record in header["groups"]]
+        check_groups(groups, config)
+        if into.at != len(into.data):
+            raise ValueError("arrays of nothing")
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, struct.error) as problem:
         raise SnapshotError(f"{path} does not hold what a snapshot holds: {problem}") from problem
+    if encoded:
+        if decode is None:
+            raise SnapshotError(f"{path}: its values were stored with an `encode`; load() needs the `decode`")
+        for group in groups:
+            group.values = [decode(value) for value in group.values]
+            group.buffer = {key: decode(value) for key, value in group.buffer.items()}
+    used = trainer if trainer is not None else own
     if used.config != config:
         for group, model in zip(groups, used.build([(group.keys, _narrow(group.model, used)) for group in groups]), strict=True):
             group.model = model
-    index._adopt(used, layout, header["deferred"], groups)
+    index._adopt(used, layout, deferred, groups)
 
 
-def _group(into: _In, record: dict[str, Any], decode: Callable[[bytes], Any]) -> Group:
-    pivot, keys, waiting, values = (into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values"))
+def _group(into: _In, record: dict[str, Any], config: Config, decode: Callable[[bytes], Any]) -> Group:
+    [pivot], keys, waiting, values = (into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values"))
     if len(values) != len(keys) + len(waiting):
         raise ValueError("keys without values")
-    dead = into(record["dead"]).tolist()
-    ghosts, fit, slots = into.texts(record["ghosts"]), into(record["fit"]), into(record["slots"])
+    dead, longest, capacity = into.array(record["dead"], np.int64).tolist(), record["longest"], record["capacity"]
+    if type(longest) is not int or longest < 0 or type(capacity) is not int:
+        raise ValueError("a group's number of another type")
+    ghosts, fit = into.texts(record["ghosts"]), into(record["fit"])
+    slots = None if record["slots"] is None else into.array(record["slots"], np.int64)
+    if not isinstance(fit, Fit):
+        raise ValueError("a group without a fit")
+    check_fit(fit, config)
     decoded = [decode(value) for value in values]
-    group = Group(pivot[0], keys, decoded[:len(keys)], record["longest"])
+    group = Group(pivot, keys, decoded[:len(keys)], longest)
     group.dead, group.waiting, group.buffer = set(dead), waiting, dict(zip(waiting, decoded[len(keys):], strict=True))
-    group.model = Model(fit, ghosts, None if slots is None else Slots(slots.tolist(), record["capacity"]))
+    group.model = Model(fit, ghosts, None if slots is None else Slots(slots.tolist(), capacity))
     return group
-
-
-def _check(groups: list[Group]) -> None:
-    """Raise ValueError where a key would not be found."""
-    last = None
-    for number, group in enumerate(groups):
-        assert group.model is not None
-        keys, following = group.keys, groups[number + 1].pivot if number + 1 < len(groups) else None
-        if any(a >= b for texts in (keys, group.waiting) for a, b in itertools.pairwise(texts)) or not group.buffer.keys().isdisjoint(keys):
-            raise ValueError("keys out of order")
-        ends = [texts[at] for texts in (keys, group.waiting) if texts for at in (0, -1)]
-        if (last is not None and last >= group.pivot) or any((number and key < group.pivot) or (following is not None and key >= following) for key in ends):
-            raise ValueError("keys in a wrong group")
-        if any(not 0 <= at < len(keys) for at in group.dead):
-            raise ValueError("a tombstone outside its group")
-        labels = group.model.labels(len(keys))
-        if len(labels) != len(keys) or (np.diff(labels) <= 0).any() or (len(labels) and labels[0] < 0):
-            raise ValueError("slots out of order")
-        errors = labels - group.model.predict(keys)
-        if len(keys) and (errors.min() < group.model.low or errors.max() > group.model.high):
-            raise ValueError("a model that does not find its keys")
-        last = group.pivot
-    if not groups:
-        raise ValueError("no groups")
 
 
 def _narrow(model: Model | None, trainer: Trainer) -> Window:
