@@ -181,6 +181,9 @@ class FitKernel(AnyKernel):
         first, second = (builder.nodes[i] for i in node.inputs)
         own = builder.nodes[first.inputs[0]].attrs["name"] if first.op == "window" else first.attrs["name"]
         given = self._options(node.attrs, node.span)
+        if "bounds" in given and first.op != "window":
+            span = self.options["bounds"].span if "bounds" in self.options else node.span
+            raise self.error("E458", "a fit over columns has no bounds: they are those of a key's place", span, hint="leave bounds out")
         incremental = given.get("incremental", True)
         bounds = given.get("bounds", Bounds.WIDENED if incremental else Bounds.RESCAN)
         if bounds is Bounds.WIDENED and not incremental:
@@ -234,6 +237,7 @@ class FitKernel(AnyKernel):
             if len(p.dims) > (1 if p.kind == "input" else 0):
                 raise self.error("E457", f"the {p.kind} {p.name} has too many dimensions for a fit", p.span,
                                  hint="an input is a vector of columns, an output is one number")
+            self.check_sizes(p)
 
     def no_default(self, p: Parameter) -> KernelError:
         """The error for a parameter with a default."""

@@ -96,6 +96,28 @@ class AnyKernel(ABC):
                 )
             seen[parameter.name] = parameter
 
+    def check_sizes(self, parameter: Parameter) -> None:
+        """Check a parameter's dimensions as they are declared. Raises KernelError."""
+        for dim in parameter.dims:
+            if isinstance(dim, str) and _NAME.match(dim):
+                continue
+            if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
+                raise self.error(
+                    "E306",
+                    f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
+                    parameter.span,
+                    hint="a dimension is a name or a whole number",
+                )
+            if dim < 1:
+                raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
+            if dim > D.MAX_DIM:
+                raise self.error(
+                    "E307",
+                    f"a dimension of {dim}; the largest is {D.MAX_DIM}",
+                    parameter.span,
+                    hint=f"give {parameter.name} a smaller dimension: {D.LARGE_HINT}",
+                )
+
     def check_dims(self, dims: Mapping[str, int]) -> None:
         """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
         range.
@@ -199,25 +221,7 @@ class Kernel(AnyKernel):
                 hint=f"lay its elements out as a matrix, `{as_python}` (as text: `{parameter.name}: {parameter.kind}[n, d]`), "
                 "or use several parameters",
             )
-        for dim in parameter.dims:
-            if isinstance(dim, str) and _NAME.match(dim):
-                continue
-            if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
-                raise self.error(
-                    "E306",
-                    f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
-                    parameter.span,
-                    hint="a dimension is a name or a whole number",
-                )
-            if dim < 1:
-                raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
-            if dim > D.MAX_DIM:
-                raise self.error(
-                    "E307",
-                    f"a dimension of {dim}; the largest is {D.MAX_DIM}",
-                    parameter.span,
-                    hint=f"give {parameter.name} a smaller dimension: {D.LARGE_HINT}",
-                )
+        self.check_sizes(parameter)
 
     def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
         """Give a meta its value. Raises KernelError where the parameter takes none or the value is no number."""

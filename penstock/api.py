@@ -25,7 +25,7 @@ from penstock.host.sources import SourceError, Table, are_stored, open_table
 from penstock.models.analytics.config import Plan
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import Fixed, parse_memory
-from penstock.models.numerics.formats import Format, parse_format
+from penstock.models.numerics.formats import Format, float32, parse_format
 from penstock.models.target import Target
 from penstock.targets import target_named, timing_of
 
@@ -48,15 +48,15 @@ def load(folder: str | Path) -> Any:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
 
 
-def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None, format: str | Format = "float32", *,
-            dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None, metas: Mapping[str, Any] | None = None,
-            init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
+def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None,
+            format: str | Format | None = None, *, dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None,
+            metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
     """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel becomes a `fits.FitDesign`, over
     columns a `fit_columns.ColumnsDesign`.
 
     Parameters: `target`: "small" unless given, for a fit kernel "vu9p"; `table`: a `Table`, its `Schema`, a source as the command line takes it, or None:
     then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); pages that are packed here suit the target; `format`: see
-    `surface`; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
+    `surface`; None is float32, for a fit over columns "fixed:8,8"; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table, ValueError for options that a fit kernel does not have.
     Numbers that the format cannot hold are among the kernel's warnings.
@@ -66,21 +66,22 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     if isinstance(kernel, FitKernel):
         part, keys = target_named("vu9p" if target is None else target), bool(kernel.of_kind("key"))
         foreign = {"metas": metas, "init": init, "epochs": epochs, "choices": choices} | ({"table": table, "dims": dims, "bindings": bindings} if keys else {})
-        if wrong := next((name for name, value in foreign.items() if value), "format" if keys and format != "float32" else ""):
+        if keys and getattr(format, "name", format) != "float32":
+            foreign["format"] = format
+        if wrong := next((name for name, value in foreign.items() if value), ""):
             raise ValueError(f"the fit kernel {kernel.name} takes no {wrong}")
         if keys:
             from penstock.fits import compile_fit
             return compile_fit(kernel, part, memory=memory)
-        from penstock.fit_columns import FORMAT, compile_columns
-        return compile_columns(kernel, part, table, FORMAT if format == "float32" else format, dims=dict(dims or {}), bindings=dict(bindings or {}),
-                               memory=memory)
+        from penstock.fit_columns import compile_columns
+        return compile_columns(kernel, part, table, format, dims=dict(dims or {}), bindings=dict(bindings or {}), memory=memory)
     kernel, part = tuple_by_tuple(kernel), target_named("small" if target is None else target)
     graph, schema, binding = front(kernel, table, dims, bindings)
     if table is None or (isinstance(table, str) and not are_stored(table)):
         schema = paged(schema, part)
     graph = with_overrides(graph, metas, init, epochs)
     try:
-        fmt = parse_format(format) if isinstance(format, str) else format
+        fmt = parse_format(format) if isinstance(format, str) else format or float32
     except ValueError as problem:
         raise _bad_format(str(format), str(problem)) from None
     timing = timing_of(part.memory if memory is None else memory, part)

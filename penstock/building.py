@@ -145,8 +145,8 @@ def _planned(state: State, board: Board) -> api.Design | FitDesign:
     """Return the design of the kernel for the board, and put it on record. Raises KernelError."""
     request, kernel = state.asked, load_kernel(state.asked.kernel)
     if isinstance(kernel, FitKernel):
-        from penstock.fit_commands import compile_keys
-        state.record.fits = fits = compile_keys(request, kernel, board.budget)
+        from penstock.fit_commands import compile_for_board
+        state.record.fits = fits = compile_for_board(request, kernel, board.budget)
         return fits
     state.record.design = design = board_design(request, board, api.tuple_by_tuple(kernel))
     return design
@@ -212,7 +212,7 @@ def _largest_hint(request: Request, part: Target, smaller: int = 0) -> str:
 def _plans(request: Request, part: Target, dims: Mapping[str, int]) -> bool:
     try:
         kernel = api.tuple_by_tuple(load_kernel(request.kernel))
-        api.compile(kernel, part, None, request.format or "float32", dims=dims, bindings=_fewer(kernel.trace(dims), names(request.bindings)))
+        api.compile(kernel, part, None, request.format, dims=dims, bindings=_fewer(kernel.trace(dims), names(request.bindings)))
         return True
     except (KernelError, api.SourceError):
         return False

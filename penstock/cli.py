@@ -126,7 +126,8 @@ def compile(state: State, **values: Any) -> None:
 @program.command()
 @job
 @fits
-@click.option("--rows", cls=Once, type=Count(1, 1 << 40), metavar="N", help="Assume N rows, alike, of the kernel's own columns, or of those of --data SRC.")
+@click.option("--rows", cls=Once, type=Count(1, 1 << 40), metavar="N", help="Assume N rows, alike, of the kernel's own columns, or of those of --data SRC; "
+              "for a fit over keys: N random keys.")
 @click.option("--profile", is_flag=True, help="Show what each line of the kernel costs.")
 @click.pass_obj
 def model(state: State, **values: Any) -> int:

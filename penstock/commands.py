@@ -88,7 +88,7 @@ def predict(state: State, profile: bool) -> int:
     request, outcome, steps = state.asked, state.record, _steps(state)
     loaded = load_kernel(request.kernel)
     if isinstance(loaded, FitKernel):
-        return fit_commands().predict(state, loaded)
+        return fit_commands().predict(state, loaded, profile)
     _of_tables(request)
     if request.data is None and request.rows is None:
         raise error("E904", "model needs a table, or the number of its rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
@@ -123,7 +123,7 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     if device is not None and backend != "board":
         raise Conflict("--device is for --backend board", "add --backend board, or leave --device out")
     if isinstance(loaded, FitKernel):
-        return fit_commands().simulate(state, loaded, backend, waves, device, family)
+        return fit_commands().simulate(state, loaded, backend, profile, waves, device, family)
     _of_tables(request)
     if backend in ("golden", "model", "pysim"):
         raise Conflict(f"--backend {backend} is for fit kernels", "penstock model predicts cycles without a simulation")
@@ -267,8 +267,7 @@ def compiled(request: Request, kernel: Kernel, table: api.Table | None, target: 
                           on_null=request.on_null or "error", visibility=request.visibility or "hints")
     part = target if isinstance(target, Target) else TARGETS.get(target)
     shape = request.source if table is None else table if part is None or are_stored(request.source or "") else paged(table.schema, part)
-    fmt = "float32" if request.format is None else request.format
-    return api.compile(kernel, target, shape, fmt, dims=names(request.dims), bindings=names(request.bindings), metas=names(request.metas),
+    return api.compile(kernel, target, shape, request.format, dims=names(request.dims), bindings=names(request.bindings), metas=names(request.metas),
                        init=names(request.init), epochs=request.epochs, memory=request.memory, choices=choices)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -56,6 +57,11 @@ class ColumnsDesign:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
+    def label(self) -> str:
+        """The name of the label's column."""
+        return self.schema.columns[self.columns[-1][0]].name
+
+    @property
     def target(self) -> Target:
         return TARGETS[self.part]
 
@@ -87,19 +93,12 @@ class ColumnsDesign:
         """
         if backend not in ("golden", "model"):
             raise ValueError(f"backend must be golden or model, not {backend!r}")
-        changes = changes or Changes(groups=1)
         begin = perf_counter()
         rows, saturated = self.rows(table, on_null)
-        load = len(rows) - changes.refits * changes.new
-        if load < 1 or load < changes.refits * (changes.gone - changes.new):
-            raise TooFew(f"{len(rows):,} rows are too few for {changes.refits} refits with {changes.new} new ones each")
-        steps = [(0, load, 0, 0)] + [(load + k * changes.new, load + (k + 1) * changes.new, k * changes.gone, (k + 1) * changes.gone)
-                                     for k in range(changes.refits)]
-        counters = {"jobs": len(steps), "refits": changes.refits, "rows": load + changes.refits * (changes.new - changes.gone), "saturated": saturated,
-                    "changes": changes.refits * (changes.new + changes.gone)}
         if backend == "model":
-            return self._cycles(len(rows), len(table.pages), steps, counters)
-        totals, solutions = c.first(rows[:load]), []
+            return self.predict(len(rows), len(table.pages), changes=changes, saturated=saturated)
+        steps, counters = _steps(len(rows), changes)
+        totals, solutions = c.first(rows[:steps[0][1]]), []
         for first, last, oldest, newest in steps:
             if self.graph.incremental or first == 0:
                 totals = c.taken(c.added(totals, rows[first:last]), rows[oldest:newest])
@@ -108,10 +107,14 @@ class ColumnsDesign:
             solutions.append(c.solved(totals, self.config.format))
         last_one = solutions[-1]
         codes = {"weights": np.array([s.weights for s in solutions])}
-        return Run("golden", {"bias": last_one.values[:1], "weights": last_one.values[1:]}, codes, None, counters, seconds=perf_counter() - begin)
+        return Run("golden", {"bias": last_one.values[:1], "weights": last_one.values[1:]}, codes, None, counters | {"saturated": saturated},
+                   seconds=perf_counter() - begin)
 
-    def _cycles(self, rows: int, pages: int, steps: list[tuple[int, int, int, int]], counters: dict[str, int]) -> Run:
+    def predict(self, rows: int, pages: int, *, changes: Changes | None = None, saturated: int = 0) -> Run:
+        """Return the cycles of such fits of so many rows in so many pages: their values do not matter. `saturated`: what the report says of them. Raises
+        ValueError where the rows are too few."""
         bus, begin = self.target.bus_bytes, perf_counter()
+        steps, counters = _steps(rows, changes)
         interval, page = self.memory.interval(bus), self.schema.page_size // bus
         total = training = read = 0
         least = np.zeros(5, dtype=np.int64)
@@ -124,30 +127,48 @@ class ColumnsDesign:
             limits = c.bound(self.config, changed, touched * page, self.memory, bus)
             least += [limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence]
             total, training, read = total + took, training or took, read + touched * page * bus
-        return Run("model", None, None, total, counters | {"training_cycles": training}, bound=Bound(*least.tolist()), seconds=perf_counter() - begin,
-                   bytes_read=read, bytes_written=4 * self.config.n * len(steps))
+        return Run("model", None, None, total, counters | {"saturated": saturated, "training_cycles": training}, bound=Bound(*least.tolist()),
+                   seconds=perf_counter() - begin, bytes_read=read, bytes_written=4 * self.config.n * len(steps))
 
 
-def table_of(kernel: FitKernel, source: Table | Schema | str | None, dims: dict[str, int]) -> Table | Schema:
-    """Return the table, or where there is none, or a random one is asked for, the schema of the kernel's own shapes. Raises KernelError (E505)."""
+def _steps(rows: int, changes: Changes | None) -> tuple[list[tuple[int, int, int, int]], dict[str, int]]:
+    """Return for each fit which rows come, from and to, and which go; and how much all of that is. Raises TooFew."""
+    changes = changes or Changes(groups=1)
+    load, left = rows - changes.refits * changes.new, rows - changes.refits * changes.gone
+    if load < 1 or left < 0:
+        each = f"{changes.new:,} new ones each" if load < 1 else f"{changes.gone:,} that go each"
+        raise TooFew(f"{rows:,} rows are too few for {changes.refits} refits with {each}")
+    steps = [(load + k * changes.new, load + (k + 1) * changes.new, k * changes.gone, (k + 1) * changes.gone) for k in range(changes.refits)]
+    return [(0, load, 0, 0), *steps], {"jobs": 1 + len(steps), "refits": changes.refits, "rows": left,
+                                       "changes": changes.refits * (changes.new + changes.gone)}
+
+
+def table_of(kernel: FitKernel, source: Table | Schema | str | None, dims: Mapping[str, int], bindings: Mapping[str, Sequence[str]]) -> Table | Schema:
+    """Return the table, or where there is none, or a random one is asked for, the schema of the kernel's own shapes, with the columns that are bound. Raises
+    KernelError (E505)."""
     if isinstance(source, str) and not source.startswith("random:"):
         return open_table(source)
     if source is not None and not isinstance(source, str):
         return source
     [x], [y] = kernel.of_kind("input"), kernel.of_kind("output")
+    several = bindings.get(x.name, ())
     missing = next((dim for dim in kernel.dim_names if dim not in dims), None)
-    if missing:
+    if missing and len(several) < 2:
         raise kernel.error("E505", f"the size of dimension {missing} is not known", x.span, hint=f"give it with --dim {missing}=SIZE")
-    size = next((dims[dim] if isinstance(dim, str) else dim for dim in x.dims), None)
-    feature = Column(x.name, "float4[]", not_null=True, length=size) if size is not None else Column(x.name, "float4", not_null=True)
-    return Schema(kernel.name, (feature, Column(y.name, "float4", not_null=True)))
+    labels = bindings.get(y.name, ()) or (y.name,)
+    features = [Column(name, "float4", not_null=True) for name in several]
+    if len(several) < 2:
+        size = next((dims[dim] if isinstance(dim, str) else dim for dim in x.dims), None)
+        name = several[0] if several else x.name
+        features = [Column(name, "float4", not_null=True) if size is None else Column(name, "float4[]", not_null=True, length=size)]
+    return Schema(kernel.name, (*features, *(Column(name, "float4", not_null=True) for name in labels)))
 
 
 def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | str | None, fmt: str | Format | None = None, *,
                     dims: dict[str, int] | None = None, bindings: dict[str, Any] | None = None, memory: str | Fixed | None = None) -> ColumnsDesign:
     """Compile a fit over columns for a part and a table. Raises KernelError, SourceError."""
     kernel.trace(dims)
-    found = table_of(kernel, source, dict(dims or {}))
+    found = table_of(kernel, source, dims or {}, bindings or {})
     schema = found.schema if isinstance(found, Table) else found
     binding = bind(kernel, schema, bindings, dims)
     graph = kernel.trace(binding.dims)

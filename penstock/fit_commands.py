@@ -22,6 +22,7 @@ from penstock.host.device import open_device
 from penstock.host.sources import RandomOptions, Table
 from penstock.host.workloads import Changes, Refits, Round, TooFew, TooMany
 from penstock.models.memory import block_ram
+from penstock.models.qr.job import Bounds, Sums
 from penstock.models.qr.shell import register_map
 from penstock.models.target import Target
 from penstock.options import Conflict, Request, names
@@ -31,12 +32,15 @@ from penstock.progress import Steps
 if TYPE_CHECKING:
     from penstock.cli import State
 
-__all__ = ["DEFAULT_TARGET", "check", "compile_kernel", "predict", "simulate"]
+__all__ = ["DEFAULT_TARGET", "check", "compile_for_board", "compile_kernel", "predict", "simulate"]
 
 #: what is compiled for where nothing is said: a fit's engine is too large for the small part
 DEFAULT_TARGET = "vu9p"
-#: most rows of random keys: the golden model goes through all of them
-MOST_ROWS = 1 << 22
+#: most rows, and most fits, that are played through: the models go through all of them
+MOST_ROWS, MOST_FITS = 1 << 22, 1 << 16
+#: most keys that come to a group, or leave it, before one refit: each one looks for its place among all of the group's
+MOST_CHANGES = 4096
+_FEWER = "fewer will do: with target=slot(key) a refit's cycles do not grow with the rows"
 #: options of the commands that mean nothing to a fit kernel
 _FOREIGN = {"dims": "--dim", "metas": "--set", "init": "--init", "epochs": "--epochs", "threads": "--threads", "lanes": "--lanes", "ports": "--ports",
             "walkers": "--walkers", "visibility": "--visibility"}
@@ -47,7 +51,7 @@ def check(state: State, kernel: FitKernel) -> None:
     request = state.asked
     _allowed(request, kernel)
     if not kernel.of_kind("key"):
-        if request.plans or request.data is not None:
+        if request.plans or request.data is not None or request.bindings:
             state.record.fits = _columns(request, kernel)[0]
         graph = state.record.fits.graph if state.record.fits is not None else kernel.trace(names(request.dims))
         if not request.quiet:
@@ -57,8 +61,7 @@ def check(state: State, kernel: FitKernel) -> None:
     graph = kernel.trace()
     if request.plans:
         state.record.fits = compile_keys(request, kernel)
-    if request.source is not None and not request.source.startswith("random:"):
-        _keys(request, kernel, api.open_table(request.source))
+    _given(request, kernel)
     if not request.quiet:
         state.show(fit_table(graph))
         state.out.print(f"{request.kernel}: the fit kernel {kernel.name} is fine")
@@ -71,6 +74,7 @@ def compile_kernel(state: State, kernel: FitKernel, folder: Path) -> None:
     steps = _steps(state)
     with steps.step("planning"):
         design = state.record.fits = compile_keys(state.asked, kernel)
+        _given(state.asked, kernel)
     with steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here
     design.save(folder)
@@ -79,9 +83,19 @@ def compile_kernel(state: State, kernel: FitKernel, folder: Path) -> None:
     state.show(summary(state.record))
 
 
-def predict(state: State, kernel: FitKernel) -> int:
+def compile_for_board(request: Request, kernel: FitKernel, part: Target) -> FitDesign:
+    """Return the design for a board's resources. Raises as `compile_keys`."""
+    if request.memory is not None:
+        raise Conflict("--memory is not for builds of fit kernels", "leave --memory out: the board has the memory that it has")
+    design = compile_keys(request, kernel, part)
+    _given(request, kernel)
+    return design
+
+
+def predict(state: State, kernel: FitKernel, profile: bool = False) -> int:
     """Predict the cycles of refits. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
+    _not_profiled(profile)
     if request.data is None and request.rows is None:
         raise error("E904", "model needs keys, or the number of rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
     _allowed(request, kernel)
@@ -106,9 +120,10 @@ def _held_by_blocks(request: Request) -> Iterator[None]:
         raise error("E701", str(problem), Span.whole(request.source or "--rows"), hint="more --groups, or target=slot(key), which has no blocks") from None
 
 
-def simulate(state: State, kernel: FitKernel, backend: str, waves: str | None, device: str | None, family: str | None) -> int:
+def simulate(state: State, kernel: FitKernel, backend: str, profile: bool, waves: str | None, device: str | None, family: str | None) -> int:
     """Run golden, model and hardware; compare them. Returns the exit code."""
     request, outcome, steps = state.asked, state.record, _steps(state)
+    _not_profiled(profile)
     if request.data is None:
         raise error("E904", "simulate needs keys", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=8000")
     if waves is not None:
@@ -200,19 +215,24 @@ def _allowed(request: Request, kernel: FitKernel) -> None:
         raise Conflict(f"--format {request.format} is not for fits of keys", "leave --format out: weights are float32")
 
 
+def _not_profiled(profile: bool) -> None:
+    if profile:
+        raise Conflict("--profile is not for fit kernels", "leave --profile out: a fit is one step, and the row `bound` says what limits it")
+
+
 def _changes(request: Request, groups: int | None = None) -> Changes:
     given = Changes() if groups is None else Changes(groups)
     return Changes(*(getattr(given, name) if getattr(request, name) is None else getattr(request, name) for name in ("groups", "refits", "new", "gone")))
 
 
 def _columns(request: Request, kernel: FitKernel) -> tuple[ColumnsDesign, Table | None]:
-    """Return the design of a fit over columns and its table, where there is one."""
-    opened = api.open_table(request.source) if request.source is not None and not request.source.startswith("random:") else None
+    """Return the design of a fit over columns, and the table of --data where it is not a random one."""
+    opened = None
+    if request.source is not None and _random(request, kernel) is None:
+        opened = api.open_table(request.source)
     target = DEFAULT_TARGET if request.target is None else request.target
-    design: ColumnsDesign = api.compile(kernel, target, opened if opened is not None else request.source, request.format or "float32", dims=names(request.dims),
-                                        bindings=names(request.bindings), memory=request.memory)
-    if opened is None and request.source is not None:
-        opened = api.open_table(request.source, design.schema, (str(design.graph.label),))
+    design: ColumnsDesign = api.compile(kernel, target, opened, request.format, dims=names(request.dims), bindings=names(request.bindings),
+                                        memory=request.memory)
     return design, opened
 
 
@@ -221,21 +241,29 @@ def _over_columns(state: State, kernel: FitKernel, backend: str) -> int:
     if backend not in ("golden", "model"):
         raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
                            hint="--backend golden runs it, --backend model predicts its cycles as well")
-    if request.data is None:
-        raise error("E904", "a fit over columns needs its table", Span.whole("penstock model"), hint="give --data SRC, for example --data random:rows=8000")
+    changes, on_null = _changes(request, 1), request.on_null or "error"
+    _not_too_many_fits(changes)
     with steps.step("planning"):
         design, table = _columns(request, kernel)
-    assert table is not None
-    outcome.fits, outcome.table, outcome.rows, outcome.pages = design, table.name, table.rows, len(table.pages)
-    changes, on_null = _changes(request, 1), request.on_null or "error"
+    outcome.fits = design
     try:
-        with steps.step("golden run"):
-            outcome.golden = design.run(table, "golden", changes=changes, on_null=on_null)
-        if backend == "model":
-            with steps.step("cycle model"):
-                outcome.model = design.run(table, "model", changes=changes, on_null=on_null)
+        if request.rows is not None:
+            outcome.table, outcome.rows, outcome.assumed = design.schema.table, request.rows, True
+            outcome.pages = api.assume(design.schema, request.rows).pages
+            with steps.step(f"cycles of {request.rows:,} rows"):
+                outcome.model = design.predict(request.rows, outcome.pages, changes=changes)
+        else:
+            if table is None:
+                table = api.open_table(str(request.source), design.schema, (design.label,))
+            outcome.table, outcome.rows, outcome.pages = table.name, table.rows, len(table.pages)
+            with steps.step("golden run"):
+                outcome.golden = design.run(table, "golden", changes=changes, on_null=on_null)
+            if backend == "model":
+                with steps.step("cycle model"):
+                    outcome.model = design.run(table, "model", changes=changes, on_null=on_null)
     except TooFew as problem:
-        raise error("E701", str(problem), Span.whole(str(request.source)), hint="more rows, or fewer --refits or --new") from None
+        raise error("E701", str(problem), Span.whole(request.source if request.rows is None else "--rows"),
+                    hint="more rows, or fewer --refits, --new or --gone") from None
     state.show(columns_summary(outcome))
     return 0
 
@@ -254,24 +282,79 @@ def compile_keys(request: Request, kernel: FitKernel, part: Target | None = None
 def _refits(state: State, kernel: FitKernel, design: FitDesign, steps: Steps) -> Refits:
     """Return the refits that the options ask for."""
     request, outcome = state.asked, state.record
-    changes, seed, source = _changes(request), request.seed or 1, request.source
+    changes, random, source = _changes(request), _random(request, kernel), request.source
     with steps.step("keys"):
+        given = _given(request, kernel)
         try:
-            if source is None or source.startswith("random:"):
-                options = RandomOptions.parse(source.removeprefix("random:")) if source is not None else RandomOptions(request.rows or 1000, seed)
-                if options.rows > MOST_ROWS:
-                    raise error("E701", f"{options.rows:,} rows are too many to be played through: the most is {MOST_ROWS:,}", Span.whole(source or "--rows"),
-                                hint="fewer will do: with target=slot(key) a refit's cycles do not grow with the rows")
+            if given is None:
+                options = random or RandomOptions()
+                options = replace(options, rows=request.rows or options.rows, seed=options.seed if random or request.seed is None else request.seed)
+                _not_too_many(options.rows, changes, design, source or "--rows")
                 refits = design.refits(options.rows, changes=changes, seed=options.seed)
                 outcome.table = "random keys"
             else:
-                table = api.open_table(source)
-                refits = design.refits(keys=_keys(request, kernel, table), changes=changes, seed=seed)
-                outcome.table = table.name
+                outcome.table, keys = given
+                later = changes.groups * changes.refits * changes.new
+                _not_too_many(max(len(keys) - later, 0), changes, design, str(source))
+                refits = design.refits(keys=keys, changes=changes, seed=1 if request.seed is None else request.seed)
         except TooFew as problem:
-            raise error("E701", str(problem), Span.whole(source or "--rows"), hint="more rows, or fewer --groups, --refits or --new") from None
+            raise error("E701", str(problem), Span.whole(source or "--rows"), hint="more rows, or fewer --groups, --refits, --new or --gone") from None
     outcome.rows, outcome.assumed = refits.rows, source is None
     return refits
+
+
+def _random(request: Request, kernel: FitKernel) -> RandomOptions | None:
+    """Return what stands behind `random:`, None for other sources. Raises SourceError, KernelError (E701)."""
+    if request.source is None or not request.source.startswith("random:"):
+        return None
+    options = RandomOptions.parse(request.source.removeprefix("random:"))
+    if options.rows > MOST_ROWS:
+        hint = _FEWER if kernel.of_kind("key") else "penstock model --rows N needs no table at all"
+        raise _too_many(f"{options.rows:,} rows", MOST_ROWS, request.source, hint)
+    return options
+
+
+def _too_many(what: str, most: int, where: str, hint: str) -> KernelError:
+    return error("E701", f"{what} are too many to be played through: the most is {most:,}", Span.whole(where), hint=hint)
+
+
+def _not_too_many_fits(changes: Changes) -> None:
+    fits = changes.groups * (1 + changes.refits)
+    if fits > MOST_FITS:
+        raise _too_many(f"{fits:,} fits", MOST_FITS, "--refits", "fewer will do: fewer --groups, or fewer --refits of each")
+
+
+def _not_too_many(rows: int, changes: Changes, design: FitDesign, where: str) -> None:
+    """Raise KernelError (E701) where what is asked for would take hours."""
+    if rows > MOST_ROWS:
+        raise _too_many(f"{rows:,} rows", MOST_ROWS, where, _FEWER)
+    _not_too_many_fits(changes)
+    for name in ("new", "gone"):
+        if getattr(changes, name) > MOST_CHANGES:
+            raise _too_many(f"{getattr(changes, name):,} keys at once", MOST_CHANGES, f"--{name}", "fewer will do: a group has some 1,000 keys")
+    scans = design.config.sums is Sums.SCAN or design.config.bounds is Bounds.RESCAN
+    read = rows * (1 + changes.refits * scans) + changes.groups * changes.refits * (changes.new + changes.gone)
+    if read > MOST_ROWS:
+        raise _too_many(f"{read:,} rows in all fits", MOST_ROWS, "--refits",
+                        "fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each")
+
+
+def _given(request: Request, kernel: FitKernel) -> tuple[str, list[bytes]] | None:
+    """Return the name of the table of --data and its keys, None where they are to be random. Raises KernelError, SourceError, Conflict for options that
+    say nothing of either."""
+    [key] = kernel.of_kind("key")
+    if request.source is not None and _random(request, kernel) is None:
+        if request.rows is not None:
+            raise Conflict(f"--rows {request.rows} and --data {request.data} both say which keys there are",
+                           "leave one of them out: with --rows alone keys are random ones")
+        table = api.open_table(request.source)
+        return table.name, _keys(request, kernel, table)
+    if other := next((name for name in names(request.bindings) if name != key.name), None):
+        raise kernel.error("E619", f"the kernel {kernel.name} has no key {other}", key.span, hint=f"write --bind {key.name}=COLUMN, beside --data SRC")
+    if request.bindings:
+        raise Conflict("--bind names a column, but there is no table" if request.source is None else "--bind names a column, but random keys have none",
+                       "give --data SRC with a table, or leave --bind out")
+    return None
 
 
 def _keys(request: Request, kernel: FitKernel, table: api.Table) -> list[bytes]:

@@ -103,6 +103,9 @@ class FitDesign:
 
         With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the
         caller, with "board" one on `device`, which `penstock.open` gives.
+
+        Raises ValueError for another backend, for a `device` that does not go with it, and for method "givens" with target slot, whose tombstones would keep
+        their slots: an index has no such engine.
         """
         from penstock.host.learned_index import Trainer
         if backend not in ("golden", "model", "rtl", "board"):
@@ -127,11 +130,16 @@ class FitDesign:
     # runs
 
     def refits(self, rows: int | None = None, keys: Iterable[bytes] | None = None, *, changes: Changes | None = None, seed: int = 1) -> Refits:
-        """Return refits to run: of random keys, `rows` at first, or of given keys in the order of their arrival. Raises ValueError where they are too few."""
+        """Return refits to run: of random keys, `rows` at first (1,000 a group unless given), or of given keys in the order of their arrival. Raises
+        ValueError where they are too few, and where rows and keys are given."""
         changes = changes or Changes()
         if keys is not None:
+            if rows is not None:
+                raise ValueError("rows is for random keys: leave it or keys out")
             return Refits.of_keys(list(keys), self.config.n_max, changes, seed)
-        return Refits.random(rows or 1000 * changes.groups, self.config.n_max, changes, seed)
+        if rows is not None and rows < 1:
+            raise ValueError(f"rows must be at least 1, not {rows}")
+        return Refits.random(1000 * changes.groups if rows is None else rows, self.config.n_max, changes, seed)
 
     def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: Fixed | str | None = None, **options: Any) -> Run:
         """Fit groups of keys, then refit them round by round; each round is one start of the engine.

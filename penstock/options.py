@@ -145,7 +145,7 @@ kernel_options = _stack(
 
 plan_options = _stack(
     click.option("--target", cls=Once, metavar="T", help="What to build for; `penstock targets` lists them.  [default: small]"),
-    click.option("--format", cls=Once, metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  [default: float32]"),
+    click.option("--format", cls=Once, metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  [default: float32, for a fit over columns fixed:8,8]"),
     click.option("--memory", cls=Once, metavar="latency=20,bytes=8", help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]"),
     click.option("--threads", cls=Once, type=Count(1, 256), metavar="N", help="Fix the plan's threads."),
     click.option("--lanes", cls=Once, type=Count(1, 128), metavar="N", help="Fix the plan's lanes."),

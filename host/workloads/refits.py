@@ -32,7 +32,7 @@ WIDER = 1.5
 
 
 class TooFew(ValueError):
-    """There are not enough keys for the groups and rounds that are wanted."""
+    """There are not enough keys for the groups and rounds that are wanted, or for those that are to go."""
 
 
 class TooMany(ValueError):
@@ -41,12 +41,18 @@ class TooMany(ValueError):
 
 @dataclass(frozen=True)
 class Changes:
-    """How many groups there are, how often each is refitted, and how many rows come and go every time."""
+    """How many groups there are, how often each is refitted, and how many rows come and go every time. Raises ValueError for less than one group, and for
+    negative numbers."""
 
     groups: int = 8
     refits: int = 4
     new: int = 50
     gone: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("groups", 1), ("refits", 0), ("new", 0), ("gone", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
 @dataclass
@@ -76,11 +82,18 @@ class Refits:
     """Groups and the rows that will come to them.
 
     Parameters: `loaded`: each group's rows (uint8, any order) and window; `coming`: for each group and round, the rows that come; `seed`: chooses rows that go.
+    Raises TooFew where a group has not as many rows as are to go.
     """
 
     def __init__(self, loaded: Sequence[tuple[NDArray[np.uint8], Window]], coming: Sequence[Sequence[NDArray[np.uint8]]], changes: Changes,
                  seed: int = 1) -> None:
         self.loaded, self.coming, self.changes, self.seed = list(loaded), coming, changes, seed
+        for number, ((rows, _), rounds) in enumerate(zip(self.loaded, coming, strict=True)):
+            left = len(rows)
+            for come in rounds:
+                if left < changes.gone:
+                    raise TooFew(f"group {number} has {left:,} rows before a refit, of which {changes.gone:,} are to go")
+                left += len(come) - changes.gone
 
     @property
     def rows(self) -> int:
@@ -131,7 +144,7 @@ class Refits:
             jobs = []
             for group, rows in zip(groups, self.coming, strict=True):
                 live = np.flatnonzero(group.live)
-                doomed = np.sort(source.choice(live, min(self.changes.gone, len(live)), replace=False))
+                doomed = np.sort(source.choice(live, self.changes.gone, replace=False))
                 jobs.append(group.batch(rows[number], doomed, group.limit))
             found.append(self._round(config, groups, jobs))
         return found

@@ -12,6 +12,7 @@ import penstock as ps
 from penstock.cli import run
 from penstock.fit_columns import ColumnsDesign
 from penstock.host.workloads import Changes
+from penstock.models.numerics.formats import float32
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
 SOURCE = f"heap:{DIABETES}.heap,{DIABETES}.json"
@@ -52,6 +53,27 @@ def test_commands() -> None:
     assert run("model f.psk --data random:rows=300,regression --dim d=4 -q".split()) == 0
 
 
+def test_rows_alone_tell_the_cycles() -> None:
+    """Values do not matter: so many rows of a table's columns, or of the kernel's own, take as long as such a table."""
+    for same in (("--data t.csv", "--rows 200 --data t.csv", "--rows 200 --bind x=a,b --bind y=t"),
+                 ("--data random:rows=300 --dim d=4", "--rows 300 --dim d=4")):
+        reports = []
+        for options in same:
+            assert run(f"model f.psk {options} --refits 3 --new 20 --gone 5 -q --json r.json".split()) == 0
+            reports.append(json.loads(Path("r.json").read_text()))
+        assert len({(r["cycles"]["model"], r["table"]["pages"]) for r in reports}) == 1
+        assert [r["table"]["assumed"] for r in reports] == [False, *[True] * (len(same) - 1)]
+    assert run("model f.psk --rows 1000000000000 --dim d=4 -q".split()) == 0
+    assert run("model f.psk --data random:rows=300,regression --bind x=a,b --bind y=t -q".split()) == 0
+
+
+def test_a_format_that_is_asked_for_is_no_default() -> None:
+    assert ps.compile("f.psk", table="t.csv").config.format_name == "fixed:8,8"
+    for wrong in ("float32", float32):
+        with pytest.raises(ps.KernelError, match="values are fixed point, not float32"):
+            ps.compile("f.psk", table="t.csv", format=wrong)
+
+
 def test_every_fit_anew_takes_longer() -> None:
     Path("g.psk").write_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n")
     again, anew = (ps.compile(name, "vu9p", SOURCE) for name in ("f.psk", "g.psk"))
@@ -65,12 +87,26 @@ MESSAGES = [
      "  |     ^\nhint: --backend golden runs it, --backend model predicts its cycles as well\n"),
     ("compile f.psk --out o", "error[E606]: there is no hardware for a fit over columns yet\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
      "  |     ^\nhint: penstock model predicts its cycles, penstock simulate --backend golden runs it\n"),
-    ("model f.psk --rows 7", "error[E904]: a fit over columns needs its table\n --> penstock model\n"
-     "hint: give --data SRC, for example --data random:rows=8000\n"),
+    ("model f.psk", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
+    ("model f.psk --rows 7 --bind x=a,b", "error[E701]: 7 rows are too few for 4 refits with 50 new ones each\n --> --rows\n"
+     "hint: more rows, or fewer --refits, --new or --gone\n"),
+    ("model f.psk --data t.csv --new 10 --gone 60", "error[E701]: 200 rows are too few for 4 refits with 60 that go each\n --> t.csv\n"
+     "hint: more rows, or fewer --refits, --new or --gone\n"),
+    ("model f.psk --rows 7000 --refits 65536 --new 0", "error[E701]: 65,537 fits are too many to be played through: the most is 65,536\n --> --refits\n"
+     "hint: fewer will do: fewer --groups, or fewer --refits of each\n"),
+    ("simulate f.psk --data t.csv --backend golden --format float32", "error[E603]: values are fixed point, not float32\n --> --format\n"
+     "hint: as in --format fixed:8,8, which is what there is without\n"),
+    ("check f.psk --data random:rows=abc", "error[E701]: random: rows must be a whole number, not 'abc'\n --> random:rows=abc\nhint: as in random:rows=1000\n"),
+    ("check f.psk --data random:rows=5000000", "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n"
+     " --> random:rows=5000000\nhint: penstock model --rows N needs no table at all\n"),
+    ("check f.psk --bind z=a --dim d=2", "error[E616]: the kernel f has no input or output z\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
+     "  |     ^\nhint: columns can be bound to x, y\n"),
+    ("model f.psk --data t.csv --profile", "error[E902]: --profile is not for fit kernels\n --> penstock model\n"
+     "hint: leave --profile out: a fit is one step, and the row `bound` says what limits it\n"),
     ("model f.psk --data t.csv --groups 3", "error[E902]: --groups is for fits of keys\n --> penstock model\n"
      "hint: leave --groups out: a table is one group of rows\n"),
     ("model f.psk --data t.csv --new 90", "error[E701]: 200 rows are too few for 4 refits with 90 new ones each\n --> t.csv\n"
-     "hint: more rows, or fewer --refits or --new\n"),
+     "hint: more rows, or fewer --refits, --new or --gone\n"),
     ("model f.psk --data t.csv --format fixed:9,9", "error[E603]: values are fixed point of at most 17 bits, not fixed:9,9\n --> --format\n"
      "hint: as in --format fixed:8,8, which is what there is without\n"),
     ("model f.psk --data random:rows=400", "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
