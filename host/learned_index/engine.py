@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
+from typing import NoReturn
 
 from ...models.errors import ErrorCode, HardwareError
 from ...models.memory import Fixed
@@ -77,6 +78,9 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an engine cannot be pickled or copied, nor can an index that it trains; LearnedIndex.save() stores the index")
 
     def close(self) -> None:
         """End the simulation, or leave the device."""

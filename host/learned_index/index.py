@@ -39,7 +39,8 @@ class _Plan:
 
 
 class LearnedIndex(Ordered):
-    """An ordered map from byte strings of any length to values; calls and results are those of `sortedcontainers.SortedDict`.
+    """An ordered map from byte strings of any length to values; calls and results are those of `sortedcontainers.SortedDict`, except for what
+    docs/learned_index.md names.
 
     Keys are found by fitted models over groups of neighbouring keys (docs/learned_index.md). Every live key is found, whatever was put in or taken
     out before: each model's window comes from the greatest errors over the group's keys, computed with the arithmetic of the lookup.
@@ -107,7 +108,10 @@ class LearnedIndex(Ordered):
 
     def copy(self) -> LearnedIndex:
         """Return an index of the same items, fitted anew."""
-        return type(self)(self, trainer=self.trainer, layout=self.layout, deferred=self.deferred)
+        return self._like(self)
+
+    def _like(self, items: Mapping[bytes, Any]) -> LearnedIndex:
+        return type(self)(items, trainer=self.trainer, layout=self.layout, deferred=self.deferred)
 
     def __copy__(self) -> LearnedIndex:
         return self.copy()
@@ -125,6 +129,7 @@ class LearnedIndex(Ordered):
     def get(self, key: bytes, default: Any = None) -> Any:
         """Return the key's value, or `default`."""
         if not isinstance(key, bytes):
+            hash(key)                               # a list is a TypeError, as with a dict
             return default
         group = self._groups[self._root.find(key)]
         if key in group.buffer:
@@ -169,6 +174,7 @@ class LearnedIndex(Ordered):
     def delete(self, key: bytes) -> Any:
         """Take the key out and return its value. Raises KeyError where it is not there."""
         if not isinstance(key, bytes):
+            hash(key)
             raise KeyError(key)
         slot = self._root.find(key)
         group = self._groups[slot]

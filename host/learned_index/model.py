@@ -234,6 +234,16 @@ def _moved(model: Model, keys: Sequence[bytes], longest: int) -> Window:
     return Window(prefix, min(model.window.prefix + model.window.length - prefix, longest))
 
 
+@dataclass(frozen=True)
+class _Golden:
+    """A class, not a function, so that an index with it can be pickled."""
+
+    config: Config
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
+        return [refit(job, self.config, number) for number, job in enumerate(jobs)]
+
+
 def golden(config: Config) -> Backend:
     """Return the golden model of that engine as a backend."""
-    return lambda jobs: [refit(job, config, number) for number, job in enumerate(jobs)]
+    return _Golden(config)

@@ -30,6 +30,10 @@ class Ordered(MutableMapping[bytes, Any]):
     def _cumulated(self) -> list[int]:
         """Return how many keys lie before each group, and in all."""
 
+    @abstractmethod
+    def _like(self, items: Mapping[bytes, Any]) -> Any:
+        """Return a map of these items that is made as this one."""
+
     # iteration
 
     def __iter__(self) -> Iterator[bytes]:
@@ -81,8 +85,10 @@ class Ordered(MutableMapping[bytes, Any]):
     bisect = bisect_right
 
     def index(self, key: bytes, start: int | None = None, stop: int | None = None) -> int:
-        """Return the key's position, between start and stop where given. Raises ValueError where it is not there."""
+        """Return the key's position, between start and stop where given. Raises ValueError where it is not there, TypeError for a key that is not bytes."""
         begin, end, _ = slice(start, stop).indices(self._length)
+        if begin < end and not isinstance(key, bytes):
+            raise TypeError(f"keys of a learned index are bytes, not {type(key).__name__}")
         if key in self:
             at = self._rank(key, False)
             if begin <= at < end:
@@ -214,14 +220,12 @@ class Ordered(MutableMapping[bytes, Any]):
     def __or__(self, other: Mapping[bytes, Any]) -> Any:
         if not isinstance(other, Mapping):
             return NotImplemented
-        made = self.copy()          # type: ignore[attr-defined]
-        made.update(other)
-        return made
+        return self._like({**dict(self.walk()), **other})
 
     def __ror__(self, other: Mapping[bytes, Any]) -> Any:
         if not isinstance(other, Mapping):
             return NotImplemented
-        return type(self)({**other, **dict(self.walk())})       # type: ignore[call-arg]
+        return self._like({**other, **dict(self.walk())})
 
     def __ior__(self, other: Mapping[bytes, Any]) -> Any:
         self.update(other)

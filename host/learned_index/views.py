@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, Sequence, Set, ValuesView
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from .index import LearnedIndex
 
-__all__ = ["Items", "Keys", "Values"]
+__all__ = ["Items", "Keys", "OrderedSet", "Values"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+class OrderedSet(Set[T], Sequence[T]):
+    """A set that iterates in order, takes positions and does not change: what `&`, `|`, `-` and `^` make of views."""
+
+    __slots__ = ("_members", "_order")
+
+    def __init__(self, members: Iterable[T] = ()) -> None:
+        self._members = frozenset(members)
+        self._order = sorted(self._members)         # type: ignore[type-var]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._members
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._order)
+
+    def __reversed__(self) -> Iterator[T]:
+        return reversed(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[T]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        return self._order[at]
+
+    def __hash__(self) -> int:
+        return hash(self._members)
+
+    def __repr__(self) -> str:
+        return f"OrderedSet({self._order!r})"
+
+
+def _delete(mapping: LearnedIndex, at: int | slice) -> None:
+    """Take out what is at a position or slice. Raises IndexError."""
+    for key, _ in mapping.pairs(at) if isinstance(at, slice) else [mapping.peekitem(at)]:
+        del mapping[key]
 
 
 class Keys(KeysView[bytes], Sequence[bytes]):
@@ -23,18 +66,23 @@ class Keys(KeysView[bytes], Sequence[bytes]):
     def __getitem__(self, at: int | slice) -> Any:
         return [key for key, _ in self._mapping.pairs(at)] if isinstance(at, slice) else self._mapping.peekitem(at)[0]
 
+    def __delitem__(self, at: int | slice) -> None:
+        _delete(self._mapping, at)
+
     def __reversed__(self) -> Iterator[bytes]:
         return reversed(self._mapping)
 
     def index(self, value: Any, start: int | None = None, stop: int | None = None) -> int:
+        if not isinstance(value, bytes):
+            raise ValueError(f"{value!r} is not in the index")
         return self._mapping.index(value, start, stop)
 
     def count(self, value: Any) -> int:
-        return int(value in self._mapping)
+        return int(isinstance(value, bytes) and value in self._mapping)
 
     @classmethod
-    def _from_iterable(cls, it: Any) -> Any:
-        return set(it)
+    def _from_iterable(cls, it: Iterable[Any]) -> OrderedSet[Any]:
+        return OrderedSet(it)
 
 
 class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ignore[misc]
@@ -49,6 +97,9 @@ class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ig
     def __getitem__(self, at: int | slice) -> Any:
         return self._mapping.pairs(at) if isinstance(at, slice) else self._mapping.peekitem(at)
 
+    def __delitem__(self, at: int | slice) -> None:
+        _delete(self._mapping, at)
+
     def __iter__(self) -> Iterator[tuple[bytes, Any]]:
         return self._mapping.walk()
 
@@ -56,8 +107,8 @@ class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ig
         return self._mapping.walk(reverse=True)
 
     @classmethod
-    def _from_iterable(cls, it: Any) -> Any:
-        return set(it)
+    def _from_iterable(cls, it: Iterable[Any]) -> OrderedSet[Any]:
+        return OrderedSet(it)
 
 
 class Values(ValuesView[Any], Sequence[Any]):
@@ -71,6 +122,9 @@ class Values(ValuesView[Any], Sequence[Any]):
     def __getitem__(self, at: slice) -> list[Any]: ...
     def __getitem__(self, at: int | slice) -> Any:
         return [value for _, value in self._mapping.pairs(at)] if isinstance(at, slice) else self._mapping.peekitem(at)[1]
+
+    def __delitem__(self, at: int | slice) -> None:
+        _delete(self._mapping, at)
 
     def __iter__(self) -> Iterator[Any]:
         return (value for _, value in self._mapping.walk())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from copy import deepcopy
 from itertools import islice, pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from sortedcontainers import SortedDict
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError, golden
 from penstock.host.learned_index.model import Model
+from penstock.host.learned_index.views import OrderedSet
 from penstock.host.learned_index.windows import common, common_prefixes, cut, features, window_of
 from penstock.host.workloads import amazon_keys, random_keys, url_keys
 from penstock.models.errors import ErrorCode, HardwareError
@@ -156,10 +159,18 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=KEYS, other=KEYS)
     def sets(self, key: bytes, other: bytes) -> None:
-        self.both(lambda which: set(which.keys() & {key, other}))
-        self.both(lambda which: set(which.keys() - {key}))
+        pair = {key, other}
+        for call in (lambda w: w.keys() & pair, lambda w: w.keys() | pair, lambda w: w.keys() - pair, lambda w: w.keys() ^ pair, lambda w: pair - w.keys(),
+                     lambda w: w.items() & {(key, 5)}, lambda w: w.items() - {(key, 5)}, lambda w: (w.keys() | pair)[:2], lambda w: w.keys() & pair == pair):
+            self.both(lambda which, call=call: list(made) if isinstance(made := call(which), Set) else made)
         self.both(lambda which: which | {key: 5})
         self.both(lambda which: which == dict(self.model))
+
+    @rule(at=POSITIONS, end=POSITIONS, step=st.sampled_from([None, 2, -1]))
+    def delete_at(self, at: int, end: int, step: int | None) -> None:
+        self.both(lambda which: which.keys().__delitem__(at))
+        self.both(lambda which: which.items().__delitem__(slice(at, min(end, at + 6), step)))
+        self.both(lambda which: which.values().__delitem__(end))
 
     @rule(every=st.booleans(), deferred=st.booleans())
     def retrain(self, every: bool, deferred: bool) -> None:
@@ -427,6 +438,65 @@ def test_wrong_uses() -> None:
             Layout(**wrong)     # type: ignore[arg-type]
     with pytest.raises(ValueError, match="ghosts"):
         Trainer(ghosts=2.0)
+
+
+EDGES = """d[[]] | d.get([]) | d.get("a", 3) | [] in d | "a" in d | None in d | d.pop([], 5) | d.pop("a", 5) | d.pop([]) | d.__delitem__([]) | d.__delitem__("a")
+d.__setitem__([], 1) | d.setdefault([]) | d[b"004":b"008"] | d.index("a") | d.index(None) | d.index("a", 5, 2) | d.index(b"004", -1) | d.index(b"004", 0, 3)
+d.keys().index("a") | d.keys().index([]) | d.keys().count([]) | d.keys().count(3) | d.keys().index(b"004", 1, 9) | d.items().index((b"004", 4)) | d.bisect(1)
+d.irange(1, 2) | d.irange("a", "b") | d.irange(b"000", 1) | d.irange(b"010", b"004") | d.irange(b"004", b"010", (1, 0)) | d.islice("a") | d.peekitem("a")
+d.peekitem(True) | d.popitem(50) | d.keys()["a"] | d.keys().__delitem__(0) | d.keys().__delitem__(99) | d.values().__delitem__(slice(0, 4)) | d.items().__delitem__("a")
+d.keys() - {b"004"} | d.keys().__rsub__({b"a", b"004"}) | d.keys().__or__({b"z", b"a"}) | d.keys().__or__({3}) | d.keys().__xor__([b"000", b"1"])
+d.items() & {(b"004", 4)} | d.items().__or__({(b"004", 5)}) | d.keys() & [[]] | ([], 1) in d.items() | 3 in d.items() | d.keys() == set(d) | d.keys() <= {b"a"}
+d.__or__({b"a": 1}) | d.__ror__({b"a": 1, b"004": 9}) | d.__or__(3) | d.__ior__([(b"a", 1)]) | d.update(3) | d.update({"a": 1}) | d.fromkeys([b"b", b"a"], 1)"""
+
+
+@pytest.mark.parametrize("call", [call for line in EDGES.splitlines() for call in line.split(" | ")])
+def test_edges_of_calls(call: str) -> None:
+    items = {b"%03d" % n: n for n in range(0, 40, 2)}
+    results: list[Any] = []
+    for which in (LearnedIndex(items), SortedDict(items)):
+        try:
+            made = eval(call, {"d": which})
+            results.append(list(made.items()) if isinstance(made, Mapping) else list(made) if isinstance(made, Set | Iterator) else made)
+        except Exception as problem:
+            results.append(type(problem))
+    assert results[0] == results[1]
+
+
+def test_what_differs_from_sorteddict() -> None:
+    """docs/learned_index.md names these, and no others."""
+    index, empty = LearnedIndex({b"a": 1, b"b": 2}), LearnedIndex()
+    for call in (lambda: empty.__setitem__("a", 1), lambda: empty.irange("a"), lambda: index.irange(b"z", 1), lambda: empty.bisect(1),      # type: ignore
+                 lambda: empty.peekitem("a"), lambda: empty.islice("a"), lambda: LearnedIndex.fromkeys(["a"]), lambda: index.update(a=1),   # type: ignore
+                 lambda: index.update({b"c": 1, "a": 1})):                                                                                  # type: ignore
+        with pytest.raises(TypeError):
+            call()
+    assert list(index) == [b"a", b"b"] and list(empty) == []
+    assert index.get(b"c", default=3) == 3
+    found = index.keys() - {b"a"}
+    assert isinstance(found, OrderedSet) and not hasattr(found, "add") and hash(found) == hash(frozenset({b"b"}))
+    both = index.keys() | {b"\0"}
+    assert repr(both) == "OrderedSet([b'\\x00', b'a', b'b'])" and both[-1] == b"b" and list(reversed(both))[0] == b"b" and both & {b"a"} == {b"a"}
+    assert list(both - {b"a"}) == [b"\0", b"b"]
+
+
+def test_pickles_and_copies() -> None:
+    index = small("widened", {b"k%d" % n: n for n in range(60)})
+    for number in range(30):
+        index[b"late%d" % number] = number
+        del index[b"k%d" % number]
+    for twin in (pickle.loads(pickle.dumps(index)), deepcopy(index)):
+        assert twin == index and twin.layout == index.layout and twin.trainer.config == index.trainer.config
+        twin[b"z"] = 1
+        twin.retrain(every=True)
+        found(twin)
+        assert b"z" not in index
+
+
+def test_maps_together_keep_how_they_are_made() -> None:
+    index = small("givens", {b"b": 1}, deferred=True)
+    for made in ({b"a": 0, b"b": 0} | index, index | {b"a": 0}, index.copy()):
+        assert made.trainer is index.trainer and made.layout is index.layout and made.deferred and made[b"b"] == 1
 
 
 def test_small_things() -> None:

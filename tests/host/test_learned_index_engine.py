@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -147,6 +149,14 @@ def test_a_small_memory_takes_more_starts() -> None:
         tight._room = Room(tight._machine)
         with pytest.raises(DeviceError, match=r"^a fit of \d+ rows does not fit into the device's 256 bytes of memory$"):
             LearnedIndex({b"user%d" % n: 1 for n in range(100)}, trainer=Trainer(CONFIG, tight), layout=SMALL)
+
+
+def test_an_engine_is_not_pickled() -> None:
+    index = LearnedIndex({b"a": 1})
+    index.trainer.backend = Engine.__new__(Engine)
+    for call in (pickle.dumps, deepcopy):
+        with pytest.raises(TypeError, match=r"an engine cannot be pickled or copied.*save\(\) stores the index"):
+            call(index)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=60))
