@@ -50,7 +50,8 @@ def load(folder: str | Path) -> Any:
 
 def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None,
             format: str | Format | None = None, *, dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None,
-            metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None, memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
+            metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None,
+            memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
     """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel becomes a `fits.FitDesign`, over
     columns a `fit_columns.ColumnsDesign`.
 
@@ -66,9 +67,8 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     if isinstance(kernel, FitKernel):
         part, keys = target_named("vu9p" if target is None else target), bool(kernel.of_kind("key"))
         foreign = {"metas": metas, "init": init, "epochs": epochs, "choices": choices} | ({"table": table, "dims": dims, "bindings": bindings} if keys else {})
-        if keys and getattr(format, "name", format) != "float32":
-            foreign["format"] = format
-        if wrong := next((name for name, value in foreign.items() if value), ""):
+        other = keys and format is not None and getattr(format, "name", format) != "float32"
+        if wrong := next((name for name, value in foreign.items() if value), "format" if other else ""):
             raise ValueError(f"the fit kernel {kernel.name} takes no {wrong}")
         if keys:
             from penstock.fits import compile_fit
