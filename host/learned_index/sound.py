@@ -37,11 +37,12 @@ def _suits(value: Any, hint: Any) -> bool:
 
 def check_types(record: Any) -> None:
     """Raise ValueError where a field of the dataclass, or of one in it, is not what its annotation says."""
-    hints = _hints(type(record))
+    kind: Any = type(record)
+    hints = _hints(kind)
     for each in fields(record):
         value = getattr(record, each.name)
         if not _suits(value, hints[each.name]):
-            raise ValueError(f"{type(record).__name__}.{each.name} is not what it must be")
+            raise ValueError(f"{kind.__name__}.{each.name} is not what it must be")
         if is_dataclass(value):
             check_types(value)
 

@@ -81,7 +81,7 @@ class Keys(KeysView[bytes], Sequence[bytes]):
         return int(isinstance(value, bytes) and value in self._mapping)
 
     @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> OrderedSet[Any]:
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
         return OrderedSet(it)
 
 
@@ -107,7 +107,7 @@ class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ig
         return self._mapping.walk(reverse=True)
 
     @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> OrderedSet[Any]:
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
         return OrderedSet(it)
 
 
