@@ -262,7 +262,7 @@ def _over_columns(state: State, kernel: FitKernel, backend: str) -> int:
                 with steps.step("cycle model"):
                     outcome.model = design.run(table, "model", changes=changes, on_null=on_null)
     except TooFew as problem:
-        raise error("E701", str(problem), Span.whole(request.source if request.rows is None else "--rows"),
+        raise error("E701", str(problem), Span.whole(str(request.source) if request.rows is None else "--rows"),
                     hint="more rows, or fewer --refits, --new or --gone") from None
     state.show(columns_summary(outcome))
     return 0
