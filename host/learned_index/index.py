@@ -346,6 +346,8 @@ class LearnedIndex(Ordered):
     def _replace(self, first: int, count: int, parts: list[tuple[bytes, list[bytes], list[Any]]]) -> None:
         """Put new groups, fitted to all of their keys, in the place of `count` groups."""
         groups = []
+        if first == 0 and parts[0][1]:              # keys below the first pivot are the first group's: its pivot must stay the least
+            parts[0] = (min(parts[0][0], parts[0][1][0]), *parts[0][1:])
         after = [pivot for pivot, _, _ in parts[1:]] + [group.pivot for group in self._groups[first + count:first + count + 1]]
         for number, (pivot, keys, values) in enumerate(parts):
             prefixes = common_prefixes(keys)[1:]
@@ -360,6 +362,7 @@ class LearnedIndex(Ordered):
         self._sums = None
         for _ in range(count - 1):
             self._root.remove(first + 1)
+        self._root.pivots[first] = groups[0][0].pivot
         for at, (group, _) in enumerate(groups[1:], first + 1):
             self._root.insert(at, group.pivot)
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def found(index: LearnedIndex) -> None:
         assert all(0 <= at < len(group.keys) for at in group.dead)
         for key in group.live():
             assert (number == 0 or group.pivot <= key) and (number + 1 == len(groups) or key < groups[number + 1].pivot)
-    assert index._root.pivots == [group.pivot for group in groups]
+    pivots = [group.pivot for group in groups]
+    assert index._root.pivots == pivots == sorted(set(pivots))
     assert index._sizes == [len(group) for group in groups] and len(index) == sum(index._sizes)
 
 
@@ -362,6 +364,21 @@ def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
     index.retrain(every=True)
     assert not any(group.waiting or group.dead for group in index._groups) and index.due == 0
     same(index, model)
+    found(index)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_keys_come_in_descending_order(kind: str, tmp_path: Path) -> None:
+    """Keys below the first pivot are the first group's, also when it is split; the snapshot of such an index can be loaded."""
+    index = small(kind)
+    for number in reversed(range(300)):
+        index[b"%04d" % number] = number
+    found(index)
+    assert list(index.values()) == list(range(300)) and index.statistics.splits > 5
+    index.save(tmp_path / "index")
+    assert LearnedIndex.load(tmp_path / "index") == index
+    for number in range(290):
+        del index[b"%04d" % number]
     found(index)
 
 
