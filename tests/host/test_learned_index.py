@@ -370,7 +370,7 @@ def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_keys_come_in_descending_order(kind: str, tmp_path: Path) -> None:
     """Keys below the first pivot are the first group's, also when it is split; the snapshot of such an index can be loaded."""
-    index = small(kind)
+    index = small(kind, {b"0299": 299})
     for number in reversed(range(300)):
         index[b"%04d" % number] = number
     found(index)
