@@ -101,8 +101,8 @@ def refits(options: Options) -> str:
         narrow = {"rank, blocks, widened; an engine of 9 columns, 64 groups": NARROW} if shape[1] <= NARROW.n_max else {}
         for name, config in sorted((VARIANTS | steady | growing | narrow).items()):
             config = blocks_for(config, shape[0])
-            few = shape[0] == 500
-            count = 4 if options.quick or (few and name not in steady | growing) else 60 if few and name in steady else 20 if few or name not in growing else 60
+            at_500, at_5000 = (60, 20) if name in steady else (20, 60) if name in growing else (4, 20)
+            count = 4 if options.quick else at_500 if shape[0] == 500 else at_5000
             works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER,
                                      grown=GROWN if name in growing else None)
             cycles, least, by, read, _ = sustained(config, works, memory, 64 if config is NARROW else 16)

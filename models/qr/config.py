@@ -81,10 +81,11 @@ class Config:
     def built(self) -> bool:
         """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
         slots = self.target is Target.SLOT
-        passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN and (self.segments == 1 or not slots)
-        changes = self.sums is Sums.INCREMENTAL and ((slots and self.segments == 1) or (
-            self.blocks > 0 and (self.bounds is Bounds.RESCAN or self.segments == 1)))
-        return (passes or changes) and (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
+        passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
+        changes = self.sums is Sums.INCREMENTAL and (slots or self.blocks > 0)
+        if not (passes or changes) or (slots and self.segments != 1):
+            return False
+        return (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -70,10 +70,19 @@ def test_slots_by_passes(base):
     library = build(config)
     seen = sweep(config, library, range(30))
     assert seen["rescanned"] >= 50 and seen["QR_DESCRIPTOR"] >= 5 and seen["QR_ORDER"] >= 3
-    source = np.random.default_rng(5)
-    buried = [job for job in random_run(config, source, 40) if job.memo is not None and len(job.buried)]
-    assert buried and all(result.code is ErrorCode.QR_DESCRIPTOR for result in compare(config, library, buried, Fixed(20, 32)).expected
-                          if isinstance(result, HardwareError) and result.code not in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW))
+    source, buried = np.random.default_rng(5), []
+    for number in range(6):
+        group = Group(config, keys(source, 40, 5), number, density=0.6)
+        fit = refit(group.full(), config)
+        assert isinstance(fit, Fit)
+        group.take(fit)
+        job = group.batch(keys(source, 4, 5), np.zeros(0, dtype=np.int64))
+        assert job.memo is not None
+        gone = np.setdiff1d(np.arange(len(job.rows)), np.concatenate([job.inserted, job.moved]))[number:number + 1 + number % 3]
+        buried.append(replace(job, live=~np.isin(np.arange(len(job.rows)), gone), buried=gone))
+    found = compare(config, library, buried, Fixed(20, 32))
+    assert found.bit_exact and found.simulated.cycles == found.cycles
+    assert all(isinstance(result, HardwareError) and result.code is ErrorCode.QR_DESCRIPTOR for result in found.expected)
 
 
 def test_stalls_change_no_result(engine):
