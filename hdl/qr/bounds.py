@@ -116,9 +116,10 @@ class Bounds(wiring.Component):
             m.submodules.widen = widen = Widen(config, self.parts)
             width = widen.err_max - widen.err_min
             m.d.comb += [
-                widen.start.eq(begin & tries), widen.columns.eq(kept.length + 1), widen.segment.eq(job.anchor.segment), widen.offsets.eq(job.head.offsets),
-                widen.w.eq(job.weights), widen.anchor.eq(job.anchor.weights), sweep.lent_w.eq(widen.dot_w), sweep.lent_x.eq(widen.dot_x),
-                widen.score.eq(sweep.score), widen.trend.eq(job.trend), enough.eq(widen.valid & (width <= kept.limit))]
+                widen.start.eq(begin & tries & (lost == 0)), widen.columns.eq(kept.length + 1), widen.segment.eq(job.anchor.segment),
+                widen.offsets.eq(job.head.offsets), widen.w.eq(job.weights), widen.anchor.eq(job.anchor.weights), widen.trend.eq(job.trend),
+                sweep.lent_w.eq(widen.dot_w), sweep.lent_x.eq(widen.dot_x), widen.score.eq(sweep.score),
+                enough.eq(widen.valid & (width <= kept.limit))]
             if config.blocks:
                 with m.If(o.live != kept.rows):                  # tombstones: ranks are not what blocks say
                     m.d.comb += enough.eq(0)

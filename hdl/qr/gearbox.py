@@ -1,10 +1,12 @@
 """Bus words cut into chunks of any size."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Gearbox", "shifted_left", "shifted_right"]
+from .barrel import rotated
+
+__all__ = ["Gearbox"]
 
 
 class Gearbox(wiring.Component):
@@ -46,53 +48,39 @@ class Gearbox(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word, bits, largest = self.word_units, self.unit_bits, self.chunk_units
-        room = word + 2 * largest - 1                        # accepting below two chunks keeps one ahead of the chunk being taken
-        held = Signal(room * bits)
-        level = Signal(range(room + 1))
+        # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
+        places = -(-(2 * largest + 2 * word - 2) // word)
+        ring = [Signal(word * bits, name=f"word{k}") for k in range(places)]
+        head, tail = Signal(range(places * word)), Signal(range(places))
+        level = Signal(range(places * word + 1))
         size = Signal(range(largest + 1))
         left = Signal(len(self.command.p.count))                 # chunks not yet given
         wanted = Signal(range(-word, (largest << len(left)) + 1))     # units of the run not yet accepted; not positive: none
         active, grow, shrink = Signal(), Signal(), Signal()
         enough = Signal()
-        put, take = Signal(), Signal()
+        put, take, chunk = Signal(), Signal(), Signal(largest * bits)
         m.d.comb += [
             self.command.ready.eq(~active), enough.eq((level >= size) & (left != 0)),
             self.o.valid.eq(active & (enough | (left == 0))), self.o.p.end.eq(left == 0),
-            self.o.p.data.eq(Cat(Mux((k < size) & (left != 0), held.word_select(k, bits), 0) for k in range(largest))),
+            self.o.p.data.eq(Cat(Mux((k < size) & (left != 0), chunk.word_select(k, bits), 0) for k in range(largest))),
             self.i.ready.eq(active & (wanted > 0) & (level < 2 * largest)),
             put.eq(self.i.valid & self.i.ready), take.eq(self.o.valid & self.o.ready & enough)]
-        # what stays, then the new word behind it
-        stays = Signal(room * bits)
-        at = Signal(range(room + 1))
-        m.d.comb += [stays.eq(Mux(take, shifted_right(held, size, bits), held)), at.eq(level - Mux(take, size, 0))]
-        used = Signal(room * bits)
-        m.d.comb += used.eq(shifted_left(self.i.payload, at, bits, room * bits))
+        m.d.comb += chunk.eq(rotated(Cat(ring), head, bits, largest))
+        stays = Signal.like(level)
+        m.d.comb += stays.eq(level - Mux(take, size, 0))
+        m.d.sync += level.eq(stays)
         with m.If(put):
-            # above the level everything is zero, so that an OR puts the word in its place
-            m.d.sync += [held.eq(stays | used), level.eq(at + word), wanted.eq(wanted - word)]
-        with m.Else():
-            m.d.sync += [held.eq(stays), level.eq(at)]
+            m.d.sync += [level.eq(stays + word), wanted.eq(wanted - word), tail.eq(Mux(tail == places - 1, 0, tail + 1))]
+            for k, place in enumerate(ring):
+                with m.If(tail == k):
+                    m.d.sync += place.eq(self.i.payload)
         with m.If(take):
-            m.d.sync += [left.eq(left - 1), size.eq(size + grow - shrink)]
+            behind = head + size
+            m.d.sync += [left.eq(left - 1), size.eq(size + grow - shrink),
+                         head.eq(Mux(behind >= places * word, behind - places * word, behind))]
         with m.If(self.o.valid & self.o.ready & self.o.p.end):
-            m.d.sync += [active.eq(0), level.eq(0), held.eq(0)]
+            m.d.sync += [active.eq(0), level.eq(0), head.eq(0), tail.eq(0)]
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [active.eq(1), size.eq(self.command.p.size), grow.eq(self.command.p.grow), shrink.eq(self.command.p.shrink),
                          left.eq(self.command.p.count), wanted.eq(self.command.p.units)]
         return m
-
-
-
-def shifted_right(value: Value, units: Value, bits: int) -> Value:
-    """The value without its lowest `units` units of `bits`: a rank of multiplexers for each bit of `units`."""
-    width = len(value)
-    for k, by in enumerate(units):
-        value = Mux(by, value[min(bits << k, width):], value)[:width]
-    return value
-
-
-def shifted_left(value: Value, units: Value, bits: int, width: int) -> Value:
-    """The value above `units` units of 0, `width` bits of it."""
-    for k, by in enumerate(units):
-        value = Mux(by, Cat(Const(0, min(bits << k, width)), value), value)[:width]
-    return value

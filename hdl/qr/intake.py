@@ -9,11 +9,11 @@ from ...models.qr.job import Bounds
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
 from ...models.qr.requests import Route
 from ..index import index, index_range
+from .barrel import shifted_right
 from .core import COUNTS, core_command_shape
 from .descriptor import JobCheck, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import ROUTE_BITS, body_shape
-from .gearbox import shifted_right
 
 __all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
 

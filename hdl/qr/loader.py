@@ -78,8 +78,8 @@ class Loader(wiring.Component):
         m.d.comb += [self.i.ready.eq(active & ~all_in & (under_way != depth)), taken.eq(self.i.valid & self.i.ready), entries_come.eq(taken & self.i.p.gram)]
         m.d.comb += arrived.eq(queue.o.valid & queue.o.ready)
         m.d.sync += under_way.eq(under_way + entries_come - arrived)
-        m.d.comb += [queue.i.valid.eq(pipe.delay(entries_come, CONVERT, name="entries_come")),
-                     queue.i.payload.eq(Cat(self._convert(m, f"entry{k}", word.word_select(k, width).as_signed()) for k in range(each)))]
+        entries = [self._convert(m, f"entry{k}", word.word_select(k, width).as_signed()) for k in range(each)]
+        m.d.comb += [queue.i.valid.eq(pipe.delay(entries_come, CONVERT, name="entries_come")), queue.i.payload.eq(Cat(entries))]
         kept_c, kept_sums = [Signal(signed(64), name=f"c{k}") for k in range(n)], [Signal(signed(32), name=f"sum{k}") for k in range(n)]
         with m.If(taken):
             m.d.sync += number.eq(number + 1)
@@ -95,10 +95,10 @@ class Loader(wiring.Component):
                         m.d.sync += kept_c[k].eq(word.word_select(k % per_word, 64))
             m.d.sync += all_in.eq(self.i.p.last)
 
-        # h from the first word of entries on
+        # h from the first word of entries on, whose first one is the number of rows
         first = pipe.delay(entries_come & (number == 0), 1, name="first")
         quotient = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=self._convert(m, "total", kept_c[0]),
-                                       b=self._convert(m, "count", kept_sums[0]))["o"]
+                                       b=pipe.delay(entries[0], 1, name="count"))["o"]
         middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
         h, known = Signal(31), Signal()
         with m.If(pipe.delay(first, CONVERT + DIV + FLOOR, name="first_h")):

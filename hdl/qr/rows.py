@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ...models.qr.job import Target
 from ..stream.queue import Buffer
+from .barrel import shifted_right
 from .dot import row_shape
-from .gearbox import shifted_right
 from .walker import stride_choice, strides
 
 __all__ = ["Rows", "rows_shape"]

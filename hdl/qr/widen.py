@@ -1,14 +1,15 @@
 """Bounds of the errors under new weights, from an anchor's segment: no row is read."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
 from ...models.qr.config import Config
 from ...models.qr.ranks import TREND_BITS
-from ...models.qr.schedule import ADD, MUL, widen_latency
+from ...models.qr.schedule import ADD, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
@@ -18,20 +19,18 @@ from .shift import trend_shape
 
 __all__ = ["Widen"]
 
-_SIGN = 1 << 31
-
 
 class Widen(wiring.Component):
     """Bounds for all rows of a segment of labels that have not shifted (target `slot`), or that follow a trend (with blocks), by the three sums of Claim 2 in
     docs/qr.md.
 
     Golden: `models.qr.bounds.widened`, one segment, or `widened_ranks`. The bounds are there `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
-    after `start`; the dot unit is in use for 3 of them. A segment may start every ADD + 3, with blocks when the one before is there.
+    after `start`; the dot unit is in use for 3 of them. WIDEN_SHARED columns share an adder. A segment may start when the one before is there.
 
     Members
     -------
     start : In(1)
-        The inputs are there, and stay for ADD + 3 cycles, with blocks until the bounds are there.
+        The inputs are there, and stay until the bounds are.
     columns : In(range(n_max + 1))
         Of the model.
     segment : In(segment_shape(n_max))
@@ -46,7 +45,7 @@ class Widen(wiring.Component):
     valid : Out(1)
         They may be used: no score reaches 2**30.
     dot_w, dot_x : Out, score : In(32)
-        A `Dot` unit, which is theirs from ADD + 1 to ADD + 3 cycles after `start` (with blocks MUL later).
+        A `Dot` unit, which is theirs from `start` until the bounds are there.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
@@ -62,62 +61,81 @@ class Widen(wiring.Component):
         m = Module()
         pipe = Pipeline(m)
         n = self.config.n_max
-        start, anchor = self.start, [self.anchor[k] for k in range(n)]
-        if self.config.blocks:
-            start = pipe.delay(start, MUL, name="start")
-            anchor = [self.parts.instance(m, f"scaled{k}", "mul_float32", lambda: unit("mul", float32), a=weight, b=self._growth(m))["o"]
-                      for k, weight in enumerate(anchor)]
-        # which of the three sums: 0 up, 1 down, 2 size
-        turns = [start, *(pipe.delay(start, k, name=f"turn{k}_") for k in (1, 2))]
-        size_turn = turns[2]
-        # w - anchor, or |w| + |anchor|; the box's ends meet them ADD cycles later
-        down, size = pipe.delay(turns[1], ADD, name="down"), pipe.delay(size_turn, ADD, name="size")
-        terms, ends = Signal(data.ArrayLayout(32, n)), Signal(data.ArrayLayout(signed(9), n))
-        for k in range(n):
-            new, old = self.w[k], anchor[k]
-            a, b = Signal(32, name=f"new{k}"), Signal(32, name=f"old{k}")
-            m.d.comb += [a.eq(Mux(size_turn, new & ~_SIGN, new)), b.eq(Mux(size_turn, old & ~_SIGN, old ^ _SIGN))]
-            term = self.parts.instance(m, f"delta{k}", "add_float32", lambda: unit("add", float32), a=a, b=b)["o"]
-            low, high = Const(1, signed(9)), Const(1, signed(9))
-            if k:
-                inside = k < self.columns
-                low, high = (pipe.wire(Mux(inside, box[k - 1] - self.offsets[k - 1], 0), signed(9), name=f"{name}{k}")
-                             for name, box in (("low", self.segment.low), ("high", self.segment.high)))
-            x = Unpacked(term, float32)
-            rises = ~x.nan & (x.zero | ~x.sign)                                       # delta >= 0
-            size_low, size_high = (pipe.wire(Mux(end < 0, -end, end), signed(9), name=f"{name}_size{k}") for name, end in (("low", low), ("high", high)))
-            most = Mux(size_low > size_high, size_low, size_high)
-            s = pipe.rank(term=term, end=Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
-            m.d.comb += [terms[k].eq(s.term), ends[k].eq(s.end)]
-        m.d.comb += [self.dot_w.eq(terms), self.dot_x.eq(ends)]
+        begun, terms = self._terms(m, pipe)
+        self._meet(m, pipe, terms, down=begun[WIDEN_SHARED + 1], size=begun[2 * WIDEN_SHARED + 1])
         total = self.score
         # the sums come in turn; the size, last, is what the others wait for
-        late = ADD + 1 + MUL + (n - 1).bit_length() * ADD
-        up_sum, down_sum = pipe.delay(total, 2, name="up_sum"), pipe.delay(total, 1, name="down_sum")
+        up_sum, down_sum = pipe.delay(total, WIDEN_SHARED + 1, name="up_sum"), pipe.delay(total, WIDEN_SHARED, name="down_sum")
         slack = pipe.wire(_scaled(total), name="slack")
         upper = self.parts.instance(m, "upper", "add_float32", lambda: unit("add", float32), a=up_sum, b=slack)["o"]
         lower = self.parts.instance(m, "lower", "sub_float32", lambda: unit("sub", float32), a=down_sum, b=slack)["o"]
         above = self.parts.instance(m, "above", "qr_floor", Floor, a=upper)
         below = self.parts.instance(m, "below", "qr_floor", Floor, a=lower)
         fits = ~Unpacked(total, float32).nan & (total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits))
-        wait = late + 2 + ADD + 2
-        ready, fits = pipe.delay(start, wait, name="ready"), pipe.delay(fits, ADD + 2, name="fits")
-        seg = {name: pipe.delay(getattr(self.segment, name), wait, name=name) for name in ("err_min", "err_max", "least")}
-        least, floor = seg["least"].as_signed(), above["o"].as_signed()
+        wait = MUL + (n - 1).bit_length() * ADD + ADD + 2        # from the size's turn in the dot unit to its bounds
+        ready, fits = pipe.delay(begun[-1], wait, name="ready"), pipe.delay(fits, ADD + 2, name="fits")
+        least, floor = self.segment.least, above["o"].as_signed()
         ceiling, fall = (floor + above["inexact"]).as_signed(), below["o"].as_signed()
         rise = Mux((least + floor >= 0) | (ceiling > 0), ceiling, 0)
         drop = Mux((least > 0) | (fall < 0), fall, 0)
-        lowest, highest = seg["err_min"].as_signed(), seg["err_max"].as_signed()
+        lowest, highest = self.segment.err_min, self.segment.err_max
         if self.config.blocks:
             lowest, highest = self._followed(m)
             rise, drop = Mux(ceiling > 0, ceiling, 0), Mux(fall < 0, fall, 0)
         with m.If(ready):
-            empty = seg["err_min"].as_signed() == EMPTY
+            empty = self.segment.err_min == EMPTY
             m.d.sync += [self.err_min.eq(Mux(empty, 1, lowest - rise)), self.err_max.eq(Mux(empty, 0, highest - drop)), self.valid.eq(fits | empty)]
-        takes, said = wait + 1 + (MUL if self.config.blocks else 0), widen_latency(n, self.config.blocks > 0)
+        takes, said = 1 + ADD + (MUL if self.config.blocks else 0) + len(begun) + wait, widen_latency(n, self.config.blocks > 0)
         if takes != said:
             raise RuntimeError(f"widening takes {takes} cycles, the schedule says {said}")
         return m
+
+    def _terms(self, m, pipe):
+        """Return w - anchor, later |w| + |anchor|, and `start` from when a column's first sum is there, a cycle later each.
+
+        Turns of the adders: differences of their columns 0, 1, …, a gap while these stand, then the sizes of columns 1, 2, …, 0. All differences are there
+        with `begun[WIDEN_SHARED]` and the cycle after, all sizes with `begun[2 * WIDEN_SHARED + 1]`.
+        """
+        n, shared, blocks = self.config.n_max, WIDEN_SHARED, self.config.blocks > 0
+        turn = Signal(range(2 * shared + 1))
+        column = turn[:exact_log2(shared)]
+        with m.If(turn == 2 * shared):
+            m.d.sync += turn.eq(0)
+        with m.Elif(self.start | (turn != 0)):
+            m.d.sync += turn.eq(turn + 1)
+        begun = [pipe.delay(self.start, 1 + ADD + (MUL if blocks else 0), name="begun")]
+        for k in range(1, 2 * shared + 3):
+            begun.append(pipe.delay(begun[-1], 1, name=f"begun{k}_"))
+        terms, growth = Signal(data.ArrayLayout(32, n)), self._growth(m) if blocks else None
+        for number, first in enumerate(range(0, n, shared)):
+            count = min(shared, n - first)
+            new, old = (pipe.delay(Array([of[first + k] if k < count else Const(0, 32) for k in range(shared)])[column], 1, name=f"{name}{number}_")
+                        for name, of in (("new", self.w), ("old", self.anchor)))
+            sizes = pipe.delay(turn >= shared, 1, name=f"sizes{number}_")
+            if blocks:
+                old = self.parts.instance(m, f"scaled{number}", "mul_float32", lambda: unit("mul", float32), a=old, b=growth)["o"]
+                new, sizes = pipe.delay(new, MUL, name=f"with{number}_"), pipe.delay(sizes, MUL, name=f"too{number}_")
+            term = self.parts.instance(m, f"sum{number}", "add_float32", lambda: unit("add", float32),
+                                       a=Cat(new[:-1], new[-1] & ~sizes), b=Cat(old[:-1], ~old[-1] & ~sizes))["o"]
+            for k in range(count):
+                with m.If(begun[k] | begun[shared + (k or shared)]):
+                    m.d.sync += terms[first + k].eq(term)
+        return begun, terms
+
+    def _meet(self, m, pipe, terms, *, down, size):
+        """Give the terms to the dot unit with the box's ends: those that make the sum greatest, `down`: least, `size`: the greater ones in size."""
+        for k in range(self.config.n_max):
+            low, high = Const(1, signed(9)), Const(1, signed(9))
+            if k:
+                inside = k < self.columns
+                low, high = (pipe.wire(Mux(inside, box[k - 1] - self.offsets[k - 1], 0), signed(9), name=f"{name}{k}")
+                             for name, box in (("low", self.segment.low), ("high", self.segment.high)))
+            x = Unpacked(terms[k], float32)
+            rises = ~x.nan & (x.zero | ~x.sign)                                       # delta >= 0
+            size_low, size_high = (pipe.wire(Mux(end < 0, -end, end), signed(9), name=f"{name}_size{k}") for name, end in (("low", low), ("high", high)))
+            most = Mux(size_low > size_high, size_low, size_high)
+            m.d.sync += self.dot_x[k].eq(Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
+        m.d.sync += self.dot_w.eq(terms)
 
     def _growth(self, m):
         """1 + trend in float32: exact, as it is from 1/2 to less than 2."""

@@ -15,8 +15,8 @@ from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, fa
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
+from .barrel import shifted_left
 from .bounds import outcome_shape
-from .gearbox import shifted_left
 from .way_back import factor_shape
 
 __all__ = ["WriteBack"]

@@ -12,6 +12,7 @@ from .job import Bounds, Method
 from .layout import ENTRY_BYTES, Size, block_words, frame_words, shift_words, sums_words
 from .ranks import BLOCK_BITS
 from .rotations import RING
+from .schedule import WIDEN_SHARED
 
 __all__ = ["estimate"]
 
@@ -31,20 +32,20 @@ def estimate(config: Config, target: Target) -> Resources:
     The whole device is counted where the target has its memory and link on the chip (`Target.shared`). Integer products of two 9-bit numbers take
     one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one or two; float32 units as in `numerics.latency`.
     """
-    shape, n = target.multiplier, config.n_max
+    shape, n, shared = target.multiplier, config.n_max, -(-config.n_max // WIDEN_SHARED)
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
     total = Cost(6000, 6000)                                                            # shell, ring, requests
     total += n * Cost(160, 160, 2)                                                      # labels times rows
     if config.method is Method.GRAM:
         total += config.gram_lanes * Cost(60, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
-        total += (config.bus_bytes // ENTRY_BYTES + 4) * convert_cost(["int8"], float32) + div          # the loader's
+        total += (config.bus_bytes // ENTRY_BYTES + 3) * convert_cost(["int8"], float32) + div          # the loader's
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
         total += n * Cost(300, 300, 1) + config.contexts * n * Cost(40, 16)             # sums of squares; places before the columns
     times = Cost(mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9)], target.family))     # float32 by byte
     total += config.row_units * n * (times + add)
     if config.bounds is Bounds.WIDENED:
-        total += n * add + n * (times + add)                         # the segment's sums; new rows under the anchor
+        total += shared * add + n * (times + add)                    # the segment's sums; new rows under the anchor
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
     largest, of_blocks = Size(n, 0), 0
@@ -53,7 +54,7 @@ def estimate(config: Config, target: Target) -> Resources:
         of_blocks = frame_words(config) + block_words(largest, config)
         total += n * Cost(120, 150, 1) + Cost(2 * -(-config.blocks // 32) * BLOCK_BITS * n) + Cost(900 + 4 * config.blocks, 700 + 2 * config.blocks, 4)
         if config.bounds is Bounds.WIDENED:
-            total += n * mul + Cost(300, 300, 4)
+            total += shared * mul + Cost(300, 300, 4)
     if target.family != "amd":
         total += Cost(0, 0, STRAY)
     triangle = n * (n + 1) // 2

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "Task", "dot_latency", "gram_tasks", "multiplications", "widen_latency"]
+__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "WIDEN_SHARED", "Task", "dot_latency", "gram_tasks", "multiplications", "widen_latency"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
@@ -28,6 +28,8 @@ ACCESS = 3
 STEP = MUL + ADD + ACCESS
 #: e, e · x, d', then c and s: from a rotation's issue to its first lane
 VECTORING = MUL + MUL + ADD + DIV
+#: columns that share an adder where bounds are widened, a power of two: two sums each, beside the hundreds of cycles of a job
+WIDEN_SHARED = 4
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ def dot_latency(n_max: int) -> int:
 
 
 def widen_latency(n_max: int, blocks: bool = False) -> int:
-    """From a segment's start to its bounds: the trend (with blocks), differences of weights, three sums in turn, slack, rounding down, bounds."""
-    return (MUL if blocks else 0) + ADD + 1 + MUL + (n_max - 1).bit_length() * ADD + 2 + ADD + FLOOR + 1
+    """From a segment's start to its bounds: the trend (with blocks), terms of columns in turn, sums of them, slack, rounding down, bounds."""
+    return 1 + (MUL if blocks else 0) + ADD + 2 * WIDEN_SHARED + 2 + MUL + (n_max - 1).bit_length() * ADD + ADD + FLOOR + 1
 
 
 def _slots(count: int, lanes: int) -> int:
