@@ -181,7 +181,7 @@ def request(values: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
         check_file(Path(known["json"]))
     for option, pairs in (("--dim", "dims"), ("--bind", "bindings"), ("--set", "metas"), ("--init", "init")):
         _check_twice(option, known[pairs])
-    _check_rows(known.get("data"), known.get("rows") or values.get("rows"))
+    _check_random(known.get("data"), known.get("rows") or values.get("rows"), known.get("seed"))
     return Request(**known), values
 
 
@@ -199,7 +199,11 @@ def _check_twice(option: str, pairs: Sequence[tuple[str, Any]]) -> None:
         seen[name] = value
 
 
-def _check_rows(source: str | None, rows: int | None) -> None:
-    """--rows takes the columns of a table and another number of rows; a random table has none but those that it is asked for."""
-    if source is not None and rows is not None and source.startswith("random:") and "rows" in source:
+def _check_random(source: str | None, rows: int | None, seed: int | None) -> None:
+    """--rows takes the columns of a table and another number of rows; a random table has none but those that it is asked for. --seed is for one without."""
+    if source is None or not source.startswith("random:"):
+        return
+    if seed is not None and "seed" in source:
+        raise Conflict(f"--seed {seed} and --data {source} both say which seed there is", "leave one of them out")
+    if rows is not None and "rows" in source:
         raise Conflict(f"--rows {rows} and --data {source} both say how many rows there are", "leave --data out: --rows assumes a table of the kernel's shapes")

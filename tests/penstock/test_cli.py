@@ -130,6 +130,8 @@ MESSAGES = [
     ("model k.py --rows 5 --data random:rows=9 --dim d=4",
      conflict("model", "--rows 5 and --data random:rows=9 both say how many rows there are",
               "leave --data out: --rows assumes a table of the kernel's shapes")),
+    ("simulate k.py --seed 4 --data random:rows=9,seed=3 --dim d=4",
+     conflict("simulate", "--seed 4 and --data random:rows=9,seed=3 both say which seed there is")),
     ("model k.py --rows 5 --dim d=4 --set rat=1", "error[E501]: rat is not a meta of the kernel f\n --> --set\nhint: did you mean rate?\n"),
     ("model k.py --rows 5 --dim d=9000", "error[E704]: a row of these columns fits no page: a row of 36052 bytes does not fit a page of 32768: "
      "the most is 32736\n --> --data\nhint: a row lies in one page of at most 32 KB\n"),
