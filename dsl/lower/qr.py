@@ -29,6 +29,8 @@ __all__ = ["Load", "cost", "longest_text", "lower"]
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
+#: how full of logic a part may become and still be placed and routed within an hour or two; fuller ones are for what is no smaller
+ROOM = 0.85
 #: rows of a block that moves together, about; fewest and most blocks
 BLOCK, BLOCKS = 10, (16, 256)
 #: most groups interleaved in one solver
@@ -96,6 +98,7 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
                 good.append((cost(config, load, timing), config, need))
     if not good:
         raise _too_large(graph, part, load)
+    good = [entry for entry in good if entry[2].lut <= ROOM * part.lut] or good
     best = min(cycles for cycles, _, _ in good)
     return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
 

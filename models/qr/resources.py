@@ -20,10 +20,10 @@ __all__ = ["estimate"]
 DEVICE = Cost(640, 600)
 #: multiplier blocks that Yosys makes of products with constants (addresses, sizes), and that of h and a column's sum
 STRAY = 15
-#: flip-flops, of those of units and parts: values wait beside pipelines (45,925 were synthesised of an engine of 9 columns on an ECP5)
-DELAYS = 1.95
-#: look-up tables, of those of units and parts: the same engine took some 87,000 with its LUT RAM
-BETWEEN = 1.42
+#: flip-flops, of those of units and parts: values wait beside pipelines (38,725 were synthesised of an engine of 9 columns on an ECP5)
+DELAYS = 1.88
+#: look-up tables, of those of units and parts: the same engine took 68,482 with its LUT RAM
+BETWEEN = 1.37
 
 
 def estimate(config: Config, target: Target) -> Resources:
