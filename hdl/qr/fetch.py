@@ -9,6 +9,7 @@ from ...models.qr.job import Bounds, Method, Sums
 from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, frame_words, head_words, read_sums, shift_words, sums_words, words
 from ...models.qr.requests import AHEAD, Route
 from ...models.qr.shell import ADDRESS_BITS
+from ..arith.pipeline import Pipeline
 from ..index import index, index_range
 from ..stream.queue import Queue
 from .core import COUNTS
@@ -76,6 +77,7 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        pipe = Pipeline(m)
         config = self.config
         bus = config.bus_bytes
         shift = bus.bit_length() - 1
@@ -113,22 +115,27 @@ class Fetch(wiring.Component):
         with m.If(ring.valid & ring.ready):
             m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + per * bus)]
 
-        # a job's body
+        # a job's body; the descriptor is there from LOOK on, what is made of it a cycle later, sums of that two
         d = came.o.p
         full = d.flags[0]
         slot, solver = index(config.jobs, name="slot"), index(config.solvers, name="solver")
         sizes = [Size(max(n, 1), 0) for n in range(config.n_max + 1)]
-        of_head = Array([head_words(size, config) for size in sizes])[d.length + 1]
         scans = config.sums is Sums.SCAN                         # then the memo's c is not read
-        of_c = Array([sums_words(size, config)[0] if scans else 0 for size in sizes])[d.length + 1]
-        of_sums = Array([read_sums(size, config) for size in sizes])[d.length + 1]
-        of_anchor = Array([anchor_words(size, config) for size in sizes])[d.length + 1]
-        of_factor = Array([factor_words(size, config) for size in sizes])[d.length + 1]
         anchored, givens, of_moves = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, shift_words(config)
+
+        # words of the memo's parts in their order, and where each ends
+        of, end, behind = {}, {}, [0] * len(sizes)
+        for name, counts in (("head", [head_words(size, config) for size in sizes]), ("frames", [frame_words(config)] * len(sizes)),
+                             ("c", [sums_words(size, config)[0] if scans else 0 for size in sizes]), ("sums", [read_sums(size, config) for size in sizes]),
+                             ("factor", [factor_words(size, config) for size in sizes]), ("anchor", [anchor_words(size, config) for size in sizes])):
+            behind = [before + count for before, count in zip(behind, counts, strict=True)]
+            of[name] = pipe.delay(Array(counts)[d.length + 1], 1, name=f"of_{name}")
+            end[name] = pipe.delay(d.memo + (pipe.delay(Array(behind)[d.length + 1], 1, name=f"behind_{name}") << shift), 1, name=f"end_{name}")
         lists, of_frames = "FRAMES" if of_moves else "CHANGES", frame_words(config)
         records, units = Signal(26), Signal(32)                  # units of 4 bytes
-        m.d.comb += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
-        of_changes = (units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1
+        m.d.sync += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
+        # asked for three cycles after LOOK at the earliest, behind the head
+        of_changes = pipe.delay((units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1, 1, name="of_changes")
         done = Signal()
         m.d.comb += [
             self.slot.eq(slot), self.kept.code.eq(check.descriptor_code), self.kept.full.eq(full),
@@ -150,7 +157,7 @@ class Fetch(wiring.Component):
                     m.d.comb += done.eq(1)
                     m.next = "LOOK"
             with m.State("HEAD"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo), own.p.beats.eq(of_head), own.p.route.eq(Route.HEAD),
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo), own.p.beats.eq(of["head"]), own.p.route.eq(Route.HEAD),
                              own.p.final.eq(full & (d.span == 0))]
                 with m.If(own.ready):
                     with m.If(own.p.final):
@@ -173,19 +180,19 @@ class Fetch(wiring.Component):
                     with m.Else():
                         m.next = "SUMS"
             with m.State("ANCHOR"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_frames + of_c + of_sums + of_factor) << shift)),
-                             own.p.beats.eq(of_anchor), own.p.route.eq(Route.ANCHOR)]
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(end["factor"]),
+                             own.p.beats.eq(of["anchor"]), own.p.route.eq(Route.ANCHOR)]
                 with m.If(own.ready):
                     m.next = "FACTOR" if givens else lists
             if givens:
                 with m.State("FACTOR"):
-                    m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_frames + of_c + of_sums) << shift)),
-                                 own.p.beats.eq(of_factor), own.p.route.eq(Route.FACTOR)]
+                    m.d.comb += [own.valid.eq(1), own.p.address.eq(end["sums"]),
+                                 own.p.beats.eq(of["factor"]), own.p.route.eq(Route.FACTOR)]
                     with m.If(own.ready):
                         m.next = lists
             if of_moves:
                 with m.State("FRAMES"):
-                    m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + (of_head << shift)), own.p.beats.eq(of_frames), own.p.route.eq(Route.SHIFTS)]
+                    m.d.comb += [own.valid.eq(1), own.p.address.eq(end["head"]), own.p.beats.eq(of_frames), own.p.route.eq(Route.SHIFTS)]
                     with m.If(own.ready):
                         m.next = "SHIFTS"
                 with m.State("SHIFTS"):
@@ -201,7 +208,7 @@ class Fetch(wiring.Component):
                         with m.If(d.span != 0):
                             m.next = "PLACES"
             with m.State("SUMS"):
-                m.d.comb += [own.valid.eq(1), own.p.address.eq(d.memo + ((of_head + of_frames + of_c) << shift)), own.p.beats.eq(of_sums),
+                m.d.comb += [own.valid.eq(1), own.p.address.eq(end["c"]), own.p.beats.eq(of["sums"]),
                              own.p.route.eq(Route.SUMS), own.p.final.eq(1)]
                 with m.If(own.ready):
                     m.d.comb += done.eq(1)

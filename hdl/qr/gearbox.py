@@ -57,30 +57,30 @@ class Gearbox(wiring.Component):
         left = Signal(len(self.command.p.count))                 # chunks not yet given
         wanted = Signal(range(-word, (largest << len(left)) + 1))     # units of the run not yet accepted; not positive: none
         active, grow, shrink = Signal(), Signal(), Signal()
-        enough = Signal()
+        some, more, enough = Signal(), Signal(), Signal()        # left != 0, wanted > 0
         put, take, chunk = Signal(), Signal(), Signal(largest * bits)
         m.d.comb += [
-            self.command.ready.eq(~active), enough.eq((level >= size) & (left != 0)),
-            self.o.valid.eq(active & (enough | (left == 0))), self.o.p.end.eq(left == 0),
-            self.o.p.data.eq(Cat(Mux((k < size) & (left != 0), chunk.word_select(k, bits), 0) for k in range(largest))),
-            self.i.ready.eq(active & (wanted > 0) & (level < 2 * largest)),
+            self.command.ready.eq(~active), enough.eq((level >= size) & some),
+            self.o.valid.eq(active & (enough | ~some)), self.o.p.end.eq(~some),
+            self.o.p.data.eq(Cat(Mux((k < size) & some, chunk.word_select(k, bits), 0) for k in range(largest))),
+            self.i.ready.eq(active & more & (level < 2 * largest)),
             put.eq(self.i.valid & self.i.ready), take.eq(self.o.valid & self.o.ready & enough)]
         m.d.comb += chunk.eq(rotated(Cat(ring), head, bits, largest))
         stays = Signal.like(level)
         m.d.comb += stays.eq(level - Mux(take, size, 0))
         m.d.sync += level.eq(stays)
         with m.If(put):
-            m.d.sync += [level.eq(stays + word), wanted.eq(wanted - word), tail.eq(Mux(tail == places - 1, 0, tail + 1))]
+            m.d.sync += [level.eq(stays + word), wanted.eq(wanted - word), more.eq(wanted > word), tail.eq(Mux(tail == places - 1, 0, tail + 1))]
             for k, place in enumerate(ring):
                 with m.If(tail == k):
                     m.d.sync += place.eq(self.i.payload)
         with m.If(take):
             behind = head + size
-            m.d.sync += [left.eq(left - 1), size.eq(size + grow - shrink),
+            m.d.sync += [left.eq(left - 1), some.eq(left != 1), size.eq(size + grow - shrink),
                          head.eq(Mux(behind >= places * word, behind - places * word, behind))]
         with m.If(self.o.valid & self.o.ready & self.o.p.end):
             m.d.sync += [active.eq(0), level.eq(0), head.eq(0), tail.eq(0)]
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [active.eq(1), size.eq(self.command.p.size), grow.eq(self.command.p.grow), shrink.eq(self.command.p.shrink),
-                         left.eq(self.command.p.count), wanted.eq(self.command.p.units)]
+                         left.eq(self.command.p.count), wanted.eq(self.command.p.units), some.eq(self.command.p.count != 0), more.eq(self.command.p.units != 0)]
         return m

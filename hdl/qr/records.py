@@ -79,15 +79,18 @@ class Records(wiring.Component):
 
         length = Signal(range(n))
         left = {name: Signal(24, name=f"{name}_left") for name in ("inserted", "buried", "removed", "moved")}
+        some = {name: Signal(name=f"some_{name}") for name in left}
         with m.If(command.valid & command.ready):
-            m.d.sync += [length.eq(command.p.length), *(left[name].eq(command.p[name]) for name in left)]
+            m.d.sync += length.eq(command.p.length)
+            for name, count in left.items():
+                m.d.sync += [count.eq(command.p[name]), some[name].eq(command.p[name] != 0)]
 
         # which list the record is of: the first one with records left
         kind = {name: Signal(name=name) for name in left}
         before = 0
-        for name, count in left.items():
-            m.d.comb += kind[name].eq((count != 0) & ~before)
-            before = before | (count != 0)
+        for name in left:
+            m.d.comb += kind[name].eq(some[name] & ~before)
+            before = before | some[name]
 
         record = out.i.p
         blocks = self.config.blocks > 0
@@ -140,7 +143,7 @@ class Records(wiring.Component):
                 with m.If(kind[name]):
                     m.d.sync += count.eq(count - 1)
                     with m.If(count == 1):
-                        m.d.sync += first.eq(1)
+                        m.d.sync += [first.eq(1), some[name].eq(0)]
         with m.If(command.valid & command.ready):
             m.d.sync += [first.eq(1), wrong.eq(0)]
         return m

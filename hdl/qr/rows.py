@@ -74,28 +74,35 @@ class Rows(wiring.Component):
         each, holds = Signal(range(units + 1)), Signal(range(bus + 1))     # rows a cycle, rows of a word
         count = Signal(range(units + 1))
         go, word_ends, bits_end = Signal(), Signal(), Signal()
+        # what is asked of the three counts, a cycle ahead: any left, no more than the rows of a cycle
+        some, some_word, some_bits, last, last_word, last_bits = (Signal(name=name) for name in ("some_left", "some_word", "some_bits", "last", "last_word",
+                                                                                                   "last_bits"))
         with m.Switch(choice):
             for k, stride in enumerate(choices):
                 with m.Case(k):
                     m.d.comb += [holds.eq(bus // stride), each.eq(min(units, bus // stride)), rest.eq(word[8 * stride * min(units, bus // stride):])]
         m.d.comb += [
-            count.eq(Mux(left < each, left, each)), out.i.valid.eq(active & (word_left != 0) & (bits_left != 0)), go.eq(out.i.valid & out.i.ready),
-            word_ends.eq((word_left <= each) | (left <= each)), bits_end.eq((bits_left <= each) | (left <= each)),
-            self.words.ready.eq(active & ((word_left == 0) | (go & word_ends)) & (left > Mux(go, each, 0))),
-            self.bits.ready.eq(active & ((bits_left == 0) | (go & bits_end)) & (left > Mux(go, each, 0))),
-            self.command.ready.eq(~active), out.i.p.last.eq(left <= each)]
+            count.eq(Mux(left < each, left, each)), out.i.valid.eq(active & some_word & some_bits), go.eq(out.i.valid & out.i.ready),
+            word_ends.eq(last_word | last), bits_end.eq(last_bits | last),
+            self.words.ready.eq(active & (~some_word | (go & word_ends)) & Mux(go, ~last, some)),
+            self.bits.ready.eq(active & (~some_bits | (go & bits_end)) & Mux(go, ~last, some)),
+            self.command.ready.eq(~active), out.i.p.last.eq(last)]
+        twice = each << 1
+        m.d.sync += [last.eq(Mux(go, left <= twice, left <= each)), last_word.eq(Mux(go, word_left <= twice, word_left <= each)),
+                     last_bits.eq(Mux(go, bits_left <= twice, bits_left <= each))]
         with m.If(go):
             m.d.sync += [word.eq(rest), bits.eq(shifted_right(bits, each, 1)), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(next_label),
                          bits_left.eq(Mux(bits_end, 0, bits_left - each)), left.eq(left - count)]
-            with m.If(out.i.p.last):
+            m.d.sync += [some.eq(~last), some_word.eq(~word_ends), some_bits.eq(~bits_end)]
+            with m.If(last):
                 m.d.sync += active.eq(0)
         with m.If(self.words.valid & self.words.ready):
-            m.d.sync += [word.eq(self.words.payload), word_left.eq(holds)]
+            m.d.sync += [word.eq(self.words.payload), word_left.eq(holds), some_word.eq(1), last_word.eq(holds <= each)]
         with m.If(self.bits.valid & self.bits.ready):
-            m.d.sync += [bits.eq(self.bits.payload), bits_left.eq(8 * bus)]
+            m.d.sync += [bits.eq(self.bits.payload), bits_left.eq(8 * bus), some_bits.eq(1), last_bits.eq(0)]
 
-        previous, some, wrong = Signal(8 * (n - 1)), Signal(), Signal()
-        before, any_before, disorder = previous, some, wrong
+        previous, any_row, wrong = Signal(8 * (n - 1)), Signal(), Signal()
+        before, any_before, disorder = previous, any_row, wrong
         dense = self.config.target is Target.RANK
         lives = Const(0, 1)
         for k in range(units):
@@ -120,9 +127,9 @@ class Rows(wiring.Component):
             before, any_before = Mux(seen, number, before), any_before | seen
         m.d.comb += [out.i.p.disorder.eq(disorder), next_label.eq(label + (lives if dense else each))]
         with m.If(go):
-            m.d.sync += [previous.eq(before), some.eq(any_before), wrong.eq(disorder)]
+            m.d.sync += [previous.eq(before), any_row.eq(any_before), wrong.eq(disorder)]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), length.eq(self.command.p.length), left.eq(self.command.p.span), label.eq(0), some.eq(0), wrong.eq(0), word_left.eq(0),
-                         bits_left.eq(0)]
+            m.d.sync += [active.eq(1), length.eq(self.command.p.length), left.eq(self.command.p.span), label.eq(0), any_row.eq(0), wrong.eq(0), some.eq(1),
+                         some_word.eq(0), some_bits.eq(0)]
             m.d.sync += choice.eq(stride_choice(self.command.p.length, bus))
         return m

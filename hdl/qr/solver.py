@@ -1,6 +1,6 @@
 """Elimination of a Gram matrix and both triangular solves, several jobs interleaved."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.numerics.formats import float32
 from ...models.qr.config import Config
 from ...models.qr.schedule import ADD, DIV, MUL, STEP
+from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..index import index
@@ -102,9 +103,9 @@ class Solver(wiring.Component):
         writes = []
         for i in range(n):
             sets = []
-            place = context * (n + 1) + Mux(side, n, row)
-            for name, depth, address in (("row", (n + 1) * count, place), ("vector", count, context), ("pivot", count, context)):
-                m.submodules[f"{name}{i}"] = memory = Memory(shape=unsigned(32), depth=depth, init=[])
+            for name, depth, address in (("row", count << len(row), Cat(Mux(side, n, row), context)), ("vector", count, context), ("pivot", count, context)):
+                # what is read while it is written is of another task than the one that wants it
+                m.submodules[f"{name}{i}"] = memory = Memory(shape=unsigned(32), depth=depth, init=[], attrs=APART)
                 read, write = memory.read_port(), memory.write_port()
                 m.d.comb += [read.addr.eq(address), read.en.eq(1)]
                 sets.append((read.data, write))
@@ -159,7 +160,7 @@ class Solver(wiring.Component):
         of_rows = (done == Kind.LOAD) | (done == Kind.ROW)
         for i, (row_write, vector_write, _) in enumerate(writes):
             m.d.comb += [
-                row_write.en.eq(end["issue"] & of_rows), row_write.addr.eq(end["context"] * (n + 1) + Mux(end["side"], n, end["row"])),
+                row_write.en.eq(end["issue"] & of_rows), row_write.addr.eq(Cat(Mux(end["side"], n, end["row"]), end["context"])),
                 row_write.data.eq(results[i]), vector_write.data.eq(results[i]), vector_write.addr.eq(end["context"]),
                 vector_write.en.eq(end["issue"] & ((done == Kind.SCALE) | (done == Kind.BACK) | end["closes"])),
                 self.o.weights[i].eq(Mux(end["keep"][i], results[i], 0))]
@@ -171,10 +172,10 @@ class Solver(wiring.Component):
                       row=end["row"])
         for i, (_, _, pivot_write) in enumerate(writes):
             m.d.comb += [pivot_write.en.eq(s.some & (s.row == i)), pivot_write.addr.eq(s.context), pivot_write.data.eq(s.value)]
-        m.submodules.limits = limits = Memory(shape=unsigned(32), depth=count * n, init=[])
+        m.submodules.limits = limits = Memory(shape=unsigned(32), depth=count << len(row), init=[])
         limit_write, limit = limits.write_port(), limits.read_port(domain="comb")
-        m.d.comb += [limit_write.en.eq(task.issue & (kind1 == Kind.LOAD) & ~task.side), limit_write.addr.eq(task.context * n + task.row),
-                     limit_write.data.eq(_scaled(Array([task.load.word_select(i, 32) for i in range(n)])[task.row])), limit.addr.eq(s.context * n + s.row)]
+        m.d.comb += [limit_write.en.eq(task.issue & (kind1 == Kind.LOAD) & ~task.side), limit_write.addr.eq(Cat(task.row, task.context)),
+                     limit_write.data.eq(_scaled(Array([task.load.word_select(i, 32) for i in range(n)])[task.row])), limit.addr.eq(Cat(s.row, s.context))]
         passes = pipe.wire(_above(s.value, limit.data), name="passes")
         reciprocal = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=Const(float32.one, 32), b=s.value)["o"]
         arrives, whose = pipe.delay(s.some & s.pivot, DIV, name="arrives"), pipe.delay(s.context, DIV, name="whose")
