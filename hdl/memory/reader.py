@@ -110,12 +110,12 @@ class BurstReader(wiring.Component):
         bus = self.bus
         m.submodules.splitter = splitter = Splitter(
             bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
-        # lengths of the commands in flight: the data side marks their last beats
+        # lengths of the commands in flight, less one: the data side marks their last beats
         m.submodules.flight = flight = Queue(self.beats_width, self.commands)
         m.d.comb += [
             splitter.i.payload.eq(self.i.payload), splitter.i.valid.eq(self.i.valid), self.i.ready.eq(splitter.i.ready),
             splitter.enable.eq(flight.i.ready),
-            flight.i.payload.eq(self.i.p.beats), flight.i.valid.eq(self.i.valid & splitter.i.ready),
+            flight.i.payload.eq(self.i.p.beats - 1), flight.i.valid.eq(self.i.valid & splitter.i.ready),
             bus.arvalid.eq(splitter.o.valid), splitter.o.ready.eq(bus.arready), bus.araddr.eq(splitter.o.p.address),
             bus.arlen.eq(splitter.o.p.length),
             bus.arsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)), bus.arburst.eq(1), bus.arid.eq(0)]
@@ -123,7 +123,7 @@ class BurstReader(wiring.Component):
         passed = Signal(self.beats_width)
         moved = Signal()
         m.d.comb += [
-            self.o.p.data.eq(bus.rdata), self.o.p.last.eq(passed == flight.o.payload - 1),
+            self.o.p.data.eq(bus.rdata), self.o.p.last.eq(passed == flight.o.payload),
             self.o.valid.eq(bus.rvalid & flight.o.valid), bus.rready.eq(self.o.ready & flight.o.valid),
             moved.eq(self.o.valid & self.o.ready), flight.o.ready.eq(moved & self.o.p.last),
             self.error.eq(moved & ((bus.rresp == Response.SLVERR.value) | (bus.rresp == Response.DECERR.value))),

@@ -82,5 +82,5 @@ class Gearbox(wiring.Component):
             m.d.sync += [active.eq(0), level.eq(0), head.eq(0), tail.eq(0)]
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [active.eq(1), size.eq(self.command.p.size), grow.eq(self.command.p.grow), shrink.eq(self.command.p.shrink),
-                         left.eq(self.command.p.count), wanted.eq(self.command.p.units), some.eq(self.command.p.count != 0), more.eq(self.command.p.units != 0)]
+                         left.eq(self.command.p.count), wanted.eq(self.command.p.units), some.eq(self.command.p.count != 0), more.eq(self.command.p.count != 0)]
         return m

@@ -172,10 +172,11 @@ class Solver(wiring.Component):
                       row=end["row"])
         for i, (_, _, pivot_write) in enumerate(writes):
             m.d.comb += [pivot_write.en.eq(s.some & (s.row == i)), pivot_write.addr.eq(s.context), pivot_write.data.eq(s.value)]
-        m.submodules.limits = limits = Memory(shape=unsigned(32), depth=count << len(row), init=[])
-        limit_write, limit = limits.write_port(), limits.read_port(domain="comb")
+        m.submodules.limits = limits = Memory(shape=unsigned(32), depth=count << len(row), init=[], attrs=APART)
+        limit_write, limit = limits.write_port(), limits.read_port()
         m.d.comb += [limit_write.en.eq(task.issue & (kind1 == Kind.LOAD) & ~task.side), limit_write.addr.eq(Cat(task.row, task.context)),
-                     limit_write.data.eq(_scaled(Array([task.load.word_select(i, 32) for i in range(n)])[task.row])), limit.addr.eq(Cat(s.row, s.context))]
+                     limit_write.data.eq(_scaled(Array([task.load.word_select(i, 32) for i in range(n)])[task.row])), limit.en.eq(1),
+                     limit.addr.eq(Cat(end["row"], end["context"]))]
         passes = pipe.wire(_above(s.value, limit.data), name="passes")
         reciprocal = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=Const(float32.one, 32), b=s.value)["o"]
         arrives, whose = pipe.delay(s.some & s.pivot, DIV, name="arrives"), pipe.delay(s.context, DIV, name="whose")
