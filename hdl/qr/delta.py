@@ -32,7 +32,8 @@ class Delta(wiring.Component):
     ceil(columns (columns + 1) / 2 / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
     The sums are there 3 cycles after the job's end was accepted; in two of them nothing is accepted.
 
-    Lane p holds the entries p, p + gram_lanes, … of the packed triangle in a memory of its own, with one multiplier of 9 × 9 bits.
+    Lane p has one multiplier of 9 × 9 bits, and holds the entries p, p + gram_lanes, … of the packed triangle in a memory of its own; in registers, as the sums
+    of c are, where each lane has one entry.
 
     Parameters
     ----------
@@ -124,30 +125,43 @@ class Delta(wiring.Component):
         some2, slot2, first2 = Signal(), Signal.like(slot), Signal()
         m.d.sync += [some2.eq(some), slot2.eq(slot1), first2.eq(first_slots)]
         self._moments(m, a, value, closed2, bank, reading)
-        self._gram(m, a, sign, some2, slot1, slot2, first2, bank, reading, zero_gram)
+        if self.slots == 1:
+            self._gram_of_registers(m, a, sign, some, closed2, bank, reading)
+        else:
+            self._gram(m, a, sign, some2, slot1, slot2, first2, bank, reading, zero_gram)
         return m
 
     def _moments(self, m, a, value, closed, bank, reading):
-        width = self.config.bus_bytes // 8
-        sums = []
-        for k, x in enumerate(a):
-            product, held = Signal(signed(41), name=f"product{k}"), Signal(signed(64), name=f"sum{k}")
-            kept = [Signal(signed(64), name=f"kept{k}_{b}") for b in range(2)]
-            new = Signal(signed(64), name=f"new{k}")
-            m.d.sync += product.eq(x * value)
-            m.d.comb += new.eq(held + product)
-            m.d.sync += held.eq(Mux(closed, 0, new))
-            for b in range(2):
-                with m.If(closed & (bank == b)):
-                    m.d.sync += kept[b].eq(new)
-            sums.append(Mux(reading, kept[1], kept[0]))
-        for place in range(width):
+        sums = [self._sum(m, f"{k}", x * value, 64, closed, bank, reading) for k, x in enumerate(a)]
+        self._give(m, self.moments, sums)
+
+    def _gram_of_registers(self, m, a, sign, some, closed, bank, reading):
+        # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
+        factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(a))]
+        m.d.comb += [factor.eq(Mux(some, Mux(sign < 0, -x, x), 0)) for factor, x in zip(factors, a, strict=True)]
+        sums = [self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, closed, bank, reading) for j in range(len(a)) for i in range(j + 1)]
+        self._give(m, self.entries, sums)
+
+    def _sum(self, m, name, product, width, closed, bank, reading):
+        """Products added up, one a cycle, until `closed`; return the sum of the job whose sums are read."""
+        late, held, new = Signal(product.shape(), name=f"product{name}"), Signal(signed(width), name=f"sum{name}"), Signal(signed(width), name=f"new{name}")
+        kept = [Signal(signed(width), name=f"kept{name}_{b}") for b in range(2)]
+        m.d.comb += new.eq(held + late)
+        m.d.sync += [late.eq(product), held.eq(Mux(closed, 0, new))]
+        for b in range(2):
+            with m.If(closed & (bank == b)):
+                m.d.sync += kept[b].eq(new)
+        return Mux(reading, kept[1], kept[0])
+
+    def _give(self, m, port, sums):
+        """The sums of a bus word."""
+        for place, given in enumerate(port):
             with m.Switch(self.chunk):
-                for number, k in enumerate(range(place, len(sums), width)):
+                for number, k in enumerate(range(place, len(sums), len(port))):
                     with m.Case(number):
-                        m.d.sync += self.moments[place].eq(sums[k])
+                        m.d.sync += given.eq(sums[k])
                 with m.Default():
-                    m.d.sync += self.moments[place].eq(0)
+                    m.d.sync += given.eq(0)
 
     def _gram(self, m, a, sign, add, slot1, slot2, first, bank, reading, zero):
         places = [(i, j) for j in range(len(a)) for i in range(j + 1)]

@@ -18,11 +18,11 @@ __all__ = ["estimate"]
 
 #: the host's link and the memory's control, as models.analytics.resources has them
 DEVICE = Cost(640, 600)
-#: multiplier blocks that Yosys makes of products with constants (addresses, sizes), and that of h and a column's sum
-STRAY = 15
-#: flip-flops, of those of units and parts: values wait beside pipelines (38,725 were synthesised of an engine of 9 columns on an ECP5)
+#: multiplier blocks that Yosys makes of products with constants (sizes), and that of h and a column's sum
+STRAY = 11
+#: flip-flops, of those of units and parts: values wait beside pipelines (44,104 were synthesised of an engine of 9 columns on an ECP5)
 DELAYS = 1.88
-#: look-up tables, of those of units and parts: the same engine took 68,482 with its LUT RAM
+#: look-up tables, of those of units and parts: the same engine took 67,500 with its LUT RAM
 BETWEEN = 1.37
 
 
@@ -34,10 +34,12 @@ def estimate(config: Config, target: Target) -> Resources:
     """
     shape, n, shared = target.multiplier, config.n_max, -(-config.n_max // WIDEN_SHARED)
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
+    triangle = n * (n + 1) // 2
+    shared_lanes = config.gram_lanes < triangle
     total = Cost(6000, 6000)                                                            # shell, ring, requests
     total += n * Cost(160, 160, 2)                                                      # labels times rows
     if config.method is Method.GRAM:
-        total += config.gram_lanes * Cost(60, 20, 1) + config.solvers * (config.lanes * (mul + add) + div)
+        total += config.gram_lanes * (Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)) + config.solvers * (config.lanes * (mul + add) + div)
         total += (config.bus_bytes // ENTRY_BYTES + 3) * convert_cost(["int8"], float32) + div          # the loader's
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
@@ -57,12 +59,12 @@ def estimate(config: Config, target: Target) -> Resources:
             total += shared * mul + Cost(300, 300, 4)
     if target.family != "amd":
         total += Cost(0, 0, STRAY)
-    triangle = n * (n + 1) // 2
     # how many, width, depth, readers
     memories = [(1, 8 * config.bus_bytes, config.jobs * (of_blocks + -(-(6 * triangle + 64 * n) // config.bus_bytes)), 1),
                 (1, 8 * config.bus_bytes, of_blocks + shift_words(config) + sum(sums_words(largest, config)), 1)]
     if config.method is Method.GRAM:
-        memories.append((config.gram_lanes, 8 * ENTRY_BYTES, 2 * -(-triangle // config.gram_lanes), 2))
+        if shared_lanes:                                         # else a lane's one entry is in registers
+            memories.append((config.gram_lanes, 8 * ENTRY_BYTES, 2 * -(-triangle // config.gram_lanes), 2))
         memories.append((config.solvers, 32 * config.lanes, config.contexts * -(-triangle // config.lanes), 2))
     else:
         groups, units = -(-(n - 1) // config.lanes), config.vectors * config.lanes

@@ -16,7 +16,7 @@ from penstock.boards.board import boards
 from penstock.cli import run
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.load import load_kernel
-from penstock.dsl.lower.qr import Load, cost, lower
+from penstock.dsl.lower.qr import ROOM, Load, cost, lower
 from penstock.fits import FitDesign, compile_fit
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
@@ -133,6 +133,21 @@ def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
     assert config.bus_bytes > part.bus_bytes and design.memory == block_ram(config.bus_bytes) and estimate(config, part).fits(part) is None
     assert run_jobs(config, [load.work(config)] * 64, design.memory).total / 64 / part.clock_mhz < 3.8
     assert compile_fit(load_kernel("f.py"), part, memory="latency=4,bytes=8").config.bus_bytes == part.bus_bytes
+
+
+def test_a_part_is_left_room_to_be_routed() -> None:
+    """Of engines that fit, one with room; a part so small that none has any is filled."""
+    graph, part = load_kernel(written(length=8)).trace(), boards()["ulx3s-85f"].budget
+
+    def share(lut: int) -> float:
+        try:
+            return estimate(lower(graph, replace(part, lut=lut)), part).lut / lut
+        except KernelError:
+            return 2.0
+    shares = [share(lut) for lut in range(52_000, part.lut, 1000)]
+    assert share(part.lut) <= ROOM and sum(ROOM < s <= FILL for s in shares) >= 3
+    first = next(k for k, s in enumerate(shares) if s <= ROOM)
+    assert all(s <= ROOM for s in shares[first:]) and all(s > ROOM for s in shares[:first])
 
 
 @pytest.mark.parametrize("method", ["gram", "givens"])
