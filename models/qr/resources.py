@@ -21,9 +21,9 @@ DEVICE = Cost(640, 600)
 #: multiplier blocks that Yosys makes of products with constants (sizes), and that of h and a column's sum
 STRAY = 11
 #: flip-flops, of those of units and parts: values wait beside pipelines (44,104 were synthesised of an engine of 9 columns on an ECP5)
-DELAYS = 1.88
+DELAYS = 1.84
 #: look-up tables, of those of units and parts: the same engine took 67,500 with its LUT RAM
-BETWEEN = 1.37
+BETWEEN = 1.34
 
 
 def estimate(config: Config, target: Target) -> Resources:
