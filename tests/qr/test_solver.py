@@ -25,8 +25,14 @@ def case(source, n, kind):
     rows = keys(source, 40, n - 1, 200)
     if kind == "constant":
         rows[:, 0] = 7
-    if kind == "collinear" and n > 3:
+    if kind in ("collinear", "near") and n > 3:
         rows[:, 2] = rows[:, 1]
+    if kind == "near":                                           # a pivot below its own limit, and above other columns'
+        rows[5, 2] ^= 1
+    if kind == "tiny":                                           # sums of squares that are far apart: each pivot has its own limit
+        rows[:, 1::2] = 0
+        rows[3, 1::2] = range(1, 1 + len(rows[3, 1::2]))
+        rows[9, 1], rows[:, 0::2] = 1, source.integers(0, 2, rows[:, 0::2].shape) * 255
     offsets = mean_offsets(rows)
     if kind == "empty":
         rows = rows[:0]
@@ -66,11 +72,11 @@ def run(config, cases):
     return accepted[0], found
 
 
-@pytest.mark.parametrize(("contexts", "jobs"), [(1, 3), (3, 7)])
+@pytest.mark.parametrize(("contexts", "jobs"), [(1, 5), (3, 10)])
 def test_jobs(contexts, jobs):
     config = Config(n_max=6, target=Target.SLOT, gram_lanes=21, lanes=6, contexts=contexts, jobs=16)
     source = np.random.default_rng(contexts)
-    kinds = ["plain", "constant", "collinear", "empty", "plain", "plain", "collinear"]
+    kinds = ["plain", "constant", "tiny", "near", "collinear", "empty", "tiny", "plain", "plain", "collinear"]
     cases = [case(source, int(source.integers(2, 7)) if kind == "plain" else 6, kind) for kind in kinds[:jobs]]
     first, found = run(config, cases)
     assert sorted(job for _, job, _, _ in found) == list(range(jobs))
