@@ -68,8 +68,8 @@ class Request:
 
     @property
     def source(self) -> str | None:
-        """The data source, with --seed in it where it is a random one without a seed."""
-        if self.data is None or not self.data.startswith("random:") or self.seed is None or "seed" in self.data:
+        """The data source, with --seed in it where it is a random one (which then has none of its own)."""
+        if self.data is None or not self.data.startswith("random:") or self.seed is None:
             return self.data
         return f"{self.data}{'' if self.data.endswith(':') else ','}seed={self.seed}"
 

@@ -104,7 +104,7 @@ class Solver(wiring.Component):
         for i in range(n):
             sets = []
             for name, depth, address in (("row", count << len(row), Cat(Mux(side, n, row), context)), ("vector", count, context), ("pivot", count, context)):
-                # what is read while it is written is of another task than the one that wants it
+                # STEP cycles lie between the task that writes a word and the one that wants it
                 m.submodules[f"{name}{i}"] = memory = Memory(shape=unsigned(32), depth=depth, init=[], attrs=APART)
                 read, write = memory.read_port(), memory.write_port()
                 m.d.comb += [read.addr.eq(address), read.en.eq(1)]

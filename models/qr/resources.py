@@ -32,7 +32,7 @@ def estimate(config: Config, target: Target) -> Resources:
     The whole device is counted where the target has its memory and link on the chip (`Target.shared`). Integer products of two 9-bit numbers take
     one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one or two; float32 units as in `numerics.latency`.
     """
-    shape, n, shared = target.multiplier, config.n_max, -(-config.n_max // WIDEN_SHARED)
+    shape, n, adders = target.multiplier, config.n_max, -(-config.n_max // WIDEN_SHARED)
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
     triangle = n * (n + 1) // 2
     shared_lanes = config.gram_lanes < triangle
@@ -47,7 +47,7 @@ def estimate(config: Config, target: Target) -> Resources:
     times = Cost(mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9)], target.family))     # float32 by byte
     total += config.row_units * n * (times + add)
     if config.bounds is Bounds.WIDENED:
-        total += shared * add + n * (times + add)                    # the segment's sums; new rows under the anchor
+        total += adders * add + n * (times + add)                    # the segment's sums; new rows under the anchor
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
     largest, of_blocks = Size(n, 0), 0
@@ -56,7 +56,7 @@ def estimate(config: Config, target: Target) -> Resources:
         of_blocks = frame_words(config) + block_words(largest, config)
         total += n * Cost(120, 150, 1) + Cost(2 * -(-config.blocks // 32) * BLOCK_BITS * n) + Cost(900 + 4 * config.blocks, 700 + 2 * config.blocks, 4)
         if config.bounds is Bounds.WIDENED:
-            total += shared * mul + Cost(300, 300, 4)
+            total += adders * mul + Cost(300, 300, 4)
     if target.family != "amd":
         total += Cost(0, 0, STRAY)
     # how many, width, depth, readers
