@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from operator import mul
 
 import numpy as np
@@ -130,7 +129,7 @@ class Trainer:
     def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
         if config.method is Method.GIVENS and config.target is Target.SLOT:
             raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
-        if not isinstance(ghosts, Real) or not isinstance(limit, Integral):
+        if not isinstance(ghosts, (int, float, np.number)) or not isinstance(limit, (int, np.integer)):
             raise TypeError(f"a trainer's ghosts are a number and its limit is an integer, not {ghosts!r} and {limit!r}")
         if not 0 <= ghosts <= 1 or limit < 0:
             raise ValueError(f"a trainer needs a share of ghosts between 0 and 1 and a limit of at least 0, not {ghosts} and {limit}")

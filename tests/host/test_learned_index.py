@@ -404,6 +404,7 @@ def test_wrong_uses() -> None:
         Trainer(ghosts=2.0)
     with pytest.raises(TypeError, match="ghosts are a number"):
         Trainer(ghosts="a")     # type: ignore[arg-type]
+    assert Trainer(ghosts=float(np.float32(0.25))).ghosts == Trainer(ghosts=np.float32(0.25)).ghosts      # type: ignore[arg-type]
 
 
 EDGES = """d[[]] | d.get([]) | d.get("a", 3) | [] in d | "a" in d | None in d | d.pop([], 5) | d.pop("a", 5) | d.pop([])
