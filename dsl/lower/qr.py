@@ -30,7 +30,7 @@ __all__ = ["Load", "cost", "longest_text", "lower"]
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
 #: how full of logic a part may become and still be placed and routed within an hour or two; fuller ones are for what is no smaller
-ROOM = 0.82
+ROOM = 0.75
 #: rows of a block that moves together, about; fewest and most blocks
 BLOCK, BLOCKS = 10, (16, 256)
 #: most groups interleaved in one solver

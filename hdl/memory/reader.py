@@ -45,10 +45,10 @@ class Splitter(wiring.Component):
         shift = (self.bus_bytes - 1).bit_length()
         inner = (window - 1).bit_length()                        # address bits of a beat within its window
         # of the burst that is offered: all that leaves the component comes from registers
-        word = Signal(self.address_width - shift)                # its address, in bus words
-        after = Signal(self.beats_width)                         # beats behind it, unless it is the last
-        some, final = Signal(), Signal()
-        length = Signal(8)
+        word = Signal(self.address_width - shift, reset_less=True)       # its address, in bus words
+        after = Signal(self.beats_width, reset_less=True)        # beats behind it, unless it is the last
+        some, final = Signal(), Signal(reset_less=True)
+        length = Signal(8, reset_less=True)
         m.d.comb += [self.o.valid.eq(some), self.o.p.address.eq(word << shift), self.o.p.length.eq(length),
                      self.i.ready.eq(self.enable & (~some | (final & self.o.ready)))]
         start, beats = self.i.p.address >> shift, self.i.p.beats

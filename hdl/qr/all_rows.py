@@ -60,7 +60,7 @@ class AllRows(wiring.Component):
                          record.a.eq(row.a), record.row.eq(row.row)]
         if self.config.blocks > 1:
             bits = (self.config.blocks - 1).bit_length()
-            size, place, block = Signal(32), Signal(32), Signal(bits)
+            size, place, block = Signal(32, reset_less=True), Signal(32, reset_less=True), Signal(bits)
             m.d.comb += record.block.eq(block)
             with m.If(rows.o.valid & rows.o.ready):
                 m.d.sync += place.eq(place + 1)

@@ -57,12 +57,16 @@ class Bounds(wiring.Component):
     passing : Out(stream.Signature(pass_shape(n_max))), bits, rows : In(stream.Signature(8 * bus_bytes))
         A pass's request, and its words.
     o : Out(stream.Signature(outcome_shape(n_max)))
+    dot_w, dot_x : In, guess : Out(31), uses : Out(1)
+        Where bounds are widened: anyone's operands, which the dot unit takes while not `uses`, and the label that it predicts `MUL` + ADD a level + `FLOOR`
+        cycles later.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
-        super().__init__({
+        lent = {"dot_w": In(data.ArrayLayout(32, n)), "dot_x": In(data.ArrayLayout(signed(9), n)), "guess": Out(31), "uses": Out(1)}
+        super().__init__((lent if config.bounds is Kind.WIDENED else {}) | {
             "ready_next": In(1), "i": In(solved_shape(n)), "passing": Out(stream.Signature(pass_shape(n))),
             "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "o": Out(stream.Signature(outcome_shape(n)))}, src_loc_at=1 + src_loc_at)
 
@@ -118,7 +122,9 @@ class Bounds(wiring.Component):
             m.d.comb += [
                 widen.start.eq(begin & tries & (lost == 0)), widen.columns.eq(kept.length + 1), widen.segment.eq(job.anchor.segment),
                 widen.offsets.eq(job.head.offsets), widen.w.eq(job.weights), widen.anchor.eq(job.anchor.weights), widen.trend.eq(job.trend),
-                sweep.lent_w.eq(widen.dot_w), sweep.lent_x.eq(widen.dot_x), widen.score.eq(sweep.score),
+                sweep.lent_w.as_value().eq(Mux(widen.uses, widen.dot_w.as_value(), self.dot_w.as_value())),
+                sweep.lent_x.as_value().eq(Mux(widen.uses, widen.dot_x.as_value(), self.dot_x.as_value())),
+                widen.score.eq(sweep.score), self.guess.eq(sweep.guess), self.uses.eq(reader.o.valid | widen.uses),
                 enough.eq(widen.valid & (width <= kept.limit))]
             if config.blocks:
                 with m.If(o.live != kept.rows):                  # tombstones: ranks are not what blocks say
@@ -143,7 +149,6 @@ class Bounds(wiring.Component):
                             m.next = "WIDEN"
             if widens:
                 with m.State("WIDEN"):
-                    m.d.comb += sweep.lend.eq(1)
                     m.d.sync += left.eq(left - 1)
                     with m.If(left == 0):
                         m.next = "JUDGE"

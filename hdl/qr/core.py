@@ -56,6 +56,10 @@ class Core(wiring.Component):
         Words of full jobs' rows, as `Rows` takes them.
     memo : In(stream.Signature(8 * bus_bytes))
         Words of the memos' sums, job by job (frames, moves and sums of blocks, c, AᵀA); as many as the largest job has may come before they are wanted.
+    hold : In(1)
+        No change is taken in this cycle: whoever follows the records has no time for one.
+    hold : In(1)
+        No change is taken in this cycle: what follows the records has no time for one.
     record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
         What the sums take in this cycle, a job's `end` too.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
@@ -73,7 +77,7 @@ class Core(wiring.Component):
         members = {
             "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))), "changes": In(stream.Signature(bus)),
             "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
-            "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
+            "hold": In(1), "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
             "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
             "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1), "trend": Out(trend_shape)}
         for k in range(config.solvers):
@@ -94,7 +98,8 @@ class Core(wiring.Component):
                                               sum(sums_words(largest, config)))
 
         # offsets and columns stay until the job's last record has been added
-        busy, places, offsets, columns = Signal(), Signal(), Signal.like(command.p.offsets), Signal(range(config.n_max + 1))
+        busy, places = Signal(), Signal()
+        offsets, columns = Signal(command.p.offsets.shape(), reset_less=True), Signal(range(config.n_max + 1), reset_less=True)
         scans = config.sums is Sums.SCAN
         m.submodules.waiting = waiting = Queue(data.StructLayout(
             {"columns": len(columns), "fresh": 1, "job": len(command.p.job), "solver": len(command.p.solver)}), 2)
@@ -125,7 +130,8 @@ class Core(wiring.Component):
             with m.If(wrong != 0):
                 m.d.comb += delta.i.p.code.eq(wrong)
         with m.Else():
-            m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid & ~passed), records.o.ready.eq(delta.i.ready | passed)]
+            m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid & ~passed & ~self.hold),
+                         records.o.ready.eq((delta.i.ready & ~self.hold) | passed)]
         with m.If(passed):
             m.d.sync += [places.eq(1), wrong.eq(records.o.p.code)]
         with m.If(command.valid & command.ready):

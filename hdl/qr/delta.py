@@ -1,5 +1,7 @@
 """What a job's changes add to c = Aᵀb and to AᵀA: exact integers, two banks."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
@@ -91,7 +93,7 @@ class Delta(wiring.Component):
 
         # stage 1: operands; stage 2: products; then the sums
         fresh_gram = Signal(init=1)                               # nothing of this job's AᵀA is in the bank yet
-        a = [Signal(signed(9), name=f"a{k}") for k in range(n)]
+        a = [Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(n)]
         value, sign = Signal(signed(32)), Signal(signed(2))
         some, slot1, first_slots = Signal(), Signal.like(slot), Signal()
         m.d.sync += [some.eq(go & (record.sign != 0)), slot1.eq(slot), value.eq(Mux(taken, record.value, 0)), sign.eq(record.sign), first_slots.eq(fresh_gram),
@@ -109,8 +111,9 @@ class Delta(wiring.Component):
         m.d.sync += closed.eq(taken & record.end)
 
         closed2 = Signal()
-        m.d.sync += closed2.eq(closed)
-        settled = [Signal(data.StructLayout({"live": signed(25), "code": 8, "none": 1}), name=f"settled{k}") for k in range(2)]
+        clear = Signal(init=1)                                   # sums begin anew: what they are before the first job is anything
+        m.d.sync += [closed2.eq(closed), clear.eq(closed)]
+        settled = [Signal(data.StructLayout({"live": signed(25), "code": 8, "none": 1}), name=f"settled{k}", reset_less=True) for k in range(2)]
         with m.If(taken & record.end):
             for k in range(2):
                 with m.If(bank == k):
@@ -124,38 +127,42 @@ class Delta(wiring.Component):
 
         some2, slot2, first2 = Signal(), Signal.like(slot), Signal()
         m.d.sync += [some2.eq(some), slot2.eq(slot1), first2.eq(first_slots)]
-        self._moments(m, a, value, closed2, bank, reading)
+        banks = SimpleNamespace(closed=closed2, clear=clear, grows=bank, read=reading)
+        self._moments(m, a, value, banks)
         if self.slots == 1:
-            self._gram_of_registers(m, a, sign, some, closed2, bank, reading)
+            self._gram_of_registers(m, a, sign, some, banks)
         else:
-            self._gram(m, a, sign, some2, slot1, slot2, first2, bank, reading, zero_gram)
+            self._gram(m, a, sign, some2, slot1, slot2, first2, banks, zero_gram)
         return m
 
-    def _moments(self, m, a, value, closed, bank, reading):
-        sums = [self._sum(m, f"{k}", x * value, 64, closed, bank, reading) for k, x in enumerate(a)]
+    def _moments(self, m, a, value, banks):
+        sums = [self._sum(m, f"{k}", x * value, 64, banks) for k, x in enumerate(a)]
         self._give(m, self.moments, sums)
 
-    def _gram_of_registers(self, m, a, sign, some, closed, bank, reading):
+    def _gram_of_registers(self, m, a, sign, some, banks):
         # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
         factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(a))]
         m.d.comb += [factor.eq(Mux(some, Mux(sign < 0, -x, x), 0)) for factor, x in zip(factors, a, strict=True)]
-        sums = [self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, closed, bank, reading) for j in range(len(a)) for i in range(j + 1)]
+        sums = [self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, banks) for j in range(len(a)) for i in range(j + 1)]
         self._give(m, self.entries, sums)
 
-    def _sum(self, m, name, product, width, closed, bank, reading):
-        """Products added up, one a cycle, until `closed`; return the sum of the job whose sums are read."""
-        late, held, new = Signal(product.shape(), name=f"product{name}"), Signal(signed(width), name=f"sum{name}"), Signal(signed(width), name=f"new{name}")
-        kept = [Signal(signed(width), name=f"kept{name}_{b}") for b in range(2)]
+    def _sum(self, m, name, product, width, banks):
+        """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
+        late, held = Signal(product.shape(), name=f"product{name}", reset_less=True), Signal(signed(width), name=f"sum{name}", reset_less=True)
+        new = Signal(signed(width), name=f"new{name}")
+        kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
         m.d.comb += new.eq(held + late)
-        m.d.sync += [late.eq(product), held.eq(Mux(closed, 0, new))]
+        m.d.sync += [late.eq(product), held.eq(Mux(banks.clear, 0, new))]
         for b in range(2):
-            with m.If(closed & (bank == b)):
+            with m.If(banks.closed & (banks.grows == b)):
                 m.d.sync += kept[b].eq(new)
-        return Mux(reading, kept[1], kept[0])
+        return Mux(banks.read, kept[1], kept[0])
 
     def _give(self, m, port, sums):
         """The sums of a bus word."""
-        for place, given in enumerate(port):
+        out = Signal(port.shape(), reset_less=True)
+        m.d.comb += port.eq(out)
+        for place, given in enumerate(out):
             with m.Switch(self.chunk):
                 for number, k in enumerate(range(place, len(sums), len(port))):
                     with m.Case(number):
@@ -163,7 +170,7 @@ class Delta(wiring.Component):
                 with m.Default():
                     m.d.sync += given.eq(0)
 
-    def _gram(self, m, a, sign, add, slot1, slot2, first, bank, reading, zero):
+    def _gram(self, m, a, sign, add, slot1, slot2, first, banks, zero):
         places = [(i, j) for j in range(len(a)) for i in range(j + 1)]
         size = len(index(self.slots))
         read_slot = Signal(size)
@@ -180,14 +187,14 @@ class Delta(wiring.Component):
                 for s, (i, j) in enumerate(mine):
                     with m.Case(s):
                         m.d.comb += [left.eq(a[i]), right.eq(a[j])]
-            product, factor = Signal(signed(18), name=f"gram_product{p}"), Signal(signed(9), name=f"factor{p}")
+            product, factor = Signal(signed(18), name=f"gram_product{p}", reset_less=True), Signal(signed(9), name=f"factor{p}")
             # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
             m.d.comb += factor.eq(Mux(sign < 0, -left, left))
             m.d.sync += product.eq(factor * right)
             m.submodules[f"lane{p}"] = memory = Memory(shape=signed(_GRAM), depth=2 << size, init=[])
             write, own, out = memory.write_port(), memory.read_port(domain="comb"), memory.read_port(domain="comb")
-            m.d.comb += [write.addr.eq(Cat(slot2, bank)), own.addr.eq(Cat(slot2, bank)), out.addr.eq(Cat(read_slot, reading)), write.en.eq(add),
-                         write.data.eq(Mux(first, 0, own.data) + product)]
+            m.d.comb += [write.addr.eq(Cat(slot2, banks.grows)), own.addr.eq(Cat(slot2, banks.grows)), out.addr.eq(Cat(read_slot, banks.read)),
+                         write.en.eq(add), write.data.eq(Mux(first, 0, own.data) + product)]
             lanes.append(out.data)
         for place in range(self.each):
             with m.Switch(self.chunk):

@@ -79,10 +79,11 @@ class Pass(wiring.Component):
     valid : In(1), row0, row1, … : In(row_shape(n_max))
         Rows; those without `use` change nothing.
     w : In(ArrayLayout(32, n_max))
-        Weights, constant from the first row until `MUL` cycles after the last one's.
+        Weights, for the rows of this cycle.
     o : Out(segment_shape(n_max))
-    lend : In(1), lent_w, lent_x : In, score : Out(32)
-        While no rows come the first row's dot unit is anyone's: with `lend` it takes these operands. `score` is its result.
+    lent_w, lent_x : In, score, guess : Out
+        In cycles without rows the first row's dot unit is anyone's: it takes these operands. `score` is its result, `guess` the label of that, `FLOOR`
+        cycles later.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
@@ -90,7 +91,7 @@ class Pass(wiring.Component):
         n = config.n_max
         rows = {f"row{k}": In(row_shape(n)) for k in range(config.row_units)}
         super().__init__({"start": In(1), "begin": In(segment_shape(n)), "valid": In(1), **rows, "w": In(data.ArrayLayout(32, n)), "o": Out(segment_shape(n)),
-                          "lend": In(1), "lent_w": In(data.ArrayLayout(32, n)), "lent_x": In(data.ArrayLayout(signed(9), n)), "score": Out(32)},
+                          "lent_w": In(data.ArrayLayout(32, n)), "lent_x": In(data.ArrayLayout(signed(9), n)), "score": Out(32), "guess": Out(31)},
                          src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
@@ -103,32 +104,33 @@ class Pass(wiring.Component):
             row = getattr(self, f"row{k}")
             w, x = self.w.as_value(), row.a.as_value()
             if k == 0:
-                w, x = Mux(self.lend, self.lent_w.as_value(), w), Mux(self.lend, self.lent_x.as_value(), x)
+                w, x = Mux(self.valid, w, self.lent_w.as_value()), Mux(self.valid, x, self.lent_x.as_value())
             score = self.parts.instance(m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, self.parts), w=w, x=x)["o"]
-            if k == 0:
-                m.d.comb += self.score.eq(score)
             guess = self.parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)["label"]
+            if k == 0:
+                m.d.comb += [self.score.eq(score), self.guess.eq(guess)]
             use, label = pipe.delay(self.valid & row.use, late, name=f"use{k}_"), pipe.delay(row.label, late, name=f"label{k}_")
             s = pipe.rank(use=use, error=(label - guess.as_unsigned()).as_signed()[:32].as_signed(), guess=guess)
             errors.append((s.use, s.error, s.guess))
         start = pipe.delay(self.start, late + 1, name="start")
         begin = pipe.delay(self.begin.as_value(), late + 1, name="begin")
-        before = Signal(segment_shape(n))
-        m.d.comb += before.eq(Mux(start, begin, self.o.as_value()))
+        before, held = Signal(segment_shape(n)), Signal(segment_shape(n), reset_less=True)
+        m.d.comb += self.o.eq(held)
+        m.d.comb += before.eq(Mux(start, begin, held.as_value()))
         lowest, highest, least = before.err_min, before.err_max, before.least
         for k, (use, error, guess) in enumerate(errors):
             lowest = pipe.wire(Mux(use & (error < lowest), error, lowest), signed(32), name=f"lowest{k}")
             highest = pipe.wire(Mux(use & (error > highest), error, highest), signed(32), name=f"highest{k}")
             least = pipe.wire(Mux(use & (guess < least), guess, least), signed(32), name=f"least{k}")
-        m.d.sync += [self.o.err_min.eq(lowest), self.o.err_max.eq(highest), self.o.least.eq(least)]
+        m.d.sync += [held.err_min.eq(lowest), held.err_max.eq(highest), held.least.eq(least)]
 
         # the box needs no prediction: it is kept at once, and is right for a segment when its errors are
         for j in range(n - 1):
-            low, high = Mux(self.start, self.begin.low[j], self.o.low[j]), Mux(self.start, self.begin.high[j], self.o.high[j])
+            low, high = Mux(self.start, self.begin.low[j], held.low[j]), Mux(self.start, self.begin.high[j], held.high[j])
             for k in range(units):
                 row = getattr(self, f"row{k}")
                 use, byte = self.valid & row.use, row.row[j]
                 low = pipe.wire(Mux(use & (byte < low), byte, low), name=f"low{j}_{k}")
                 high = pipe.wire(Mux(use & (byte > high), byte, high), name=f"high{j}_{k}")
-            m.d.sync += [self.o.low[j].eq(low), self.o.high[j].eq(high)]
+            m.d.sync += [held.low[j].eq(low), held.high[j].eq(high)]
         return m

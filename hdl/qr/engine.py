@@ -161,8 +161,8 @@ class Engine(wiring.Component):
             self._anchors(job)
 
     def _anchors(self, job) -> None:
-        m, intake, core = self.m, self.intake, self.core
-        m.submodules.follow = follow = Follow(self.config, self.library)
+        m, intake, core, bounds = self.m, self.intake, self.core, self.bounds
+        m.submodules.follow = follow = Follow(self.config)
         anchor, box, errors = intake.anchor, Signal(follow.box_shape), Signal(errors_shape)
         m.d.comb += [
             box.low.eq(anchor.segment.low), box.high.eq(anchor.segment.high),
@@ -174,6 +174,7 @@ class Engine(wiring.Component):
         m.d.comb += [
             follow.begin.eq(intake.command.valid & intake.command.ready), follow.job.eq(intake.command.p.job), follow.w.eq(anchor.weights), follow.box.eq(box),
             follow.valid.eq(core.record_valid & record.came), follow.row.use.eq(1), follow.row.label.eq(record.label), follow.row.a.eq(record.a),
+            bounds.dot_w.eq(follow.dot_w), bounds.dot_x.eq(follow.dot_x), follow.guess.eq(bounds.guess), core.hold.eq(bounds.uses),
             follow.row.row.eq(record.row), follow.end.eq(core.record_valid & record.end), read.addr.eq(follow.read), follow.errors.eq(read.data)]
         if self.config.blocks:
             m.submodules.frames = frames = Frames(self.config)

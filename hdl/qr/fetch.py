@@ -94,7 +94,7 @@ class Fetch(wiring.Component):
         # three that ask; the one that is heard is held in a register
         pass_, ring, own = (stream.Signature(request_shape()).create(path=(name,)) for name in ("pass", "ring", "own"))
         free = Signal()
-        request = Signal(request_shape())
+        request = Signal(request_shape(), reset_less=True)
         m.d.comb += [
             free.eq(~self.o.valid | self.o.ready), pass_.ready.eq(free), ring.ready.eq(free & ~pass_.valid), own.ready.eq(free & ~pass_.valid & ~ring.valid),
             self.o.payload.eq(request)]
@@ -106,7 +106,7 @@ class Fetch(wiring.Component):
             pass_.p.route.eq(Mux(passes.o.p.bits, Route.PASS_BITS, Route.PASS_ROWS))]
 
         # descriptors
-        running, asked, begun, next_at = Signal(), Signal(32), Signal(32), Signal(ADDRESS_BITS)
+        running, asked, begun, next_at = Signal(), Signal(32), Signal(32), Signal(ADDRESS_BITS, reset_less=True)
         per = words(DESCRIPTOR_BYTES, bus)
         m.d.comb += [ring.valid.eq(running & (asked != self.jobs) & ((asked - begun)[:32] < AHEAD)), ring.p.address.eq(next_at), ring.p.beats.eq(per),
                      ring.p.route.eq(Route.DESCRIPTOR)]
@@ -132,7 +132,7 @@ class Fetch(wiring.Component):
             of[name] = pipe.delay(Array(counts)[d.length + 1], 1, name=f"of_{name}")
             end[name] = pipe.delay(d.memo + (pipe.delay(Array(behind)[d.length + 1], 1, name=f"behind_{name}") << shift), 1, name=f"end_{name}")
         lists, of_frames = "FRAMES" if of_moves else "CHANGES", frame_words(config)
-        records, units = Signal(26), Signal(32)                  # units of 4 bytes
+        records, units = Signal(26, reset_less=True), Signal(32, reset_less=True)      # units of 4 bytes
         m.d.sync += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
         # asked for three cycles after LOOK at the earliest, behind the head
         of_changes = pipe.delay((units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1, 1, name="of_changes")

@@ -9,9 +9,7 @@ from ...models.qr.ranks import MOVE_BITS
 from ...models.qr.schedule import dot_latency
 from ..arith.pipeline import Pipeline
 from ..index import index_range
-from ..modules import Parts, Submodules
-from .dot import Dot, row_shape, segment_shape
-from .numbers import Floor
+from .dot import row_shape, segment_shape
 
 __all__ = ["Follow", "errors_shape"]
 
@@ -37,21 +35,24 @@ class Follow(wiring.Component):
         A row, and what its block has moved.
     end : In(1)
         After the job's last row.
+    dot_w, dot_x : Out, guess : In(31)
+        To a dot unit, and what it predicts, `late` - 1 cycles later: it is to be free in the cycles of rows.
     read : Out, errors : In(errors_shape)
         The anchor's errors before the job are asked for by the job's number, and wanted in the same cycle.
     box_valid : Out(1), box_job : Out, o_box : Out({low, high})
     errors_valid : Out(1), errors_job : Out, o_errors : Out(errors_shape)
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
-        self.config, self.parts = config, parts or Submodules()
+    def __init__(self, config: Config, *, src_loc_at=0):
+        self.config = config
         self.late = dot_latency(config.n_max) - 1
         n, number = config.n_max, index_range(config.jobs)
         segment = segment_shape(n)
         self.box_shape = data.StructLayout({name: segment[name].shape for name in ("low", "high")})
         super().__init__({
             "begin": In(1), "job": In(number), "w": In(data.ArrayLayout(32, n)), "box": In(self.box_shape), "valid": In(1),
-            "row": In(row_shape(n)), "moved": In(signed(MOVE_BITS)), "end": In(1), "read": Out(number), "errors": In(errors_shape),
+            "row": In(row_shape(n)), "moved": In(signed(MOVE_BITS)), "end": In(1), "dot_w": Out(data.ArrayLayout(32, n)),
+            "dot_x": Out(data.ArrayLayout(signed(9), n)), "guess": In(31), "read": Out(number), "errors": In(errors_shape),
             "box_valid": Out(1), "box_job": Out(number), "o_box": Out(self.box_shape), "errors_valid": Out(1),
             "errors_job": Out(number), "o_errors": Out(errors_shape)}, src_loc_at=1 + src_loc_at)
 
@@ -59,7 +60,8 @@ class Follow(wiring.Component):
         m = Module()
         pipe = Pipeline(m)
         n = self.config.n_max
-        w, job, low, high = Signal(data.ArrayLayout(32, n)), Signal(len(self.job)), Signal.like(self.box.low), Signal.like(self.box.high)
+        w, job = Signal(data.ArrayLayout(32, n), reset_less=True), Signal(len(self.job))
+        low, high = (Signal(self.box.low.shape(), name=name, reset_less=True) for name in ("low", "high"))
         m.d.comb += [self.box_valid.eq(self.end), self.box_job.eq(job), self.o_box.low.eq(low), self.o_box.high.eq(high)]
         for j in range(n - 1):
             byte = self.row.row[j]
@@ -71,16 +73,15 @@ class Follow(wiring.Component):
             m.d.sync += [w.eq(self.w), job.eq(self.job)]
 
         late = self.late - 1                                     # from a row to its prediction
-        score = self.parts.instance(m, "dot", f"qr_dot{n}", lambda: Dot(n, self.parts), w=w.as_value(), x=self.row.a.as_value())["o"]
-        guess = self.parts.instance(m, "floor", "qr_floor", Floor, a=score)["label"]
+        m.d.comb += [self.dot_w.eq(w), self.dot_x.eq(self.row.a)]
         use, label = pipe.delay(self.valid & self.row.use, late, name="use"), pipe.delay(self.row.label, late, name="label")
         moved = pipe.delay(self.moved, late, name="moved").as_signed() if self.config.blocks else 0
-        s = pipe.rank(use=use, error=(label - guess.as_unsigned() - moved)[:32], guess=guess)
+        s = pipe.rank(use=use, error=(label - self.guess - moved)[:32], guess=self.guess)
         # the job's rows follow its `begin`, its `end` follows its rows
         begin, end = pipe.delay(self.begin, late + 1, name="begin"), pipe.delay(self.end, late + 1, name="end")
         m.d.comb += [self.read.eq(pipe.delay(self.job, late + 1, name="job")), self.errors_valid.eq(end),
                      self.errors_job.eq(pipe.delay(job, late + 1, name="ended"))]
-        held = Signal(errors_shape)
+        held = Signal(errors_shape, reset_less=True)
         m.d.comb += self.o_errors.eq(held)
         error, guessed = s.error.as_signed(), s.guess
         with m.If(begin):

@@ -50,7 +50,7 @@ class Gearbox(wiring.Component):
         word, bits, largest = self.word_units, self.unit_bits, self.chunk_units
         # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
         places = -(-(2 * largest + 2 * word - 2) // word)
-        ring = [Signal(word * bits, name=f"word{k}") for k in range(places)]
+        ring = [Signal(word * bits, name=f"word{k}", reset_less=True) for k in range(places)]
         head, tail = Signal(range(places * word)), Signal(range(places))
         level = Signal(range(places * word + 1))
         size = Signal(range(largest + 1))

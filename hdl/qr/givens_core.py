@@ -38,7 +38,7 @@ class GivensCore(wiring.Component):
 
     Members
     -------
-    command, changes, bits, rows, record, record_valid, record_job, report, trend, report_valid, o0, o0_valid
+    command, changes, bits, rows, hold, record, record_valid, record_job, report, trend, report_valid, o0, o0_valid
         As of `Core`.
     load : In(stream.Signature(8 * bus_bytes))
         Words of the memos' factors, job by job.
@@ -58,7 +58,7 @@ class GivensCore(wiring.Component):
         super().__init__({
             "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))), "changes": In(stream.Signature(bus)),
             "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "load": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
-            "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
+            "hold": In(1), "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
             "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
             "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1),
             "trend": Out(trend_shape), "o0": Out(solution_shape(n, jobs)), "o0_valid": Out(1), "factor": Out(stream.Signature(factor_shape(config)))},
@@ -109,7 +109,7 @@ class GivensCore(wiring.Component):
         m.d.comb += [
             passed.eq(scans & records.o.valid & records.o.p.end & ~places),
             record.eq(Mux(places, all_rows.o.payload.as_value(), records.o.payload.as_value())),
-            offered.eq(Mux(places, all_rows.o.valid, records.o.valid & ~passed))]
+            offered.eq(Mux(places, all_rows.o.valid, records.o.valid & ~passed & ~self.hold))]
         with m.If(places & (wrong != 0)):
             m.d.comb += record.code.eq(wrong)
         with m.If(passed):

@@ -74,8 +74,8 @@ class Intake(wiring.Component):
         """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
         bus = self.config.bus_bytes
         count = words(size, bus)
-        held, number = Signal(8 * bus * count, name=f"{name}_words"), index(count, name=f"{name}_number")
-        now = Signal.like(held, name=f"{name}_now")
+        held, number = Signal(8 * bus * count, name=f"{name}_words", reset_less=True), index(count, name=f"{name}_number")
+        now = Signal(len(held), name=f"{name}_now")
         m.d.comb += now.eq(held)
         for k in range(count):
             with m.If(take & (number == k)):
@@ -180,7 +180,7 @@ class Intake(wiring.Component):
             for k in range(1, n + 1):
                 with m.Case(k - 1):
                     m.d.comb += behind.eq(counts[k])
-        weights, segment = Signal(32 * n), Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)))
+        weights, segment = Signal(32 * n, reset_less=True), Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)), reset_less=True)
         done = Signal()
         m.d.sync += done.eq(0)
         with m.If(take):

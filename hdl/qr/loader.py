@@ -1,6 +1,6 @@
 """From exact sums to the rows that a solver loads: rounded to float32 once, the right side about the labels' mean."""
 
-from amaranth.hdl import Array, Cat, Module, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -80,7 +80,8 @@ class Loader(wiring.Component):
         m.d.sync += under_way.eq(under_way + entries_come - arrived)
         entries = [self._convert(m, f"entry{k}", word.word_select(k, width).as_signed()) for k in range(each)]
         m.d.comb += [queue.i.valid.eq(pipe.delay(entries_come, CONVERT, name="entries_come")), queue.i.payload.eq(Cat(entries))]
-        kept_c, kept_sums = [Signal(signed(64), name=f"c{k}") for k in range(n)], [Signal(signed(32), name=f"sum{k}") for k in range(n)]
+        kept_c = [Signal(signed(64), name=f"c{k}", reset_less=True) for k in range(n)]
+        kept_sums = [Signal(signed(32), name=f"sum{k}", reset_less=True) for k in range(n)]
         with m.If(taken):
             m.d.sync += number.eq(number + 1)
             with m.If(self.i.p.gram):
@@ -97,10 +98,10 @@ class Loader(wiring.Component):
 
         # h from the first word of entries on, whose first one is the number of rows
         first = pipe.delay(entries_come & (number == 0), 1, name="first")
-        quotient = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=self._convert(m, "total", kept_c[0]),
-                                       b=pipe.delay(entries[0], 1, name="count"))["o"]
+        total, right_side = Signal(32), Signal(signed(64))
+        quotient = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=total, b=pipe.delay(entries[0], 1, name="count"))["o"]
         middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
-        h, known = Signal(31), Signal()
+        h, known = Signal(31, reset_less=True), Signal()
         with m.If(pipe.delay(first, CONVERT + DIV + FLOOR, name="first_h")):
             m.d.sync += [h.eq(middle), known.eq(1)]
         h_code = self._convert(m, "h", h)
@@ -113,9 +114,11 @@ class Loader(wiring.Component):
         s = pipe.rank(going=going, place=place, c=Array(kept_c)[place], sum=Array(kept_sums)[place])
         s = pipe.rank(going=s.going, place=s.place, c=s.c, product=h.as_unsigned() * s.sum)
         s = pipe.rank(going=s.going, place=s.place, difference=(s.c - s.product)[:64].as_signed())
-        code = self._convert(m, "side", s.difference)
+        # c_0 before there is an h, the right side behind it
+        code = self._convert(m, "side", right_side)
+        m.d.comb += [right_side.eq(Mux(known, s.difference, kept_c[0])), total.eq(code)]
         comes, where = pipe.delay(s.going, CONVERT, name="comes"), pipe.delay(s.place, CONVERT, name="where")
-        side, full = [Signal(32, name=f"side{k}") for k in range(n)], Signal()
+        side, full = [Signal(32, name=f"side{k}", reset_less=True) for k in range(n)], Signal()
         with m.If(comes):
             m.d.sync += full.eq(where == columns - 1)
             for k in range(n):

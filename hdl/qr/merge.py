@@ -55,14 +55,15 @@ class Merge(wiring.Component):
         number, final = Signal.like(self.chunk), Signal()
         valid, advance, take = Signal(), Signal(), Signal()      # of stage 1
         anew = Signal()                                          # the word is the delta's alone
-        held, held_number = Signal(8 * bus), Signal.like(self.chunk)
+        held, held_number = Signal(8 * bus, reset_less=True), Signal.like(self.chunk)
         held_gram, held_last = Signal(), Signal()
+        out = Signal(8 * bus, reset_less=True)
         m.d.comb += [
             final.eq(number == Mux(gram, words[1][columns], words[0][columns])),
             advance.eq(~self.o.valid | self.o.ready),
             anew.eq(fresh | (~gram if self.config.sums is Sums.SCAN else 0)),
             self.i.ready.eq(active & ~anew & advance), take.eq(active & (anew | self.i.valid) & advance),
-            self.command.ready.eq(~active), self.chunk.eq(Mux(advance, number, held_number))]
+            self.command.ready.eq(~active), self.o.p.data.eq(out), self.chunk.eq(Mux(advance, number, held_number))]
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [active.eq(1), columns.eq(self.command.p.columns), fresh.eq(self.command.p.fresh), gram.eq(0), number.eq(0)]
         with m.If(take):
@@ -87,6 +88,6 @@ class Merge(wiring.Component):
         m.d.comb += first.eq(held_number * (bus // 8))
         sums = [Mux(first + place < columns, value, 0)[:64] for place, value in enumerate(sums)]
         with m.If(advance):
-            m.d.sync += [self.o.valid.eq(valid), self.o.p.data.eq(Mux(held_gram, Cat(entries), Cat(sums))), self.o.p.gram.eq(held_gram),
+            m.d.sync += [self.o.valid.eq(valid), out.eq(Mux(held_gram, Cat(entries), Cat(sums))), self.o.p.gram.eq(held_gram),
                          self.o.p.last.eq(held_last & valid)]
         return m

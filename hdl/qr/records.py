@@ -122,7 +122,7 @@ class Records(wiring.Component):
             m.d.comb += record.value.eq(new.as_unsigned() - old_label if counts else 0)
 
         # order within a list: labels against the last one's, and inserted rows as big-endian numbers
-        last_label, last_row = Signal(31), Signal(8 * (n - 1))
+        last_label, last_row = Signal(31, reset_less=True), Signal(8 * (n - 1), reset_less=True)
         first, wrong = Signal(), Signal(8)
         number = Cat(*reversed(row))
         labels_wrong, rows_wrong, found = Signal(), Signal(), Signal(8)

@@ -65,12 +65,12 @@ class Rows(wiring.Component):
         m.d.comb += [self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready)]
 
         next_label = Signal(32)
-        active, length, left, label = Signal(), Signal(range(n)), Signal(32), Signal(31)
+        active, length, left, label = Signal(), Signal(range(n), reset_less=True), Signal(32, reset_less=True), Signal(31, reset_less=True)
         choices = strides(bus)
         choice = Signal(range(max(len(choices), 2)))             # of the stride
         rest = Signal(8 * bus)                                   # the word without the rows that go
-        word, word_left = Signal(8 * bus), Signal(range(bus + 1))      # and how many of its rows are left
-        bits, bits_left = Signal(8 * bus), Signal(range(8 * bus + 1))
+        word, word_left = Signal(8 * bus, reset_less=True), Signal(range(bus + 1))      # and how many of its rows are left
+        bits, bits_left = Signal(8 * bus, reset_less=True), Signal(range(8 * bus + 1))
         each, holds = Signal(range(units + 1)), Signal(range(bus + 1))     # rows a cycle, rows of a word
         count = Signal(range(units + 1))
         go, word_ends, bits_end = Signal(), Signal(), Signal()
@@ -101,7 +101,7 @@ class Rows(wiring.Component):
         with m.If(self.bits.valid & self.bits.ready):
             m.d.sync += [bits.eq(self.bits.payload), bits_left.eq(8 * bus), some_bits.eq(1), last_bits.eq(0)]
 
-        previous, any_row, wrong = Signal(8 * (n - 1)), Signal(), Signal()
+        previous, any_row, wrong = Signal(8 * (n - 1), reset_less=True), Signal(), Signal()
         before, any_before, disorder = previous, any_row, wrong
         dense = self.config.target is Target.RANK
         lives = Const(0, 1)

@@ -90,9 +90,9 @@ class Solver(wiring.Component):
         m = Module()
         n, count = self.config.n_max, self.config.contexts
         pipe = Pipeline(m)
-        columns_of, h_of, job_of = ([Signal(s, name=f"{name}{c}") for c in range(count)] for name, s in
+        columns_of, h_of, job_of = ([Signal(s, name=f"{name}{c}", reset_less=True) for c in range(count)] for name, s in
                                     (("columns", range(n + 1)), ("h", 32), ("job", range(max(self.config.jobs, 2)))))
-        keep_of, t_of, scale_of = ([Signal(s, name=f"{name}{c}") for c in range(count)] for name, s in (("keep", n), ("t", 32), ("scale", 32)))
+        keep_of, t_of, scale_of = ([Signal(s, name=f"{name}{c}", reset_less=True) for c in range(count)] for name, s in (("keep", n), ("t", 32), ("scale", 32)))
         issue, context, kind, column, row, side, closes = self._issue(m, columns_of)
 
         # cycle 1: memories' data, operands
@@ -124,7 +124,7 @@ class Solver(wiring.Component):
                 m.d.sync += scale_of[c].eq(t_of[c])
         results = []
         for i in range(n):
-            a, b, minuend = Signal(32, name=f"a{i}"), Signal(32, name=f"b{i}"), Signal(32, name=f"minuend{i}")
+            a, b, minuend = (Signal(32, name=f"{name}{i}", reset_less=True) for name in ("a", "b", "minuend"))
             m.d.sync += [a.eq(0), b.eq(0), minuend.eq(rows[i])]
             with m.Switch(kind1):
                 with m.Case(Kind.LOAD):
@@ -197,11 +197,11 @@ class Solver(wiring.Component):
         """The contexts' next tasks, and which is issued: whether any, its context, kind, column, row, whether of the right side, whether the last of that."""
         n, count = self.config.n_max, self.config.contexts
         active, loading = Signal(count), Signal()
-        kinds = [Signal(Kind, name=f"kind{c}") for c in range(count)]
+        kinds = [Signal(Kind, name=f"kind{c}", reset_less=True) for c in range(count)]
         columns, rows = [index(n + 1, name=f"column{c}") for c in range(count)], [index(n + 1, name=f"row{c}") for c in range(count)]
         sides = [Signal(name=f"side{c}") for c in range(count)]
         waits, divides = [index(STEP, name=f"wait{c}") for c in range(count)], [index(STEP + DIV, name=f"divide{c}") for c in range(count)]
-        older = [Signal(count, name=f"older{c}") for c in range(count)]       # contexts that came before
+        older = [Signal(count, name=f"older{c}", reset_less=True) for c in range(count)]       # contexts that came before
         newest = index(count, name="newest")
         may = Signal(count)
         for c in range(count):

@@ -49,7 +49,8 @@ class Walker(wiring.Component):
         shift, block = bus.bit_length() - 1, 8 * bus
         choices = strides(bus)
         active, of_rows = Signal(), Signal()
-        bits_at, rows_at, left = Signal(ADDRESS_BITS - shift), Signal(ADDRESS_BITS - shift), Signal(32)      # in bus words
+        bits_at, rows_at = Signal(ADDRESS_BITS - shift, reset_less=True), Signal(ADDRESS_BITS - shift, reset_less=True)      # in bus words
+        left = Signal(32, reset_less=True)
         choice = Signal(range(max(len(choices), 2)))
         here = Signal(range(block + 1))
         span = Array([(self.i.p.span + (bus // stride - 1)) >> (bus // stride).bit_length() - 1 for stride in choices])

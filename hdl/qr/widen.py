@@ -9,7 +9,7 @@ from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
 from ...models.qr.config import Config
 from ...models.qr.ranks import TREND_BITS
-from ...models.qr.schedule import ADD, MUL, WIDEN_SHARED, widen_latency
+from ...models.qr.schedule import ADD, FLOOR, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
@@ -25,7 +25,7 @@ class Widen(wiring.Component):
     docs/qr.md.
 
     Golden: `models.qr.bounds.widened`, one segment, or `widened_ranks`. The bounds are there `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
-    after `start`; the dot unit is in use for 3 of them. WIDEN_SHARED columns share an adder. A segment may start when the one before is there.
+    after `start`. WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
 
     Members
     -------
@@ -44,8 +44,8 @@ class Widen(wiring.Component):
         1 and 0 where the segment never had a row.
     valid : Out(1)
         They may be used: no score reaches 2**30.
-    dot_w, dot_x : Out, score : In(32)
-        A `Dot` unit, which is theirs from `start` until the bounds are there.
+    dot_w, dot_x : Out, uses : Out(1), score : In(32)
+        A `Dot` unit, which is theirs while `uses` is high: in the cycles of `models.qr.schedule.widen_turns`.
     """
 
     def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
@@ -55,7 +55,7 @@ class Widen(wiring.Component):
         super().__init__({
             "start": In(1), "columns": In(range(n + 1)), "segment": In(segment_shape(n)), "trend": In(trend_shape),
             "offsets": In(data.ArrayLayout(8, n - 1)), "w": In(weights), "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)),
-            "valid": Out(1), "dot_w": Out(weights), "dot_x": Out(data.ArrayLayout(signed(9), n)), "score": In(32)}, src_loc_at=1 + src_loc_at)
+            "valid": Out(1), "dot_w": Out(weights), "dot_x": Out(data.ArrayLayout(signed(9), n)), "uses": Out(1), "score": In(32)}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -64,18 +64,20 @@ class Widen(wiring.Component):
         begun, terms = self._terms(m, pipe)
         self._meet(m, pipe, terms, down=begun[WIDEN_SHARED + 1], size=begun[2 * WIDEN_SHARED + 1])
         total = self.score
-        # the sums come in turn; the size, last, is what the others wait for
-        up_sum, down_sum = pipe.delay(total, WIDEN_SHARED + 1, name="up_sum"), pipe.delay(total, WIDEN_SHARED, name="down_sum")
-        slack = pipe.wire(_scaled(total), name="slack")
-        upper = self.parts.instance(m, "upper", "add_float32", lambda: unit("add", float32), a=up_sum, b=slack)["o"]
-        lower = self.parts.instance(m, "lower", "sub_float32", lambda: unit("sub", float32), a=down_sum, b=slack)["o"]
-        above = self.parts.instance(m, "above", "qr_floor", Floor, a=upper)
-        below = self.parts.instance(m, "below", "qr_floor", Floor, a=lower)
+        # the sums come in turn, and so do their bounds: first the upper one, with the size, then the lower one
+        sized = begun[2 * WIDEN_SHARED + 2]                       # the size's operands are in the dot unit
+        tree = MUL + (n - 1).bit_length() * ADD
+        m.d.comb += self.uses.eq(begun[WIDEN_SHARED + 1] | begun[WIDEN_SHARED + 2] | sized)
+        down = pipe.delay(sized, tree + 1, name="down")
+        earlier = pipe.delay(total, WIDEN_SHARED + 1, name="earlier")
+        slack = pipe.wire(_scaled(Mux(down, pipe.delay(total, 1, name="size"), total)), name="slack")
+        bound = self.parts.instance(m, "bound", "add_float32", lambda: unit("add", float32), a=earlier, b=Cat(slack[:-1], slack[-1] ^ down))["o"]
+        below = self.parts.instance(m, "floor", "qr_floor", Floor, a=bound)
         fits = ~Unpacked(total, float32).nan & (total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits))
-        wait = MUL + (n - 1).bit_length() * ADD + ADD + 2        # from the size's turn in the dot unit to its bounds
-        ready, fits = pipe.delay(begun[-1], wait, name="ready"), pipe.delay(fits, ADD + 2, name="fits")
-        least, floor = self.segment.least, above["o"].as_signed()
-        ceiling, fall = (floor + above["inexact"]).as_signed(), below["o"].as_signed()
+        wait = tree + ADD + FLOOR + 1                            # from the size's turn in the dot unit to both bounds
+        ready, fits = pipe.delay(sized, wait, name="ready"), pipe.delay(fits, ADD + FLOOR + 1, name="fits")
+        floor, inexact = pipe.delay(below["o"], 1, name="above").as_signed(), pipe.delay(below["inexact"], 1, name="not_whole")
+        least, ceiling, fall = self.segment.least, (floor + inexact).as_signed(), below["o"].as_signed()
         rise = Mux((least + floor >= 0) | (ceiling > 0), ceiling, 0)
         drop = Mux((least > 0) | (fall < 0), fall, 0)
         lowest, highest = self.segment.err_min, self.segment.err_max
@@ -106,7 +108,7 @@ class Widen(wiring.Component):
         begun = [pipe.delay(self.start, 1 + ADD + (MUL if blocks else 0), name="begun")]
         for k in range(1, 2 * shared + 3):
             begun.append(pipe.delay(begun[-1], 1, name=f"begun{k}_"))
-        terms, growth = Signal(data.ArrayLayout(32, n)), self._growth(m) if blocks else None
+        terms, growth = Signal(data.ArrayLayout(32, n), reset_less=True), self._growth(m) if blocks else None
         for number, first in enumerate(range(0, n, shared)):
             count = min(shared, n - first)
             new, old = (pipe.delay(Array([of[first + k] if k < count else Const(0, 32) for k in range(shared)])[column], 1, name=f"{name}{number}_")
@@ -124,6 +126,8 @@ class Widen(wiring.Component):
 
     def _meet(self, m, pipe, terms, *, down, size):
         """Give the terms to the dot unit with the box's ends: those that make the sum greatest, `down`: least, `size`: the greater ones in size."""
+        x_there = Signal(self.dot_x.shape(), reset_less=True)
+        m.d.comb += [self.dot_x.eq(x_there), self.dot_w.eq(pipe.delay(terms.as_value(), 1, name="w_there"))]
         for k in range(self.config.n_max):
             low, high = Const(1, signed(9)), Const(1, signed(9))
             if k:
@@ -134,8 +138,7 @@ class Widen(wiring.Component):
             rises = ~x.nan & (x.zero | ~x.sign)                                       # delta >= 0
             size_low, size_high = (pipe.wire(Mux(end < 0, -end, end), signed(9), name=f"{name}_size{k}") for name, end in (("low", low), ("high", high)))
             most = Mux(size_low > size_high, size_low, size_high)
-            m.d.sync += self.dot_x[k].eq(Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
-        m.d.sync += self.dot_w.eq(terms)
+            m.d.sync += x_there[k].eq(Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
 
     def _growth(self, m):
         """1 + trend in float32: exact, as it is from 1/2 to less than 2."""
@@ -150,10 +153,10 @@ class Widen(wiring.Component):
 
     def _followed(self, m):
         """The segment's errors, grown with the trend, and the rest of the blocks' moves, rounded outwards."""
-        scale, least, most = Signal(signed(TREND_BITS + 2)), Signal(signed(52)), Signal(signed(52))
+        scale, least, most = Signal(signed(TREND_BITS + 2)), Signal(signed(52), reset_less=True), Signal(signed(52), reset_less=True)
         m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
         m.d.sync += [least.eq((self.segment.err_min - 1) * scale), most.eq(self.segment.err_max * scale)]
-        lowest, highest = Signal(signed(35)), Signal(signed(35))
+        lowest, highest = Signal(signed(35), reset_less=True), Signal(signed(35), reset_less=True)
         m.d.sync += [lowest.eq(((least + self.trend.low) >> TREND_BITS) + 1), highest.eq(-((-(most + self.trend.high)) >> TREND_BITS))]
         return lowest, highest
 

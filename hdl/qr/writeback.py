@@ -81,7 +81,7 @@ class WriteBack(wiring.Component):
         with m.If(self.sums.valid):
             m.d.sync += number.eq(Mux(self.sums.p.last, 0, number + 1))
 
-        job, slot, active, asks = Signal(outcome_shape(n)), Signal.like(self.slot), Signal(), Signal()
+        job, slot, active, asks = Signal(outcome_shape(n), reset_less=True), Signal.like(self.slot), Signal(), Signal()
         columns = Signal(range(n + 1))
         m.d.comb += columns.eq(job.kept.length + 1)
         table = lambda count: Array([count(size) for size in sizes])[columns]

@@ -33,9 +33,9 @@ class Buffer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         width = Shape.cast(self.shape).width
-        spare = Signal(width)          # the item that came while `o` was held
+        spare = Signal(width, reset_less=True)          # the item that came while `o` was held
         spare_valid = Signal()
-        payload = Signal(width)
+        payload = Signal(width, reset_less=True)
         valid = Signal()
         m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(valid), _bits(self.o.payload).eq(payload)]
         with m.If(~valid | self.o.ready):
@@ -68,7 +68,7 @@ class Spare(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        kept = Signal(Shape.cast(self.shape).width)
+        kept = Signal(Shape.cast(self.shape).width, reset_less=True)
         held = Signal()
         m.d.comb += [self.i.ready.eq(~held), self.o.valid.eq(held | self.i.valid), _bits(self.o.payload).eq(Mux(held, kept, _bits(self.i.payload)))]
         m.d.sync += held.eq(self.o.valid & ~self.o.ready)
@@ -115,7 +115,7 @@ class Queue(wiring.Component):
                      push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready)]
         m.d.sync += self.level.eq(self.level + push - pop)
         if self.depth == 1:
-            item = Signal(width)
+            item = Signal(width, reset_less=True)
             m.d.comb += _bits(self.o.payload).eq(item)
             with m.If(push):
                 m.d.sync += item.eq(_bits(self.i.payload))

@@ -145,7 +145,9 @@ class GivensCoreStage:
     def step(self, now: int, fed: int, given: int | None) -> bool:
         item = self.all_rows.item if self.places else self.records.out.item
         passed = self.scans and not self.places and item == END
-        if passed:
+        # changes wait while bounds have the dot unit
+        holds = self.run.bounds.uses and not self.places and item is not None and not passed
+        if passed or holds:
             item = None
         folded = item is not None and item != 0
         taken = item is not None and self.totals.ready(item == END) and (not folded or self.solver.row_ready(item == END))
@@ -184,7 +186,7 @@ class GivensCoreStage:
         self.held += fed in (Route.SUMS, Route.SHIFTS)
         if given is not None:
             self._begin(given)
-        return moved or taken or given is not None
+        return moved or taken or holds or given is not None
 
     def _solve(self, now: int, put: bool, row: bool | None) -> bool:
         """The solver's cycle, and that of the streams to it."""

@@ -20,9 +20,9 @@ __all__ = ["estimate"]
 DEVICE = Cost(640, 600)
 #: multiplier blocks that Yosys makes of products with constants (sizes), and that of h and a column's sum
 STRAY = 11
-#: flip-flops, of those of units and parts: values wait beside pipelines (44,104 were synthesised of an engine of 9 columns on an ECP5)
+#: flip-flops, of those of units and parts: values wait beside pipelines (40,006 were synthesised of an engine of 9 columns on an ECP5)
 DELAYS = 1.84
-#: look-up tables, of those of units and parts: the same engine took 67,500 with its LUT RAM
+#: look-up tables, of those of units and parts: the same engine took 59,315 with its LUT RAM
 BETWEEN = 1.34
 
 
@@ -36,18 +36,18 @@ def estimate(config: Config, target: Target) -> Resources:
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
     triangle = n * (n + 1) // 2
     shared_lanes = config.gram_lanes < triangle
-    total = Cost(6000, 6000)                                                            # shell, ring, requests
+    total = Cost(9200 + 40 * config.bus_bytes, 5760 + 62 * config.bus_bytes)            # shell, ring, requests; what cuts and joins words
     total += n * Cost(160, 160, 2)                                                      # labels times rows
     if config.method is Method.GRAM:
         total += config.gram_lanes * (Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)) + config.solvers * (config.lanes * (mul + add) + div)
-        total += (config.bus_bytes // ENTRY_BYTES + 3) * convert_cost(["int8"], float32) + div          # the loader's
+        total += (config.bus_bytes // ENTRY_BYTES + 2) * convert_cost(["int8"], float32) + div          # the loader's
     else:
         total += config.vectors * config.lanes * (3 * mul + 2 * add) + 3 * mul + add + 3 * div + 5 * convert_cost(["int8"], float32)
         total += n * Cost(300, 300, 1) + config.contexts * n * Cost(40, 16)             # sums of squares; places before the columns
     times = Cost(mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9)], target.family))     # float32 by byte
     total += config.row_units * n * (times + add)
     if config.bounds is Bounds.WIDENED:
-        total += adders * add + n * (times + add)                    # the segment's sums; new rows under the anchor
+        total += adders * add                                        # the segment's sums
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)                                  # suffix sums
     largest, of_blocks = Size(n, 0), 0

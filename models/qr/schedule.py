@@ -13,7 +13,8 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "WIDEN_SHARED", "Task", "dot_latency", "gram_tasks", "multiplications", "widen_latency"]
+__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "WIDEN_SHARED", "Task", "dot_latency", "gram_tasks", "multiplications", "widen_latency",
+           "widen_turns"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
@@ -51,8 +52,14 @@ def dot_latency(n_max: int) -> int:
 
 
 def widen_latency(n_max: int, blocks: bool = False) -> int:
-    """From a segment's start to its bounds: the trend (with blocks), terms of columns in turn, sums of them, slack, rounding down, bounds."""
-    return 1 + (MUL if blocks else 0) + ADD + 2 * WIDEN_SHARED + 2 + MUL + (n_max - 1).bit_length() * ADD + ADD + FLOOR + 1
+    """From a segment's start to its bounds: the trend (with blocks), terms of columns in turn, sums of them, slack, rounding down in two turns, bounds."""
+    return widen_turns(blocks)[-1] + MUL + (n_max - 1).bit_length() * ADD + ADD + FLOOR + 2
+
+
+def widen_turns(blocks: bool = False) -> tuple[int, int, int]:
+    """Cycles, from a segment's start, in which widening has the dot unit: for the sum upwards, that downwards, and their size."""
+    first = 1 + (MUL if blocks else 0) + ADD + WIDEN_SHARED + 1
+    return first, first + 1, first + WIDEN_SHARED + 1
 
 
 def _slots(count: int, lanes: int) -> int:

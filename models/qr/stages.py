@@ -9,7 +9,7 @@ from .blocks import END, LISTED, AllRows, Delta, Loader, Merge, Records, Rows, S
 from .job import Bounds, Sums
 from .layout import HEAD_BYTES, Size, block_words, frame_words, memo_words, result_words, row_stride, shift_words, sums_words, words
 from .requests import Request, Route
-from .schedule import STEP, dot_latency, widen_latency
+from .schedule import STEP, dot_latency, widen_latency, widen_turns
 from .work import Fails, Work
 
 if TYPE_CHECKING:
@@ -114,7 +114,9 @@ class CoreStage:
         # sums
         item = self.all_rows.item if self.places else self.records.out.item
         passed = self.scans and not self.places and item == END
-        if passed:
+        # changes wait while bounds have the dot unit
+        holds = run.bounds.uses and not self.places and item is not None and not passed
+        if passed or holds:
             item = None
         taken = item is not None and self.delta.takes(item)
         done, working = self.delta.done, item is not None and self.delta.open
@@ -177,7 +179,7 @@ class CoreStage:
                 self.all_rows.begin(row_stride(size.columns - 1), work.live_places(), size.places)
             if not size.full:
                 self.records.begin(size.columns - 1, size.inserted, size.buried, size.removed, size.moved)
-        return moved or working
+        return moved or working or holds
 
 
 class BoundsStage:
@@ -186,8 +188,8 @@ class BoundsStage:
     def __init__(self, run: Run) -> None:
         self.run, self.state, self.job = run, "WAIT", 0
         self.rows, self.takes = Rows(run.config, run.config.row_units), (False, False)
-        self.until = self.left = 0
-        self.asks = False
+        self.until = self.left = self.begun = 0
+        self.asks = self.uses = False                       # uses: the dot unit, where changes want it too
         self.active_until = 0                               # the last job's last word
         self.ends: list[int] = []
         self.gone = 0
@@ -202,6 +204,9 @@ class BoundsStage:
     def look(self, now: int) -> None:
         self.takes = self.rows.look()
         self.asks = self.state == "ASK"
+        config = self.run.config
+        self.uses = config.bounds is Bounds.WIDENED and (
+            self.rows.out.item is not None or (self.state == "JUDGE" and now - self.begun in widen_turns(config.blocks > 0)))
 
     def step(self, now: int, fed: int) -> bool:
         run, config = self.run, self.run.config
@@ -222,7 +227,7 @@ class BoundsStage:
             if work.fails not in (Fails.NOT, Fails.PASS):
                 self.state = "OFFER"
             elif config.bounds is Bounds.WIDENED and not size.full:
-                self.state = "JUDGE"
+                self.state, self.begun = "JUDGE", now
                 self._sleep(now + widen_latency(config.n_max, config.blocks > 0))
             else:
                 self.state = "ASK" if size.places else "OFFER"

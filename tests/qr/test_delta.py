@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.delta import Delta
@@ -32,6 +33,24 @@ def items_of(job, config):
     yield {"value": 0, "sign": 0, "live": 0, "label": 0, "came": 0, "a": [0] * n, "end": 1, "code": job.group & 0x7F}
 
 
+async def check(ctx, dut, job):
+    """Wait for the job's sums, and compare them with the golden's."""
+    n = job.window.columns
+    while not ctx.get(dut.done.valid):
+        await ctx.tick()
+    expected = changed(job, job.memo, False)
+    assert ctx.get(dut.done.p.live) == expected.live - job.memo.live and ctx.get(dut.done.p.code) == job.group
+    moments, entries = [], []
+    for number in range(dut.chunks):
+        ctx.set(dut.chunk, number)
+        await ctx.tick()
+        moments += [ctx.get(sum) for sum in dut.moments]
+        entries += [ctx.get(dut.entries[k]) for k in range(dut.each)]
+    difference = expected.gram - job.memo.gram
+    assert moments[:n] == (expected.moments - job.memo.moments).tolist()
+    assert entries[:n * (n + 1) // 2] == [difference[i, j] for j in range(n) for i in range(j + 1)]
+
+
 @pytest.mark.parametrize(("lanes", "bus", "pace"), [(36, 64, 1.0), (12, 32, 1.0), (6, 32, 0.7), (1, 8, 1.0)])
 def test_sums(lanes, bus, pace):
     config = replace(CONFIG, gram_lanes=lanes, bus_bytes=bus)
@@ -40,7 +59,6 @@ def test_sums(lanes, bus, pace):
     assert len(jobs) >= 3
     dut = Delta(config)
     n = jobs[0].window.columns
-    triangle = n * (n + 1) // 2
     starts, seen = [], []
 
     async def feeder(ctx):
@@ -54,19 +72,7 @@ def test_sums(lanes, bus, pace):
 
     async def reader(ctx):
         for job in jobs:
-            while not ctx.get(dut.done.valid):
-                await ctx.tick()
-            expected = changed(job, job.memo, False)
-            assert ctx.get(dut.done.p.live) == expected.live - job.memo.live and ctx.get(dut.done.p.code) == job.group
-            moments, entries = [], []
-            for number in range(dut.chunks):
-                ctx.set(dut.chunk, number)
-                await ctx.tick()
-                moments += [ctx.get(dut.moments[k]) for k in range(bus // 8)]
-                entries += [ctx.get(dut.entries[k]) for k in range(dut.each)]
-            difference = expected.gram - job.memo.gram
-            assert moments[:n] == (expected.moments - job.memo.moments).tolist()
-            assert entries[:triangle] == [difference[i, j] for j in range(n) for i in range(j + 1)]
+            await check(ctx, dut, job)
             seen.append(job.group)
             ctx.set(dut.done.ready, 1)
             await ctx.tick()
@@ -81,6 +87,27 @@ def test_sums(lanes, bus, pace):
         # the first two jobs find both banks free
         for (begin, end), job, wait in zip(starts[:2], jobs, (0, 2), strict=False):
             assert end - begin == Work.plain(Size.of(job), False).sums_cycles(config) + wait
+
+
+@pytest.mark.parametrize("lanes", [36, 12])
+def test_reset_amid_a_job(lanes):
+    config = replace(CONFIG, gram_lanes=lanes)
+    job = replace(next(iter(jobs_of(config, np.random.default_rng(lanes), 7, 50, [(6, 5)]))), group=5)
+    dut, reset = Delta(config), Signal()
+
+    async def drive(ctx):
+        ctx.set(dut.columns, job.window.columns)
+        for count in (1, 4, None):
+            await feed(dut.i, list(items_of(job, config))[:count])(ctx)
+            if count:
+                ctx.set(reset, 1)
+                await ctx.tick()
+                ctx.set(reset, 0)
+        await check(ctx, dut, job)
+    simulator = Simulator(ResetInserter(reset)(dut))
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(drive)
+    simulator.run()
 
 
 def test_lanes_that_cannot_be():
