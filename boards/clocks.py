@@ -14,17 +14,20 @@ __all__ = ["MARGIN", "REACH", "chosen_clock"]
 
 #: share of what placements have reached: seeds and plans differ by as much
 MARGIN = 0.8
-#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats
-REACH: dict[tuple[str, str], tuple[float, float, float]] = {
-    ("ecp5", "6"): (87.0, 77.0, 77.0),
-    ("ecp5", "8"): (95.0, 78.0, 78.0),
+#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever fills most of the device (`Device.dense`)
+REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
+    ("ecp5", "6"): (87.0, 77.0, 77.0, 41.0),
+    ("ecp5", "8"): (95.0, 78.0, 78.0, 41.0),
 }
 
 
-def chosen_clock(board: Board, fmt: Format) -> float:
-    """Return the clock in MHz that a plan in this format is built for on the board; boards of other families have their own."""
+def chosen_clock(board: Board, fmt: Format, lut: int) -> float:
+    """Return the clock in MHz that a plan in this format, of about so many look-up tables, is built for on the board.
+
+    Boards of other families have their own.
+    """
     reach = REACH.get((board.part.family, board.speed))
     if reach is None:
         return board.clock_mhz
-    kind = 2 if fmt.is_float else 1 if fmt.width > 16 else 0
+    kind = 3 if board.part.dense(lut) else 2 if fmt.is_float else 1 if fmt.width > 16 else 0
     return min(board.clock_mhz, float(int(MARGIN * reach[kind])))

@@ -72,6 +72,8 @@ FLOWS: dict[str, Flow] = {
     "nexus": Flow("synth_nexus", ("yosys", "nextpnr-nexus", "prjoxide"), "pdc", "bit",
                   (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",))),
 }
+#: look-up tables that an ECP5's cells take
+_ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 #: flip-flops of the iCE40, which nextpnr counts with the look-up tables
 _ICE40_FF = re.compile(r"SB_DFF")
 
@@ -144,6 +146,9 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     report = f"{own}.report.json"
     shared = ["--seed", str(seed), "--freq", f"{clock_mhz:g}", "--report", report, "--json", f"{NAME}.json", "--timing-allow-fail", "--quiet"]
     constraints = f"{NAME}.{flow.constraints}"
+    if part.family == "ecp5" and part.dense(sum(cells.get(name, 0) * luts for name, luts in _ECP5_LUT.items())):
+        # its wires are a fifth shorter where much is to be placed, and routing comes to an end
+        shared += ["--placer", "static"]
     options = {
         "ecp5": [part.tool, "--package", board.package, "--speed", board.speed, "--lpf", constraints, "--textcfg", f"{own}.config"],
         "ice40": [part.tool, "--package", board.package, "--pcf", constraints, "--asc", f"{own}.asc"],

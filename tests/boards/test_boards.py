@@ -18,9 +18,11 @@ import penstock.boards.board as board_module
 from penstock.boards.board import Board, boards
 from penstock.boards.build import _digest
 from penstock.boards.catalogue import BOARDS
+from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
 from penstock.cli import run
 from penstock.dsl.diagnostics import KernelError
+from penstock.models.numerics.formats import float32
 from penstock.models.target import TARGETS
 
 NAMED = {"ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "ecp5-evn", "colorlight-i5", "icebreaker", "hx8k-evn", "tang-nano-9k",
@@ -45,6 +47,12 @@ def test_platform(board: Board) -> None:
 def test_a_plan_gets_what_is_left(board: Board = BOARDS[0]) -> None:
     assert board.budget.lut == board.part.lut - board.reserve[0]
     assert board.budget.bram == board.part.bram - board.reserve[3]
+
+
+def test_what_fills_a_device_asks_for_less() -> None:
+    board = boards()["ulx3s-85f"]
+    assert [chosen_clock(board, float32, lut) for lut in (6_500, 50_000, 50_400)] == [60, 60, 32]
+    assert chosen_clock(boards()["icebreaker"], float32, 5_000) == boards()["icebreaker"].clock_mhz
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,21 @@ def test_it_does_not_fit(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert "error[E823]: kernel 'logistic' does not fit on ulx3s-25f: placed, it needs 60 BRAM of 56" in said
     assert "the largest d that fits is about" in said and int(said.split("fits is about ")[1].split()[0]) < 500
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(("cells", "placer"), [({"LUT4": 14_300, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"]), ({"LUT4": 14_300}, [])])
+def test_dense_designs_have_their_own_placer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: dict[str, int], placer: list[str]) -> None:
+    """Three fifths of the 25F's 24,288 look-up tables, and less."""
+    said = []
+
+    def tool(name: str, arguments: list[str], folder: Path, timeout: float | None = None) -> str:
+        said.append(arguments)
+        raise ToolError(name, "", "that is enough")
+
+    monkeypatch.setattr(flow, "run_tool", tool)
+    with pytest.raises(ToolError):
+        flow.place(boards()["ulx3s-25f"], tmp_path, cells, 50.0, (1,), 1)
+    assert [value for option, value in pairwise(said[0]) if option == "--placer"] == placer
 
 
 def test_a_tool_fails(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
