@@ -14,6 +14,7 @@ import numpy as np
 from common import SEED, Options, Section, machine, main, markdown, repeated, versions
 
 from penstock.boards.board import boards
+from penstock.boards.clocks import REACH
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.kernel import AnyKernel
 from penstock.dsl.lower.qr import Load, lower
@@ -27,7 +28,7 @@ from penstock.models.target import Target, target
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
 TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f")
-#: boards whose device's block RAM is the engine's memory
+#: boards whose device's block RAM is the engine's memory, at the clock that such an engine was placed with
 BOARDS = ("ulx3s-85f", "ecp5-evn")
 
 
@@ -88,15 +89,16 @@ def cpu(options: Options) -> str:
         times = {name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6 for name, action in ways(*shape).items()}
         best = min(times.values())
         rows += [(label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.1f}", "", "") for name, value in times.items()]
-        parts = [(f"`{name}`", target(name)) for name in TARGETS] + [(f"the board `{name}`, block RAM", boards()[name].budget) for name in BOARDS]
-        for name, part in parts:
+        parts = [(f"`{name}`", target(name), target(name).clock_mhz) for name in TARGETS]
+        parts += [(f"the board `{name}`, block RAM", board.budget, REACH[board.part.family, board.speed][3]) for name in BOARDS for board in (boards()[name],)]
+        for name, part, clock in parts:
             try:
                 config = planned(shape[1], part, shape[0])
             except KernelError:
                 continue                                            # too small for it
             cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 128)
-            micro = cycles / part.clock_mhz
-            rows.append((label, f"engine on {name}, {part.clock_mhz:g} MHz", f"{micro:,.2f}", f"{micro / best:.2f}", f"{cycles:,.0f}", f"{least:,} ({by})"))
+            micro = cycles / clock
+            rows.append((label, f"engine on {name}, {clock:g} MHz", f"{micro:,.2f}", f"{micro / best:.2f}", f"{cycles:,.0f}", f"{least:,} ({by})"))
     return markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows) + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
 
 

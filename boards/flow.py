@@ -147,7 +147,7 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     shared = ["--seed", str(seed), "--freq", f"{clock_mhz:g}", "--report", report, "--json", f"{NAME}.json", "--timing-allow-fail", "--quiet"]
     constraints = f"{NAME}.{flow.constraints}"
     if part.family == "ecp5" and part.dense(sum(cells.get(name, 0) * luts for name, luts in _ECP5_LUT.items())):
-        # its wires are a fifth shorter where much is to be placed, and routing comes to an end
+        # where much is to be placed its wires are shorter, and routing comes to an end (docs/boards.md, A fit)
         shared += ["--placer", "static"]
     options = {
         "ecp5": [part.tool, "--package", board.package, "--speed", board.speed, "--lpf", constraints, "--textcfg", f"{own}.config"],
