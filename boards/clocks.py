@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from ..models.numerics.formats import Format
 from .board import Board
+from .flow import LARGE
+from .top import SDRAM_MHZ
 
 __all__ = ["MARGIN", "REACH", "chosen_clock"]
 
 #: share of what placements have reached: seeds and plans differ by as much
 MARGIN = 0.8
-#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever fills most of the device (`Device.dense`)
+#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever is `flow.LARGE` (on speed grade 8 that of 6)
 REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
     ("ecp5", "6"): (87.0, 77.0, 77.0, 41.0),
     ("ecp5", "8"): (95.0, 78.0, 78.0, 41.0),
@@ -29,5 +31,6 @@ def chosen_clock(board: Board, fmt: Format, lut: int) -> float:
     reach = REACH.get((board.part.family, board.speed))
     if reach is None:
         return board.clock_mhz
-    kind = 3 if board.part.dense(lut) else 2 if fmt.is_float else 1 if fmt.width > 16 else 0
-    return min(board.clock_mhz, float(int(MARGIN * reach[kind])))
+    kind = 3 if lut > LARGE else 2 if fmt.is_float else 1 if fmt.width > 16 else 0
+    least = SDRAM_MHZ[0] if board.memory.kind == "SDRAM" else 0.0
+    return min(board.clock_mhz, max(least, float(int(MARGIN * reach[kind]))))

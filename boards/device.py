@@ -12,8 +12,6 @@ from ..models.target import Capacity
 
 __all__ = ["DEVICES", "Device"]
 
-#: share of the look-up tables; of an ECP5-85F 13 % has been placed at 90 MHz, 71 % at 42
-DENSE = 0.6
 
 @dataclass(frozen=True)
 class Device(Capacity):
@@ -21,10 +19,6 @@ class Device(Capacity):
 
     name: str
     tool: str
-
-    def dense(self, lut: int) -> bool:
-        """Whether a design of so many look-up tables fills so much of the device that wires bind: how it is placed, and which clock it reaches."""
-        return lut > DENSE * self.lut
 
 
 _18K, _36K = 18 * 1024, 36 * 1024

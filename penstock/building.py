@@ -102,7 +102,7 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
     check_folder(folder, (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin"))
     with steps.step("planning"):
         made_for = _planned(state, board)
-    wanted = chosen_clock(board, made_for.format, made_for.resources.lut) if clock is None else clock
+    wanted = chosen_clock(board, made_for.format, made_for.resources_on(board.budget).lut) if clock is None else clock
     try:
         setting = clock_setting(board, wanted)
         real = setting.output_mhz if setting is not None else board.oscillator_mhz

@@ -57,8 +57,6 @@ class Core(wiring.Component):
     memo : In(stream.Signature(8 * bus_bytes))
         Words of the memos' sums, job by job (frames, moves and sums of blocks, c, AᵀA); as many as the largest job has may come before they are wanted.
     hold : In(1)
-        No change is taken in this cycle: whoever follows the records has no time for one.
-    hold : In(1)
         No change is taken in this cycle: what follows the records has no time for one.
     record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
         What the sums take in this cycle, a job's `end` too.

@@ -9,6 +9,7 @@ from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Method
+from ...models.qr.schedule import settling
 from ...models.qr.shell import ADDRESS_BITS, register_map
 from ..index import index
 from ..memory.axi import AXI4
@@ -57,7 +58,7 @@ class Engine(wiring.Component):
         if not config.built:
             raise ValueError("there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
                              "gram with at least n_max lanes; a row in a bus word")
-        self.config, self.library = config, library
+        self.config, self.library, self.settling = config, library, settling(config.n_max)
         self.register_map = register_map(design)
         super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))
 

@@ -42,6 +42,9 @@ def engine_members(register_map, ports):
         The memory ports.
 
     `registers`, `counters` and `monitors` are absent where the map has none.
+
+    An engine whose pipelines have valid bits without reset says in `settling` (1 where it does not) how many cycles of reset empty them: so long is it
+    held in reset after a run that was stopped or failed.
     """
     members = {"start": In(1), "done": Out(1), "error": Out(1), "report": Out(report_shape)}
     if register_map.engine:

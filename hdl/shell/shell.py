@@ -60,6 +60,8 @@ class Shell(wiring.Component):
         rmap = self.register_map
         m.submodules.control = control = ControlRegisters(rmap)
         clear = Signal()                                   # resets the engine
+        settling = getattr(self.engine, "settling", 1)
+        cleared = Signal(range(max(settling, 2)))
         m.submodules.engine = ResetInserter(clear)(self.engine)
         engine = self.engine
         self._join(m, "s_axil", control.axil, self.control.flip())
@@ -120,9 +122,16 @@ class Shell(wiring.Component):
                 with m.Elif(Cat(idle).all()):
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [clear.eq(1), control.ended.eq(next_done | next_failed)]
-                m.d.sync += [done.eq(next_done), failed.eq(next_failed)]
-                m.next = "REST"
+                m.d.comb += clear.eq(1)
+                with m.If(control.reset):
+                    m.d.sync += [next_done.eq(0), next_failed.eq(0), report.eq(0)]
+                # a run that did not come to its end leaves things in pipelines
+                with m.Elif(next_done | (cleared == settling - 1)):
+                    m.d.comb += control.ended.eq(next_done | next_failed)
+                    m.d.sync += [done.eq(next_done), failed.eq(next_failed), cleared.eq(0)]
+                    m.next = "REST"
+                with m.Else():
+                    m.d.sync += cleared.eq(cleared + 1)
             with m.State("REST"):                          # an engine may hand the reset on to a domain of its own, a cycle late
                 m.d.sync += stop.eq(0)
                 m.next = "IDLE"

@@ -13,8 +13,8 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "WIDEN_SHARED", "Task", "dot_latency", "gram_tasks", "multiplications", "widen_latency",
-           "widen_turns"]
+__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "WIDEN_SHARED", "Task", "dot_latency", "gram_tasks", "multiplications", "settling",
+           "widen_latency", "widen_turns"]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
@@ -60,6 +60,11 @@ def widen_turns(blocks: bool = False) -> tuple[int, int, int]:
     """Cycles, from a segment's start, in which widening has the dot unit: for the sum upwards, that downwards, and their size."""
     first = 1 + (MUL if blocks else 0) + ADD + WIDEN_SHARED + 1
     return first, first + 1, first + WIDEN_SHARED + 1
+
+
+def settling(n_max: int) -> int:
+    """Cycles in which whatever is in the pipelines comes out of them while nothing goes in: all of them one behind the other, which none is."""
+    return dot_latency(n_max) + widen_latency(n_max, blocks=True) + 2 * (VECTORING + STEP + DIV + MIDDLE)
 
 
 def _slots(count: int, lanes: int) -> int:

@@ -20,8 +20,10 @@ from penstock.boards.build import _digest
 from penstock.boards.catalogue import BOARDS
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
+from penstock.boards.top import clock_setting
 from penstock.cli import run
 from penstock.dsl.diagnostics import KernelError
+from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
 from penstock.models.target import TARGETS
 
@@ -51,8 +53,12 @@ def test_a_plan_gets_what_is_left(board: Board = BOARDS[0]) -> None:
 
 def test_what_fills_a_device_asks_for_less() -> None:
     board = boards()["ulx3s-85f"]
-    assert [chosen_clock(board, float32, lut) for lut in (6_500, 50_000, 50_400)] == [60, 60, 32]
+    assert [chosen_clock(board, float32, lut) for lut in (6_500, 50_000, 50_001)] == [60, 60, 32]
     assert chosen_clock(boards()["icebreaker"], float32, 5_000) == boards()["icebreaker"].clock_mhz
+    for each in BOARDS:
+        for lut in (5_000, 60_000) if each.open else ():
+            setting = clock_setting(each, chosen_clock(each, float32, lut))             # an SDRAM is slow at nothing below 40
+            assert divisor(round((setting.output_mhz if setting else each.oscillator_mhz) * 1e6), each.baud) >= 1
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:

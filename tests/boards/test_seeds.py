@@ -97,9 +97,8 @@ def test_it_does_not_fit(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert not Path("out").exists()
 
 
-@pytest.mark.parametrize(("cells", "placer"), [({"LUT4": 14_300, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"]), ({"LUT4": 14_300}, [])])
-def test_dense_designs_have_their_own_placer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: dict[str, int], placer: list[str]) -> None:
-    """Three fifths of the 25F's 24,288 look-up tables, and less."""
+@pytest.mark.parametrize(("cells", "placer"), [({"LUT4": 49_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"]), ({"LUT4": 49_700}, [])])
+def test_large_designs_have_their_own_placer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: dict[str, int], placer: list[str]) -> None:
     said = []
 
     def tool(name: str, arguments: list[str], folder: Path, timeout: float | None = None) -> str:
@@ -108,7 +107,7 @@ def test_dense_designs_have_their_own_placer(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(flow, "run_tool", tool)
     with pytest.raises(ToolError):
-        flow.place(boards()["ulx3s-25f"], tmp_path, cells, 50.0, (1,), 1)
+        flow.place(boards()["ulx3s-85f"], tmp_path, cells, 50.0, (1,), 1)
     assert [value for option, value in pairwise(said[0]) if option == "--placer"] == placer
 
 

@@ -125,15 +125,16 @@ def test_many_jobs_a_start(engine):
     assert found.bit_exact and found.simulated.cycles == found.cycles and found.simulated.counters["jobs_ended"] == 320
 
 
-def test_stopped_halfway(engine):
-    """After a soft reset in the middle of a run the engine is as new."""
+@pytest.mark.parametrize("memory", [Fixed(10, 32), Fixed(1, 64)], ids=str)
+def test_stopped_halfway(engine, memory):
+    """After a soft reset in any cycle of a run the engine is as new: nothing that was in a pipeline comes out of it."""
     config, library = engine
     image = place_jobs(random_run(config, np.random.default_rng(7), 6), config)
-    cycles = set()
-    with Session(library, Fixed(10, 32)) as session:
+    cycles, ends = set(), set()
+    with Session(library, memory) as session:
         memory = image.memory.copy()
         session.map(image.base, memory)
-        for stop in (100, 333, 800, 0):
+        for stop in (0, 100, *range(300, 500), 800):
             memory[:] = image.memory
             if stop:
                 session.write("ring", image.base)
@@ -144,8 +145,9 @@ def test_stopped_halfway(engine):
             memory[:] = image.memory
             report = session.run({"ring": image.base, "jobs": 6}, limit=100_000)
             cycles.add(report.cycles)
+            ends.add(memory.tobytes())
             assert report.error is None
-    assert len(cycles) == 1
+    assert len(cycles) == len(ends) == 1
 
 
 def test_sequence_of_refits(engine):
