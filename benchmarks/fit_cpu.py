@@ -28,7 +28,7 @@ from penstock.models.target import Target, target
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
 TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f")
-#: boards whose device's block RAM is the engine's memory, at the clock that such an engine was placed with on speed grade 6
+#: boards whose device's block RAM is the engine's memory, at the clock that such an engine was placed with
 BOARDS = ("ulx3s-85f", "ecp5-evn")
 
 

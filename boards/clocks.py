@@ -16,10 +16,10 @@ __all__ = ["MARGIN", "REACH", "chosen_clock"]
 
 #: share of what placements have reached: seeds and plans differ by as much
 MARGIN = 0.8
-#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever is `flow.LARGE` (on speed grade 8 that of 6)
+#: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever is `flow.LARGE`
 REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
     ("ecp5", "6"): (87.0, 77.0, 77.0, 41.0),
-    ("ecp5", "8"): (95.0, 78.0, 78.0, 41.0),
+    ("ecp5", "8"): (95.0, 78.0, 78.0, 72.0),
 }
 
 

@@ -72,8 +72,8 @@ FLOWS: dict[str, Flow] = {
     "nexus": Flow("synth_nexus", ("yosys", "nextpnr-nexus", "prjoxide"), "pdc", "bit",
                   (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",))),
 }
-#: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F 6,367 were placed
-#: at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
+#: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F, grade 6,
+#: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
 LARGE = 50_000
 #: look-up tables that an ECP5's cells take
 _ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
+from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes
 from penstock.models.qr.bounds import EMPTY, widened, widened_ranks
 from penstock.models.qr.config import Config
@@ -67,7 +68,9 @@ def test_segments(blocks):
     top = Module()
     dot = Dot(n)
     top.submodules += [dut, dot]
-    top.d.comb += [dot.w.eq(dut.dot_w), dot.x.eq(dut.dot_x), dut.score.eq(dot.o)]
+    # the unit is someone else's while it is not in use: ones, times 100
+    top.d.comb += [dot.w.eq(Mux(dut.uses, dut.dot_w.as_value(), Cat(Const(float32.one, 32) for _ in range(n)))),
+                   dot.x.eq(Mux(dut.uses, dut.dot_x.as_value(), Cat(Const(100, 9) for _ in range(n)))), dut.score.eq(dot.o)]
     simulator = Simulator(top)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
