@@ -39,8 +39,8 @@ class Core(wiring.Component):
     the memo's sums, and those before it are solved.
 
     Golden: `models.qr.golden.refit` (weights, mask; c and AᵀA of the memo). Twin in cycles: `models.qr.blocks`. A job of k changes keeps the records' side for
-    k + 4 cycles and those in which `hold` is high, its w words of c and AᵀA the other side for w + `MIDDLE` + columns + 4 cycles at the most. A job whose records are in disorder goes
-    through like any other; its report says so, and what it gives is not to be published.
+    k + 4 cycles and those in which `hold` is high, its w words of c and AᵀA the other side for w + `MIDDLE` + columns + 4 cycles at the
+    most. A job whose records are in disorder goes through like any other; its report says so, and what it gives is not to be published.
 
     Parameters
     ----------
