@@ -132,9 +132,9 @@ class Fetch(wiring.Component):
             of[name] = pipe.delay(Array(counts)[d.length + 1], 1, name=f"of_{name}")
             end[name] = pipe.delay(d.memo + (pipe.delay(Array(behind)[d.length + 1], 1, name=f"behind_{name}") << shift), 1, name=f"end_{name}")
         lists, of_frames = "FRAMES" if of_moves else "CHANGES", frame_words(config)
-        records, units = Signal(26, reset_less=True), Signal(32, reset_less=True)      # units of 4 bytes
-        m.d.sync += [records.eq(sum((d[name] for name in COUNTS), 0)), units.eq(records * (2 + ((d.length + 3) >> 2)))]
-        # asked for three cycles after LOOK at the earliest, behind the head
+        # units of 4 bytes; asked for three cycles after LOOK at the earliest, behind the head
+        records = pipe.delay(sum((d[name] for name in COUNTS), 0)[:26], 1, name="records")
+        units = pipe.delay((records * pipe.delay(2 + ((d.length + 3) >> 2), 1, name="of_record"))[:32], 1, name="units")
         of_changes = pipe.delay((units + (bus // 4 - 1)) >> (bus // 4).bit_length() - 1, 1, name="of_changes")
         done = Signal()
         m.d.comb += [
