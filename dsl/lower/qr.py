@@ -19,6 +19,7 @@ from ...models.qr.cycles import Work
 from ...models.qr.job import Bounds, Method, Sums, Target
 from ...models.qr.layout import ENTRY_BYTES, Size, record_words, row_stride, row_words
 from ...models.qr.resources import estimate
+from ...models.qr.schedule import widen_turns
 from ...models.qr.solver import alone
 from ...models.resources import FILL, Resources
 from ...models.target import Target as Part
@@ -41,6 +42,8 @@ WIDER, WIDEST = (1, 2, 4), 32
 LEAST = 8
 #: from a job's last sum to the next one's first, words aside: it is looked at, its records are on their way
 BETWEEN = 12
+#: cycles of the dot unit in which bounds are widened
+WIDENING = len(widen_turns())
 #: of several vector units of `givens`, which wait for each other: cycles, of those of the busiest one
 TOGETHER = 1.1
 _DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -70,6 +73,11 @@ class Load:
             moved = min(changes * self.rows // (4 * config.blocks), self.rows - self.new)
         size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span)
         return Work.plain(size, config.bounds is Bounds.RESCAN)
+
+    def passes(self, config: Config) -> float:
+        """The share of refits behind whose widened bounds a pass over all rows is made."""
+        # none in slots; of dense ranks one in 4 at 50 new rows of 500, one in 20 at 50 of 5,000 (docs/benchmarks.md), the window at twice that of the pass
+        return min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7) if config.blocks else 0.0
 
 
 def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Load | None = None) -> Config:
@@ -115,8 +123,10 @@ def _ports(part: Part, memory: Fixed | None) -> dict[int, Fixed]:
 def cost(config: Config, load: Load, memory: Fixed) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
-    interval, read = memory.interval(config.bus_bytes), sum(work.read(config))
-    sums = work.sums_cycles(config)
+    interval, read, passes = memory.interval(config.bus_bytes), sum(work.read(config)), load.passes(config)
+    sums, bounds = work.sums_cycles(config), passes * -(-work.size.places // config.row_units)
+    if config.bounds is Bounds.WIDENED:
+        sums += WIDENING + bounds                                # changes wait while bounds have the dot unit
     if config.method is Method.GIVENS:
         solver = _rotations(config.lanes, config.vectors, work)
     else:
@@ -124,7 +134,7 @@ def cost(config: Config, load: Load, memory: Fixed) -> float:
         if not config.blocks:
             # a job's changes come while they are added up, its other words between two jobs' changes
             sums += BETWEEN + interval * (read - record_words(work.size, config) - (row_words(work.size, config) if _reads_rows(config, work) else 0))
-    return max(interval * max(read, work.written(config)), sums, work.dot_cycles(config), solver)
+    return max(interval * max(read + passes * row_words(work.size, config), work.written(config)), sums, work.dot_cycles(config) + bounds, solver)
 
 
 def _reads_rows(config: Config, work: Work) -> bool:
@@ -161,7 +171,7 @@ def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = Non
 
 def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
     n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
-    passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN
+    passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN or load.passes(base) > 0
     entries = base.bus_bytes // ENTRY_BYTES
     # a lane for every entry, or as many as come in whole bus words
     sums = sorted({triangle} | {whole for d in (*_DIVISORS, triangle) if (whole := -(-triangle // d // entries) * entries) < triangle})

@@ -117,8 +117,7 @@ class _Run:
         work, config = self.works[job], self.config
         end = time
         if work.tried:
-            cycles = 3 * config.segments + -(-(work.size.inserted + work.size.moved) // config.row_units)
-            end = self._dot(time, time, cycles)
+            end = self._dot(time, time, work.widen_cycles(config))
         if work.rescanned:
             first, last = self.request(end, work.read(config)[2])
             end = self._dot(first + 1, last + 1, -(-work.size.places // config.row_units))

@@ -108,10 +108,13 @@ class Work:
             total += size.places
         return total
 
+    def widen_cycles(self, config: Config) -> int:
+        """Cycles of the dot unit while bounds are widened: three a segment, new and moved rows one by one as their records come."""
+        return 3 * config.segments + self.size.inserted + self.size.moved if self.tried else 0
+
     def dot_cycles(self, config: Config) -> int:
-        size = self.size
-        total = 3 * config.segments + -(-(size.inserted + size.moved) // config.row_units) if self.tried else 0
-        return total + (-(-size.places // config.row_units) if self.rescanned else 0)
+        """Cycles of the dot unit: widening, places of a pass."""
+        return self.widen_cycles(config) + (-(-self.size.places // config.row_units) if self.rescanned else 0)
 
     def tasks(self, config: Config) -> Sequence[Task]:
         """The solver's tasks, in order (method `gram`)."""

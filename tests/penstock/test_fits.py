@@ -156,8 +156,14 @@ def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
     graph = load_kernel(written(options=f"(method={method!r})", length=8, label=label)).trace()
     part, load = target("vu9p"), Load(rows=500)
     config, memory = lower(graph, part, load=load), Fixed(part.latency, part.bytes_per_cycle)
-    exact = run_jobs(config, [load.work(config)] * 64, memory).total / 64
+    work, share = load.work(config), load.passes(config)
+    works = [replace(work, rescanned=int((k + 1) * share) > int(k * share)) for k in range(64)]
+    assert sum(work.rescanned for work in works) == int(64 * share) and (share > 0) == (label == "rank")
+    exact = run_jobs(config, works, memory).total / 64
     assert 0.8 < cost(config, load, memory) / exact < 1.1
+    # rows a cycle in passes, where there are any
+    more = replace(config, row_units=8)
+    assert run_jobs(more, works, memory).total / 64 > exact / 1.1
 
 
 def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
