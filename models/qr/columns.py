@@ -44,16 +44,15 @@ _CHUNK = 1 << 17
 class Columns:
     """An engine for `n` columns, the bias among them (2 to 64), of values in `format_name`.
 
-    `gram_lanes`: products a cycle of the (n + 1) (n + 2) / 2 that a row takes with its label; `lanes`: of the solver.
+    `gram_lanes`: products a cycle of the (n + 1) (n + 2) / 2 that a row takes with its label.
     """
 
     n: int
     format_name: str = "fixed:8,8"
     gram_lanes: int = 8
-    lanes: int = 8
 
     def __post_init__(self) -> None:
-        if not 2 <= self.n <= 64 or not 1 <= self.gram_lanes <= self.products or not 1 <= self.lanes <= 64:
+        if not 2 <= self.n <= 64 or not 1 <= self.gram_lanes <= self.products:
             raise ValueError(f"no such engine: {self}")
         if not isinstance(self.format, Fixed) or self.format.width > BITS_MAX:
             raise ValueError(f"values are fixed point of at most {BITS_MAX} bits, not {self.format_name}")
@@ -71,8 +70,14 @@ class Columns:
         return (self.n + 1) * (self.n + 2) // 2
 
     @property
-    def row_cycles(self) -> int:
+    def slots(self) -> int:
+        """Sums that a lane holds."""
         return -(-self.products // self.gram_lanes)
+
+    @property
+    def row_cycles(self) -> int:
+        """Cycles that a row takes: one for each sum of a lane."""
+        return self.slots
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
