@@ -39,6 +39,9 @@ def load(folder: str | Path) -> Any:
         manifest = json.loads((folder / "manifest.json").read_text())
         verilog = None if "board" in manifest else (folder / "penstock.v").read_text()      # made again where it is asked for
         if manifest["engine"] == "qr":
+            if manifest["fit"]["target"] is None:
+                from penstock.fit_columns import load_columns
+                return load_columns(manifest, verilog or "")
             from penstock.fits import load_fit
             return load_fit(manifest, verilog or "")
         return Design(Plan.from_json(manifest["plan"]), {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},

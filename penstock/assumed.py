@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from penstock.host.sources import SourceError
-from penstock.models.analytics.config import Plan
 from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
+from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.target import Target
 
@@ -32,10 +32,10 @@ class Assumed:
     def pages(self) -> int:
         return self.count + (self.last is not None)
 
-    def costs(self, plan: Plan) -> Costs:
+    def costs(self, port: PortConfig, walk: WalkConfig) -> Costs:
         """Return what walking these pages costs, exactly as for a table that holds them."""
         kinds = [self.full] if self.last is None else [self.full, self.last]
-        found = analyse(plan.port, plan.walk, np.stack(kinds))
+        found = analyse(port, walk, np.stack(kinds))
         full, *last = [events for count, events in found.runs for _ in range(count)]
         costs = Costs([(self.count, full)])
         for events in last:

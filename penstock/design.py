@@ -185,7 +185,7 @@ class Design:
         timing, count = memory or self.memory, self.plan.epochs if epochs is None else epochs
         begin = perf_counter()
         pages = table.pages if isinstance(table, Assumed) else len(table.pages)
-        costs = table.costs(self.plan) if isinstance(table, Assumed) else page_costs(self.plan, table.pages)
+        costs = table.costs(self.plan.port, self.plan.walk) if isinstance(table, Assumed) else page_costs(self.plan, table.pages)
         if isinstance(costs, HardwareError):
             return Run("model", None, None, None, {}, (costs,), seconds=perf_counter() - begin)
         cycles = model_cycles(self.plan, costs, timing, count)

@@ -1,65 +1,94 @@
-"""Fits over numeric columns of a table: design, runs by the golden and the cycle model, what the commands show of them."""
+"""Fits over numeric columns of a table: design, runs on any backend, what the commands show of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table as Grid
 
+from penstock.assumed import assume, fitted
 from penstock.design import Run
 from penstock.dsl.bind import bind
-from penstock.dsl.diagnostics import KernelError, Span, error
+from penstock.dsl.diagnostics import Span, error
 from penstock.dsl.fit import FitGraph, FitKernel
-from penstock.fit_report import fit_table
+from penstock.dsl.lower.table_fit import lower_table
+from penstock.fit_report import agreement_rows, fit_table
+from penstock.fits import graph_from, graph_json
 from penstock.host.sources import Table, open_table
 from penstock.host.workloads import Changes, TooFew
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.memory import Fixed
+from penstock.models.memory import Fixed, parse_memory
 from penstock.models.numerics.formats import Format
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers, Method
+from penstock.models.qr.table_engine import ANSWER, PAGES, TOTALS, Segment, TableEngine, bound, layout, register_map, run, unpack_answer, words_read
+from penstock.models.qr.table_resources import estimate
 from penstock.models.resources import Resources
+from penstock.models.strider.config import WalkConfig
+from penstock.models.strider.costs import Costs, analyse
+from penstock.models.strider.isa import disassemble
+from penstock.models.strider.program import generate
+from penstock.models.strider.rows import RowPages
+from penstock.models.strider.table import walk_table
 from penstock.models.target import TARGETS, Target
-from penstock.report import amount, plural, resource_row, seconds_text, target_row
+from penstock.output import as_json, write_folder
+from penstock.report import amount, plural, resource_row, seconds_text, target_row, written_rows
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:
     from penstock.outcome import Outcome
+    from penstock.sim.native import Library
 
-__all__ = ["ColumnsDesign", "compile_columns", "summary", "table_of"]
+__all__ = ["COLUMNS_BACKENDS", "COLUMNS_FILES", "ColumnsDesign", "compile_columns", "load_columns", "summary", "table_of"]
 
+COLUMNS_BACKENDS = ("golden", "model", "rtl", "netlist")
+COLUMNS_FILES = ("penstock.v", "strider.asm", "manifest.json")
 FORMAT = "fixed:8,8"
-_LANES = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
 class ColumnsDesign:
-    """A compiled fit over columns: where they are in the table, and the engine."""
+    """A compiled fit over columns: where they are in the table, and the engine; its Verilog is made when first asked for."""
 
     graph: FitGraph
-    config: c.Columns
+    engine: TableEngine
     part: str
     memory: Fixed
-    schema: Schema
-    columns: tuple[tuple[int, int], ...]            #: attribute and element of each feature, then of the label
+    given_verilog: str | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def digest(self) -> str:
-        said = {"engine": "qr", "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(), "columns": self.columns}
+        """A digest of engine and target: the same for the same kernel and table schema."""
+        said = {"engine": "qr", "kernel": self.graph.name, "target": self.part, "config": self.engine.to_json()}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> int:
+        """The 32 bits of the digest that the hardware's `design` register shows."""
+        return int(self.digest[:8], 16)
+
+    @property
+    def config(self) -> c.Columns:
+        return self.engine.columns
+
+    @property
+    def schema(self) -> Schema:
+        return self.engine.walk.schema
 
     @property
     def label(self) -> str:
         """The name of the label's column."""
-        return self.schema.columns[self.columns[-1][0]].name
+        return self.schema.columns[self.engine.walk.layout.sources[-1].column].name
 
     @property
     def target(self) -> Target:
@@ -67,79 +96,180 @@ class ColumnsDesign:
 
     @cached_property
     def resources(self) -> Resources:
-        return c.estimate(self.config, self.target)
+        return estimate(self.engine, self.target)
+
+    @cached_property
+    def verilog(self) -> str:
+        """The engine's Verilog."""
+        if self.given_verilog:
+            return self.given_verilog
+        from penstock.cache import remembered
+        from penstock.sim.table_fit import generate
+        return remembered(self.digest, lambda: generate(self.engine, self.identity))
 
     def describe(self) -> dict[str, Any]:
         """Return what the report says of the design."""
-        config = self.config.to_json() | {"method": "gram", "incremental": self.graph.incremental, "bus_bytes": self.target.bus_bytes,
-                                          "memory": str(self.memory), "clock_mhz": self.target.clock_mhz}
+        engine = self.engine
+        config = asdict(engine.columns) | {
+            "method": "gram", "incremental": self.graph.incremental, "walkers": engine.walkers, "tuple_slots": engine.slots, "bus_bytes": engine.bus_bytes,
+            "on_null": engine.walk.layout.on_null, "page_size": self.schema.page_size, "memory": str(self.memory), "clock_mhz": self.target.clock_mhz}
         return {"engine": "qr", "kernel": self.graph.name, "target": self.part, "format": self.config.format_name, "digest": self.digest, "config": config}
 
-    def rows(self, table: Table, on_null: str = "error") -> tuple[Integers, int]:
-        """Return the table's rows as integers, features then label, and how many values were saturated. Raises KernelError (E814)."""
-        values = table.columns()
-        read = [np.ma.masked_array(values[self.schema.columns[at].name]) for at, _ in self.columns]
-        real = np.ma.stack([array[:, element] if array.ndim > 1 else array for array, (_, element) in zip(read, self.columns, strict=True)], axis=1)
-        empty = np.ma.getmaskarray(real).any(axis=1)
-        if empty.any() and on_null != "skip":
-            number = int(np.flatnonzero(empty)[0]) + 1
-            raise error("E814", f"a used column is NULL in row {number:,}", Span.whole(table.name), hint="--on-null skip leaves such rows out")
-        return c.quantised(np.ma.getdata(real)[~empty], self.config.format)
+    def leaving_out(self, on_null: str) -> ColumnsDesign:
+        """Return the design with this policy for rows with NULL in a used column: "error" or "skip"."""
+        walk = self.engine.walk
+        return replace(self, engine=replace(self.engine, walk=replace(walk, layout=replace(walk.layout, on_null=on_null))))
 
-    def run(self, table: Table, backend: str = "golden", *, changes: Changes | None = None, on_null: str = "error") -> Run:
+    # runs
+
+    def run(self, table: Table, backend: str = "golden", *, changes: Changes | None = None, memory: Fixed | None = None, **options: Any) -> Run:
         """Fit the table's first rows, then refit with `new` rows that come and the `gone` oldest that go, so often that the last row has come.
 
-        "golden": the weights, of the last fit; "model": the cycles. Raises ValueError where the rows are too few, or for another backend.
-        """
-        if backend not in ("golden", "model"):
-            raise ValueError(f"backend must be golden or model, not {backend!r}")
-        begin = perf_counter()
-        rows, saturated = self.rows(table, on_null)
-        if backend == "model":
-            return self.predict(len(rows), len(table.pages), changes=changes, saturated=saturated)
-        steps, counters = _steps(len(rows), changes)
-        totals, solutions = c.first(rows[:steps[0][1]]), []
-        for first, last, oldest, newest in steps:
-            if self.graph.incremental or first == 0:
-                totals = c.taken(c.added(totals, rows[first:last]), rows[oldest:newest])
-            else:
-                totals = c.added(c.first(rows[newest:last]), rows[newest:last])
-            solutions.append(c.solved(totals, self.config.format))
-        last_one = solutions[-1]
-        codes = {"weights": np.array([s.weights for s in solutions])}
-        return Run("golden", {"bias": last_one.values[:1], "weights": last_one.values[1:]}, codes, None, counters | {"saturated": saturated},
-                   seconds=perf_counter() - begin)
+        Parameters: `backend`: "golden" (the weights, of the last fit), "model" (cycles), "rtl" (both, simulated), or "netlist" (both, of what synthesis makes
+        of it: `family=`); `memory`: the port's timing, the design's own by default; `options`: of `sim.table_fit.simulate`.
 
-    def predict(self, rows: int, pages: int, *, changes: Changes | None = None, saturated: int = 0) -> Run:
-        """Return the cycles of such fits of so many rows in so many pages: their values do not matter. `saturated`: what the report says of them. Raises
-        ValueError where the rows are too few."""
-        bus, begin = self.target.bus_bytes, perf_counter()
-        steps, counters = _steps(rows, changes)
-        interval, page = self.memory.interval(bus), self.schema.page_size // bus
+        Raises ValueError for another backend, TooFew where the rows are too few, KernelError (E814) for NULL in a used column under the policy "error".
+        """
+        if backend not in COLUMNS_BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(COLUMNS_BACKENDS)}, not {backend!r}")
+        begin, timing = perf_counter(), memory or self.memory
+        saturated = self._saturated(table)
+        codes, _, _, wrong = walk_table(table.pages, self.engine.walk)
+        if wrong is not None:
+            return Run(backend, None, None, None, {}, (wrong,), seconds=perf_counter() - begin)
+        rows = self.config.format.to_integers(codes)
+        if backend == "model":
+            return self.predict(analyse(self.engine.port, self.engine.walk, table.pages), changes=changes, memory=timing, saturated=saturated)
+        steps, counters = _steps(len(rows), changes)
+        counters["saturated"] = saturated
+        if backend != "golden":
+            return self._simulate(table.pages, rows, steps, counters, timing, backend, options)
+        totals, fits = None, []
+        for step in self._spans(steps):
+            before = self._before(step, totals, rows)
+            totals = c.taken(c.added(before, rows[slice(*step.come)]), rows[slice(*step.go)])
+            fits.append((totals, c.solved(totals, self.config.format)))
+        return self._run("golden", fits, counters, seconds=perf_counter() - begin)
+
+    def _saturated(self, table: Table) -> int:
+        """Return how many values of used columns are saturated. Raises KernelError (E814)."""
+        values, sources = table.columns(), self.engine.walk.layout.sources
+        read = [np.ma.masked_array(values[self.schema.columns[source.column].name]) for source in sources]
+        real = np.ma.stack([array[:, source.first] if array.ndim > 1 else array for array, source in zip(read, sources, strict=True)], axis=1)
+        empty = np.ma.getmaskarray(real).any(axis=1)
+        if empty.any() and self.engine.walk.layout.on_null != "skip":
+            number = int(np.flatnonzero(empty)[0]) + 1
+            raise error("E814", f"a used column is NULL in row {number:,}", Span.whole(table.name), hint="--on-null skip leaves such rows out")
+        return c.quantised(np.ma.getdata(real)[~empty], self.config.format)[1]
+
+    def _before(self, step: _Step, totals: c.Totals | None, rows: Integers) -> c.Totals:
+        """Return what a fit goes on from: nothing, with offsets of its own, or the fit before."""
+        if totals is not None and self.graph.incremental:
+            return totals
+        return c.first(rows[slice(*step.come)])
+
+    def predict(self, costs: Costs, *, changes: Changes | None = None, memory: Fixed | None = None, saturated: int = 0) -> Run:
+        """Return the exact cycles of such fits of a table, from what walking its pages costs. `saturated`: what the report says of them. Raises TooFew."""
+        engine, timing, begin = self.engine, memory or self.memory, perf_counter()
+        places = RowPages(costs)
+        steps, counters = _steps(places.rows, changes)
         total = training = read = 0
         least = np.zeros(5, dtype=np.int64)
-        for first, last, oldest, newest in steps:
-            spans = [(first, last), (oldest, newest)] if self.graph.incremental or first == 0 else [(newest, last)]
-            # whole pages, rows evenly in them
-            touched = sum(pages * b // rows - pages * a // rows + (pages * b % rows > 0) for a, b in spans if b > a)
-            changed = sum(b - a for a, b in spans)
-            took = c.cycles(self.config, changed, touched * page, interval, self.memory.latency)
-            limits = c.bound(self.config, changed, touched * page, self.memory, bus)
+        for step in self._spans(steps):
+            segments = [self._segment(places, *rows) for rows in (step.come, step.go)]
+            took = run(engine, segments, timing, totals=TOTALS, answer=ANSWER)
+            limits = bound(engine, [segment for segment, _ in segments], timing)
             least += [limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence]
-            total, training, read = total + took, training or took, read + touched * page * bus
+            total, training, read = total + took, training or took, read + words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
         return Run("model", None, None, total, counters | {"saturated": saturated, "training_cycles": training}, bound=Bound(*least.tolist()),
-                   seconds=perf_counter() - begin, bytes_read=read, bytes_written=4 * self.config.n * len(steps))
+                   seconds=perf_counter() - begin, bytes_read=read, bytes_written=engine.answer_words * engine.bus_bytes * len(steps))
+
+    def _spans(self, steps: Sequence[_Step]) -> list[_Step]:
+        """Return the rows that come and go in each fit, all of them in every fit that does not go on from the one before."""
+        if self.graph.incremental:
+            return list(steps)
+        return [_Step((step.go[1], step.come[1]), (0, 0)) for step in steps]
+
+    def _segment(self, places: RowPages, first: int, last: int) -> tuple[Segment, Costs | None]:
+        page, skip, costs = places.span(first, last)
+        return (Segment(PAGES + page * self.schema.page_size, costs.pages, skip, last - first, page), costs) if costs.pages else (Segment(), None)
+
+    def library(self, **options: Any) -> Library:
+        """Return the design compiled for simulation (from the cache where it was compiled before)."""
+        from penstock.sim.table_fit import build
+        return build(self.engine, self.verilog, self.identity, **options)
+
+    def netlist(self, family: str | None = None) -> str:
+        """Return what Yosys makes of the engine for a family's cells (the target's family without); kept in the cache. Raises KernelError: E829, E822 and
+        E826 as `Design.netlist`."""
+        from penstock.netlists import netlist
+        return netlist(self.verilog, self.target, family)
+
+    def netlist_library(self, family: str | None = None) -> Library:
+        """Return the design's netlist compiled for simulation. Raises as `netlist`."""
+        from penstock.netlists import family_of
+        from penstock.sim.netlist import build
+        from penstock.sim.table_fit import ports
+        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.engine), register_map=register_map(self.identity))
+
+    def _simulate(self, pages: np.ndarray, rows: Integers, steps: Sequence[_Step], counters: Mapping[str, int], memory: Fixed, backend: str,
+                  options: dict[str, Any]) -> Run:
+        from penstock.sim.table_fit import simulate
+        engine, places = self.engine, RowPages(analyse(self.engine.port, self.engine.walk, pages))
+        library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
+        cycles = read = written = 0
+        seconds, counted = 0.0, Counter[str]()
+        totals, fits = None, []
+        for step in self._spans(steps):
+            before = self._before(step, totals, rows)
+            segments = [self._segment(places, *span)[0] for span in (step.come, step.go)]
+            made = simulate(engine, library, pages, before, segments, memory=memory, **options)
+            cycles, read, written, seconds = cycles + made.cycles, read + made.bytes_read, written + made.bytes_written, seconds + made.seconds
+            counted.update(made.counters)
+            if made.answer is None:
+                return Run(backend, None, None, cycles, counted, (made.error,) if made.error else (), seconds=seconds)
+            totals, weights, mask = unpack_answer(made.answer, engine)
+            fits.append((totals, c.valued(totals, weights, mask, self.config.format)))
+        return self._run(backend, fits, {**counted, **counters}, cycles=cycles, seconds=seconds, read=read, written=written)
+
+    def _run(self, backend: str, fits: Sequence[tuple[c.Totals, c.Solution]], counters: Mapping[str, int], *, cycles: int | None = None, seconds: float = 0.0,
+             read: int | None = None, written: int | None = None) -> Run:
+        codes = {"weights": np.array([fit.weights for _, fit in fits]).astype(np.int64), "mask": np.array([fit.mask for _, fit in fits]).astype(np.int64),
+                 "sums": np.array([np.concatenate([totals.offsets, totals.sums.reshape(-1)]) for totals, _ in fits])}
+        values = fits[-1][1].values
+        return Run(backend, {"bias": values[:1], "weights": values[1:]}, codes, cycles, counters, seconds=seconds, bytes_read=read, bytes_written=written)
+
+    # files
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `penstock.v`, `strider.asm` and `manifest.json` into `folder`; return it. The folder appears whole or not at all."""
+        said = self.manifest() | {"resources": {**asdict(self.resources), "source": "estimate"}}
+        program = disassemble(generate(self.engine.walk)).encode()
+        return write_folder(folder, {"penstock.v": self.verilog.encode(), "strider.asm": program, "manifest.json": as_json(said)})
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what the hardware is, as plain data."""
+        return {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.engine.to_json(),
+                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(), "fit": graph_json(self.graph)}
 
 
-def _steps(rows: int, changes: Changes | None) -> tuple[list[tuple[int, int, int, int]], dict[str, int]]:
+@dataclass(frozen=True)
+class _Step:
+    """One fit: which of the table's rows come and which go, from and to."""
+
+    come: tuple[int, int]
+    go: tuple[int, int]
+
+
+def _steps(rows: int, changes: Changes | None) -> tuple[list[_Step], dict[str, int]]:
     """Return for each fit which rows come, from and to, and which go; and how much all of that is. Raises TooFew."""
     changes = changes or Changes(groups=1)
     load, left = rows - changes.refits * changes.new, rows - changes.refits * changes.gone
     if load < 1 or left < 0:
         each = f"{changes.new:,} new ones each" if load < 1 else f"{changes.gone:,} that go each"
         raise TooFew(f"{rows:,} rows are too few for {changes.refits} refits with {each}")
-    steps = [(load + k * changes.new, load + (k + 1) * changes.new, k * changes.gone, (k + 1) * changes.gone) for k in range(changes.refits)]
-    return [(0, load, 0, 0), *steps], {"jobs": 1 + len(steps), "refits": changes.refits, "rows": left,
+    steps = [_Step((load + k * changes.new, load + (k + 1) * changes.new), (k * changes.gone, (k + 1) * changes.gone)) for k in range(changes.refits)]
+    return [_Step((0, load), (0, 0)), *steps], {"jobs": 1 + len(steps), "refits": changes.refits, "rows": left,
                                        "changes": changes.refits * (changes.new + changes.gone)}
 
 
@@ -176,31 +306,24 @@ def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | st
         raise error("E606", "a fit over columns has no method givens yet", graph.span, hint='leave method out, or write method="gram"', source=graph.source)
     name = str(getattr(fmt, "name", fmt)) if fmt is not None else FORMAT
     try:
-        chosen = c.Columns(graph.columns, name, 1, 1)
+        columns = c.Columns(graph.columns, name, 1)
     except ValueError as problem:
         raise error("E603", str(problem), Span.whole("--format"), hint="as in --format fixed:8,8, which is what there is without") from None
     assert graph.label is not None
-    places = tuple((run.attribute, run.first + k) for variable in (graph.features, graph.label) for run in binding.fields[variable] for k in range(run.count))
-    timing = timing_of(part.memory if memory is None else memory, part)
-    return ColumnsDesign(graph, _planned(graph, chosen, part, timing, schema), part.name, timing, schema, places)
+    places = [(run.attribute, run.first + k) for variable in (graph.features, graph.label) for run in binding.fields[variable] for k in range(run.count)]
+    walk, timing = WalkConfig(schema, layout(places), columns.format), timing_of(part.memory if memory is None else memory, part)
+    return ColumnsDesign(graph, lower_table(graph, columns, walk, _full_page(walk), part, timing), part.name, timing)
 
 
-def _planned(graph: FitGraph, one: c.Columns, part: Target, memory: Fixed, schema: Schema) -> c.Columns:
-    """Return the smallest engine that keeps up with the pages; else the fastest that fits."""
-    stream = max(1, (28 + 4 * one.n) * memory.interval(part.bus_bytes) // part.bus_bytes)
-    sums = sorted({one.products, *(n for n in _LANES if n < one.products), -(-one.products // stream)})
-    fits = [made for g in sums for made in (replace(one, gram_lanes=g, lanes=min(one.n, 8)),) if c.estimate(made, part).fits(part) is None]
-    if not fits:
-        raise _too_large(graph, one, part)
-    keeps_up = [made for made in fits if made.row_cycles <= stream]
-    return keeps_up[0] if keeps_up else fits[-1]
+def _full_page(walk: WalkConfig) -> np.ndarray:
+    """Return a page full of the table's rows, with arrays as long as they have to be."""
+    columns = tuple(replace(column, length=max(1, walk.array_length(k))) if column.is_array else column for k, column in enumerate(walk.schema.columns))
+    return assume(fitted(replace(walk.schema, columns=columns)), 1 << 20).full
 
 
-def _too_large(graph: FitGraph, one: c.Columns, part: Target) -> KernelError:
-    need = c.estimate(one, part)
-    resource = need.fits(part) or "dsp"
-    return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine needs {getattr(need, resource):,} {resource.upper()}, "
-                 f"the part has {getattr(part, resource):,}", graph.span, hint="a larger target (--target, --board) would help", source=graph.source or None)
+def load_columns(manifest: Mapping[str, Any], verilog: str) -> ColumnsDesign:
+    """Return the design that `ColumnsDesign.save` wrote, from its files' contents."""
+    return ColumnsDesign(graph_from(manifest["fit"]), TableEngine.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
 
 
 def summary(outcome: Outcome) -> Grid:
@@ -209,7 +332,8 @@ def summary(outcome: Outcome) -> Grid:
     assert isinstance(design, ColumnsDesign)
     config, grid = design.config, fit_table(design.graph)
     grid.add_row("values", f"{config.format_name}, sums in exact integers of 64 bits")
-    grid.add_row("engine", f"{plural(config.gram_lanes, 'product')} a cycle, {plural(config.row_cycles, 'cycle')} a row; no hardware yet")
+    speed = f"{plural(config.gram_lanes, 'product')} a cycle, {plural(config.row_cycles, 'cycle')} a row"
+    grid.add_row("engine", f"{speed}; {plural(design.engine.walkers, 'Strider')}")
     grid.add_row("target", target_row(design.target))
     run = outcome.model or outcome.golden
     if run is not None:
@@ -218,6 +342,7 @@ def summary(outcome: Outcome) -> Grid:
         grid.add_row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit")
         if counters["saturated"]:
             grid.add_row("saturated", f"{counters['saturated']:,} values lie outside {config.format_name}")
+        agreement_rows(grid, outcome)
         if outcome.cycles is not None and outcome.model is not None:
             clock = design.target.clock_mhz
             grid.add_row("cycles", f"{outcome.cycles:,}, {seconds_text(outcome.cycles / clock / 1e6)} at {amount(clock)} MHz")
@@ -229,6 +354,7 @@ def summary(outcome: Outcome) -> Grid:
                 grid.add_row("bound", f"{limits.cycles:,} by {limits.by}; cycles ÷ bound = {outcome.cycles / limits.cycles:.3f}")
     grid.add_section()
     grid.add_row("resources", resource_row(design.resources, design.target))
+    written_rows(grid, outcome)
     for name, value in (outcome.result or {}).items():
         grid.add_row(f"{name}[{value.size}]", " ".join(f"{v:.4g}" for v in value[:6]) + (" …" if value.size > 6 else ""))
     return grid

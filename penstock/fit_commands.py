@@ -14,7 +14,7 @@ from penstock.dsl.diagnostics import KernelError, Span, error
 from penstock.dsl.fit import FitKernel
 from penstock.dsl.functions import closest
 from penstock.failures import DISAGREE, hardware_failure
-from penstock.fit_columns import ColumnsDesign
+from penstock.fit_columns import COLUMNS_FILES, ColumnsDesign
 from penstock.fit_columns import summary as columns_summary
 from penstock.fit_report import fit_table, summary
 from penstock.fits import FIT_FILES, FitDesign
@@ -70,17 +70,24 @@ def check(state: State, kernel: FitKernel) -> None:
 def compile_kernel(state: State, kernel: FitKernel, folder: Path) -> None:
     """Write a design."""
     from penstock.output import check_folder
-    check_folder(folder, FIT_FILES)
-    steps = _steps(state)
+    keys, steps = bool(kernel.of_kind("key")), _steps(state)
+    files = FIT_FILES if keys else COLUMNS_FILES
+    check_folder(folder, files)
+    design: FitDesign | ColumnsDesign
     with steps.step("planning"):
-        design = state.record.fits = compile_keys(state.asked, kernel)
-        _given(state.asked, kernel)
+        if keys:
+            design = compile_keys(state.asked, kernel)
+            _given(state.asked, kernel)
+        else:
+            _allowed(state.asked, kernel)
+            design = _columns(state.asked, kernel)[0]
+    state.record.fits = design
     with steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here
     design.save(folder)
     state.record.folder = str(folder)
-    state.record.files = {name: (folder / name).stat().st_size for name in FIT_FILES}
-    state.show(summary(state.record))
+    state.record.files = {name: (folder / name).stat().st_size for name in files}
+    state.show(summary(state.record) if keys else columns_summary(state.record))
 
 
 def compile_for_board(request: Request, kernel: FitKernel, part: Target) -> FitDesign:
@@ -130,7 +137,7 @@ def simulate(state: State, kernel: FitKernel, backend: str, profile: bool, waves
         raise Conflict("--waves is not for fit kernels", "leave --waves out")
     _allowed(request, kernel)
     if not kernel.of_kind("key"):
-        return _over_columns(state, kernel, backend)
+        return _over_columns(state, kernel, backend, family)
     with steps.step("planning"):
         board = boards().get(request.target or "") if backend == "board" else None
         design = outcome.fits = compile_keys(request, kernel, None if board is None else board.budget)       # what `penstock build` makes
@@ -233,47 +240,70 @@ def _columns(request: Request, kernel: FitKernel) -> tuple[ColumnsDesign, Table 
     target = DEFAULT_TARGET if request.target is None else request.target
     design: ColumnsDesign = api.compile(kernel, target, opened, request.format, dims=names(request.dims), bindings=names(request.bindings),
                                         memory=request.memory)
-    return design, opened
+    return design.leaving_out(request.on_null or "error"), opened
 
 
-def _over_columns(state: State, kernel: FitKernel, backend: str) -> int:
+def _over_columns(state: State, kernel: FitKernel, backend: str, family: str | None = None) -> int:
     request, outcome, steps = state.asked, state.record, _steps(state)
-    if backend not in ("golden", "model"):
-        raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
-                           hint="--backend golden runs it, --backend model predicts its cycles as well")
-    changes, on_null = _changes(request, 1), request.on_null or "error"
+    if backend in ("pysim", "board"):
+        raise kernel.error("E606", f"there is no backend {backend} for a fit over columns yet", kernel.name_span,
+                           hint="--backend rtl simulates its hardware, --backend netlist what synthesis makes of it")
+    changes = _changes(request, 1)
     _not_too_many_fits(changes)
     with steps.step("planning"):
         design, table = _columns(request, kernel)
     outcome.fits = design
     try:
         if request.rows is not None:
-            outcome.table, outcome.rows, outcome.assumed = design.schema.table, request.rows, True
-            outcome.pages = api.assume(design.schema, request.rows).pages
+            assumed = api.assume(design.schema, request.rows)
+            outcome.table, outcome.rows, outcome.assumed, outcome.pages = design.schema.table, request.rows, True, assumed.pages
             with steps.step(f"cycles of {request.rows:,} rows"):
-                outcome.model = design.predict(request.rows, outcome.pages, changes=changes)
+                outcome.model = design.predict(assumed.costs(design.engine.port, design.engine.walk), changes=changes)
         else:
             if table is None:
                 table = api.open_table(str(request.source), design.schema, (design.label,))
             outcome.table, outcome.rows, outcome.pages = table.name, table.rows, len(table.pages)
-            with steps.step("golden run"):
-                outcome.golden = design.run(table, "golden", changes=changes, on_null=on_null)
-            if backend == "model":
-                with steps.step("cycle model"):
-                    outcome.model = design.run(table, "model", changes=changes, on_null=on_null)
+            _run_columns(state, design, table, backend, changes, family)
     except TooFew as problem:
         raise error("E701", str(problem), Span.whole(str(request.source) if request.rows is None else "--rows"),
                     hint="more rows, or fewer --refits, --new or --gone") from None
+    if outcome.golden is not None and outcome.golden.errors:
+        return state.stop(hardware_failure(outcome.golden.errors[0], "the table"))
     state.show(columns_summary(outcome))
-    return 0
+    return _verdict(state)
+
+
+def _run_columns(state: State, design: ColumnsDesign, table: Table, backend: str, changes: Changes, family: str | None) -> None:
+    """Run golden, model and hardware as far as `backend` asks for them."""
+    outcome, steps = state.record, _steps(state)
+    if backend == "netlist":
+        from penstock.netlists import family_of
+        family_of(design.target, family)                # said before anything takes long
+    with steps.step("golden run"):
+        outcome.golden = design.run(table, "golden", changes=changes)
+    if backend == "golden" or outcome.golden.errors:
+        return
+    with steps.step("cycle model"):
+        outcome.model = design.run(table, "model", changes=changes)
+    if backend == "model":
+        return
+    with steps.step("Verilog"):
+        design.verilog  # noqa: B018  made once, here
+    options: dict[str, Any] = {}
+    if backend == "netlist":
+        options["family"] = family
+        with steps.step("synthesis (Yosys)"):
+            design.netlist(family)
+    with steps.step("building and simulating (Verilator, g++)"):
+        outcome.rtl = design.run(table, backend, changes=changes, **options)
 
 
 def compile_keys(request: Request, kernel: FitKernel, part: Target | None = None) -> FitDesign:
     """Return the design of a fit over keys, for a part in place of the target that is asked for. Raises KernelError, Conflict for what it does not take."""
     _allowed(request, kernel)
     if not kernel.of_kind("key"):
-        raise kernel.error("E606", "there is no hardware for a fit over columns yet", kernel.name_span,
-                           hint="penstock model predicts its cycles, penstock simulate --backend golden runs it")
+        raise kernel.error("E606", "a fit over columns is not built for boards yet", kernel.name_span,
+                           hint="penstock compile writes its Verilog, penstock simulate runs it")
     target = part if part is not None else DEFAULT_TARGET if request.target is None else request.target
     made: FitDesign = api.compile(kernel, target, memory=request.memory)
     return made

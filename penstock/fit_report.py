@@ -10,7 +10,7 @@ from penstock.models.qr.config import Config
 from penstock.outcome import Outcome
 from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict, written_rows
 
-__all__ = ["engine_text", "fit_table", "summary"]
+__all__ = ["agreement_rows", "engine_text", "fit_table", "summary"]
 
 
 def fit_table(graph: FitGraph) -> Table:
@@ -51,6 +51,15 @@ def summary(outcome: Outcome) -> Table:
     return table
 
 
+def agreement_rows(table: Table, outcome: Outcome) -> None:
+    """Say whether golden and cycle model are what the hardware did, where it ran."""
+    if outcome.bit_exact is not None:
+        table.add_row("golden = RTL", agreement(outcome))
+    if outcome.cycle_exact is not None and outcome.model is not None and outcome.rtl is not None:
+        both = f"{outcome.rtl.cycles:,} cycles both" if outcome.cycle_exact else f"model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,} cycles"
+        table.add_row("model = RTL", verdict(outcome.cycle_exact, both))
+
+
 def engine_text(config: Config) -> str:
     """Return in words how an engine is built."""
     units = (f"{plural(config.solvers, 'solver')} × {plural(config.lanes, 'lane')}, {plural(config.gram_lanes, 'sum')} a cycle" if config.method.value == "gram"
@@ -67,11 +76,7 @@ def _run_rows(table: Table, outcome: Outcome) -> None:
     table.add_row("keys", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {groups} at first, {counters['rows']:,} at the end")
     table.add_row("refits", f"{counters['refits']:,} after the first training, {counters['from_memo']:,} from a memo, "
                   f"{counters['passes']:,} with a pass over all rows, {counters['changes']:,} changed rows")
-    if outcome.bit_exact is not None:
-        table.add_row("golden = RTL", agreement(outcome))
-    if outcome.cycle_exact is not None and outcome.model is not None and outcome.rtl is not None:
-        both = f"{outcome.rtl.cycles:,} cycles both" if outcome.cycle_exact else f"model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,} cycles"
-        table.add_row("model = RTL", verdict(outcome.cycle_exact, both))
+    agreement_rows(table, outcome)
     cycles = outcome.cycles
     if cycles is None:
         return

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.sim.native import Library
     from penstock.sim.qr import Simulated
 
-__all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "load_fit"]
+__all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "graph_from", "graph_json", "load_fit"]
 
 FIT_BACKENDS = ("golden", "model", "pysim", "rtl", "netlist", "board")
 FIT_FILES = ("penstock.v", "manifest.json")
@@ -272,7 +272,7 @@ class FitDesign:
         """Return what makes the design again (`load_fit`), as plain data."""
         from penstock.models.qr.shell import register_map
         return {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(),
-                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(), "fit": _graph_json(self.graph)}
+                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(), "fit": graph_json(self.graph)}
 
 
 def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
@@ -282,16 +282,21 @@ def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
     return out
 
 
-def _graph_json(graph: FitGraph) -> dict[str, Any]:
+def graph_json(graph: FitGraph) -> dict[str, Any]:
+    """Return a graph as plain data."""
     return {"name": graph.name, "features": graph.features, "label": graph.label, "columns": graph.columns, "target": graph.target and graph.target.value,
             "method": graph.method.value, "incremental": graph.incremental, "bounds": graph.bounds.value, "span": graph.span.to_json(), "source": graph.source}
 
 
+def graph_from(said: Mapping[str, Any]) -> FitGraph:
+    """Return the graph of `graph_json`."""
+    return FitGraph(**{**said, "target": said["target"] and Label(said["target"]), "method": Method(said["method"]), "bounds": Bounds(said["bounds"]),
+                       "span": Span(**said["span"])})
+
+
 def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
     """Return the design that `FitDesign.save` wrote, from its files' contents."""
-    said = dict(manifest["fit"])
-    graph = FitGraph(**{**said, "target": said["target"] and Label(said["target"]), "method": Method(said["method"]), "bounds": Bounds(said["bounds"]),
-                        "span": Span(**said["span"])})
+    graph = graph_from(manifest["fit"])
     return FitDesign(graph, Config.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
 
 

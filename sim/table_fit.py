@@ -18,15 +18,12 @@ from ..hdl.shell.verilog import to_verilog
 from ..models.errors import HardwareError
 from ..models.memory import Fixed
 from ..models.qr.columns import Totals
-from ..models.qr.table_engine import Segment, TableEngine, pack_totals, register_map
+from ..models.qr.table_engine import ANSWER, PAGES, TOTALS, Segment, TableEngine, pack_totals, register_map
 from .analytics import Hung
 from .native import Library, PortSpec, Session
 from .native import build as build_native
 
-__all__ = ["ANSWER", "PAGES", "TOTALS", "Fitted", "build", "engine", "generate", "ports", "simulate"]
-
-#: where things lie in the simulated memory
-TOTALS, ANSWER, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
+__all__ = ["Fitted", "build", "engine", "generate", "ports", "simulate"]
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def cost(config: Config, load: Load, memory: Fixed) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
     interval, read, passes = memory.interval(config.bus_bytes), sum(work.read(config)), load.passes(config)
-    sums, bounds = work.sums_cycles(config), passes * -(-work.size.places // config.row_units)
+    sums, bounds = float(work.sums_cycles(config)), passes * -(-work.size.places // config.row_units)
     if config.bounds is Bounds.WIDENED:
         sums += WIDENING + bounds                                # changes wait while bounds have the dot unit
     if config.method is Method.GIVENS:

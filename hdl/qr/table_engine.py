@@ -143,23 +143,29 @@ class Engine(wiring.Component):
     def _walk(self) -> None:
         m, access, reader, sums, registers = self.m, self.access, self.reader, self.sums, self.registers
         second, walking = self.segment[0], Signal()
-        before, left = Signal(32), Signal(32)
+        before, left, over = Signal(32), Signal(32), Signal()
         tuple_, takes, passes = Signal(), Signal(), Signal()
+        # pages that were asked for and have not come: what is behind the last row need not be walked, but it must not come later
+        coming, asks, comes = Signal(range(reader.commands + 1)), Signal(), Signal()
+        m.d.comb += [asks.eq(self.sequencer.o.valid & self.sequencer.o.ready), comes.eq(walking & reader.o.valid & reader.o.p.last)]
+        m.d.sync += coming.eq(coming + asks - comes)
         m.d.comb += [
             walking.eq(self.state == _State.WALK), access.i.payload.eq(reader.o.p.data), access.i.valid.eq(walking & reader.o.valid),
             access.o.ready.eq(sums.i.ready & walking), tuple_.eq(access.o.valid & ~access.o.p.end), takes.eq((before == 0) & (left != 0)),
             sums.i.valid.eq(walking & tuple_ & takes), sums.i.p.minus.eq(second),
-            passes.eq(access.o.ready & tuple_), self.through.eq(access.o.ready & access.o.valid & access.o.p.end)]
+            passes.eq(access.o.ready & tuple_),
+            self.through.eq(sums.i.ready & ((access.o.valid & access.o.p.end) | (over & ~self.sequencer.busy & (coming == 0))))]
         width = self.config.columns.format.width
         for k, offset in enumerate(self.offsets):
             m.d.comb += sums.i.p.values[k].eq(access.o.p.lanes[k][:width].as_signed() - offset)
         with m.If(self.state == _State.BEGIN):
-            m.d.sync += [before.eq(Mux(second, registers.go_skip, registers.come_skip)), left.eq(Mux(second, registers.go_rows, registers.come_rows))]
+            m.d.sync += [before.eq(Mux(second, registers.go_skip, registers.come_skip)), left.eq(Mux(second, registers.go_rows, registers.come_rows)),
+                         over.eq(0)]
         with m.If(passes):
             with m.If(before != 0):
                 m.d.sync += before.eq(before - 1)
             with m.Elif(left != 0):
-                m.d.sync += left.eq(left - 1)
+                m.d.sync += [left.eq(left - 1), over.eq(left == 1)]
         m.d.comb += [
             self.counters.rows.eq(passes & takes), self.counters.left.eq(passes & ~takes), self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
             *observe(self.monitors.tuples, access.o)]

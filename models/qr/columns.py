@@ -5,7 +5,7 @@ many bits, chosen at the first fit about the columns' means: a has 18 bits, what
 label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets and sums alone, so they are those of a
 fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
 
-The fit is that of the rounded values. There is no hardware for it: cycles are of the structure (sums as rows stream past, then one solver), not held to one.
+The fit is that of the rounded values. The hardware is `hdl.qr.table_engine`, its cycles and its memory are in `table_engine`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..memory.timing import Fixed as Timing
 from ..numerics.fixedpoint import Fixed
 from ..numerics.formats import Codes, parse_format
-from ..numerics.latency import Cost, cost
-from ..resources import Resources
-from ..target import Target
 from . import factor
 from .arith import codes, from_integer, numbers
-from .config import Config
-from .cycles import Bound
 from .job import Integers
-from .schedule import CONVERT, DIV, gram_tasks
-from .solver import alone
 
-__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "bound", "cycles", "estimate", "first", "quantised", "solved", "taken"]
+__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "first", "quantised", "solved", "taken", "valued"]
 
 #: most bits of a value, its sign included
 BITS_MAX = 17
@@ -139,30 +131,12 @@ def _sums(totals: Totals, rows: Integers) -> Integers:
 def solved(totals: Totals, fmt: Fixed) -> Solution:
     """Return the weights: AᵀA rounded to float32 once and eliminated, c likewise, two triangular solves (`factor`)."""
     d, u, keep = factor.eliminate(totals.sums[:-1, :-1])
-    w = factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))
-    real = numbers(codes(w)).astype(np.float64)
+    return valued(totals, codes(factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))), keep, fmt)
+
+
+def valued(totals: Totals, weights: Codes, mask: NDArray[np.bool_], fmt: Fixed) -> Solution:
+    """Return the solution that these codes are, its values for features as they are."""
+    real = numbers(weights).astype(np.float64)
     offsets = totals.offsets * 2.0 ** -fmt.fraction_bits
     bias = real[0] * 2.0 ** -fmt.fraction_bits + offsets[-1] - float(real[1:] @ offsets[:-1])
-    return Solution(codes(w), keep, np.concatenate([[bias if totals.rows else 0.0], real[1:]]))
-
-
-def _solve_cycles(config: Columns) -> int:
-    one = Config(n_max=max(4, config.n), lanes=config.lanes, contexts=1)
-    return config.products + CONVERT + DIV + alone(one, [gram_tasks(max(4, config.n), config.lanes)])
-
-
-def cycles(config: Columns, rows: int, words: int, interval: int, latency: int) -> int:
-    """Return the cycles of a fit that `rows` rows come to or leave, read in `words` bus words, one every `interval` cycles."""
-    return latency + max(words * interval, rows * config.row_cycles) + _solve_cycles(config)
-
-
-def bound(config: Columns, rows: int, words: int, timing: Timing, bus_bytes: int) -> Bound:
-    """Return the least cycles of such a fit."""
-    return Bound(words * timing.interval(bus_bytes), rows * config.row_cycles, 0, 0, _solve_cycles(config))
-
-
-def estimate(config: Columns, target: Target) -> Resources:
-    """Return what an engine is expected to take: a multiplier block and a 64-bit sum a lane, a solver, the shell and a Strider's walker."""
-    mul, add, div = (cost(op, parse_format("float32"), target.multiplier) for op in ("mul", "add", "div"))
-    total = Cost(9000, 8000) + config.gram_lanes * Cost(110, 130, 1) + config.lanes * (mul + add) + div
-    return Resources(total.lut, total.ff, total.dsp, 8 + -(-64 * config.products // target.bram_bits))
+    return Solution(weights, mask, np.concatenate([[bias if totals.rows else 0.0], real[1:]]))

@@ -11,14 +11,17 @@ In memory, little-endian, each part on a bus word of its own (`pack_totals`, `un
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..heap.schema import Schema
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Fixed as Timing
+from ..numerics.formats import Codes
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.costs import Costs
@@ -28,13 +31,17 @@ from ..strider.program import port_config
 from .blocks import Solver
 from .columns import Columns, Solution, Totals
 from .config import Config
-from .schedule import CONVERT, STEP
+from .cycles import Bound
+from .schedule import ADD, CONVERT, DIV, MUL, STEP
 from .shell import ADDRESS_BITS
 
-__all__ = ["AHEAD", "UNIT_BYTES", "Segment", "TableEngine", "layout", "pack_totals", "register_map", "run", "unpack_answer"]
+__all__ = ["AHEAD", "ANSWER", "PAGES", "TOTALS", "UNIT_BYTES", "Segment", "TableEngine", "bound", "layout", "pack_answer", "pack_totals", "register_map", "run",
+           "unpack_answer", "words_read"]
 
 #: bytes of a number in memory
 UNIT_BYTES = 8
+#: where things lie in memory in a simulation: addresses of totals, answer and the first page
+TOTALS, ANSWER, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
 #: words of the answer between the sums and memory
 AHEAD = 8
 #: cycles from a number's choice to where it is in a word, and where its conversion begins
@@ -68,6 +75,17 @@ class TableEngine:
         n = max(4, self.columns.n)
         return Config(n_max=n, lanes=n, contexts=1, jobs=1, bus_bytes=self.bus_bytes)
 
+    def to_json(self) -> dict[str, Any]:
+        return {**{name: getattr(self, name) for name in ("bus_bytes", "walkers", "buffers", "slots")}, "columns": self.columns.to_json(),
+                "schema": self.walk.schema.to_json(), "layout": asdict(self.walk.layout), "visibility": self.walk.visibility}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TableEngine:
+        columns, said = Columns(**data["columns"]), data["layout"]
+        placed = TupleLayout(said["lanes"], said["beats"], (), tuple(Source(**source) for source in said["sources"]), said["on_null"])
+        walk = WalkConfig(Schema.from_json(data["schema"]), placed, columns.format, data["visibility"])
+        return cls(columns, walk, *(data[name] for name in ("bus_bytes", "walkers", "buffers", "slots")))
+
     @property
     def units(self) -> int:
         """Numbers in a bus word."""
@@ -91,7 +109,7 @@ def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleL
 class Segment:
     """Rows that come or go: they lie in `pages` pages from the byte `address` on, `rows` of them behind the first `skip`; `block`: the first page's number.
 
-    What else is in the pages is walked, and left alone.
+    Rows before them are walked and left alone; those behind them are not walked, and the last row is in the last page (or there are fewer than `rows`).
     """
 
     address: int = 0
@@ -120,7 +138,7 @@ def pack_totals(totals: Totals, engine: TableEngine) -> NDArray[np.uint8]:
     return memory.view(np.uint8)
 
 
-def unpack_answer(memory: NDArray[np.uint8], engine: TableEngine) -> tuple[Totals, NDArray[np.uint32], NDArray[np.bool_]]:
+def unpack_answer(memory: NDArray[np.uint8], engine: TableEngine) -> tuple[Totals, Codes, NDArray[np.bool_]]:
     """Return the new totals, the weights' codes and the mask of an answer's bytes."""
     n, products = engine.columns.n, engine.columns.products
     numbers = np.frombuffer(memory[:engine.answer_words * engine.bus_bytes].tobytes(), dtype="<i8")
@@ -129,7 +147,7 @@ def unpack_answer(memory: NDArray[np.uint8], engine: TableEngine) -> tuple[Total
     sums[rows, columns] = numbers[n:n + products]
     result = numbers[engine.totals_words * engine.units:]
     mask = (int(result[0]) >> np.arange(n) & 1).astype(bool)
-    return Totals(numbers[:n].astype(np.int64), int(sums[0, 0]), sums), result[1:].view("<u4")[:n].astype(np.uint32), mask
+    return Totals(numbers[:n].astype(np.int64), int(sums[0, 0]), sums), result[1:].view("<u4")[:n].astype(np.int64), mask
 
 
 def pack_answer(totals: Totals, solution: Solution, engine: TableEngine) -> NDArray[np.uint8]:
@@ -154,8 +172,24 @@ def run(engine: TableEngine, segments: Sequence[tuple[Segment, Costs | None]], m
     reader = Reader(memory, engine.bus_bytes)
     now = _loaded(engine, reader, totals)
     for segment, costs in segments:
-        now = _walked(engine, segment, costs, reader, memory, now) if segment.pages and costs is not None else now + 1
+        now = _walked(engine, segment, costs, reader, now) if segment.pages and costs is not None else now + 1
     return _written(engine, memory, now + 1, answer)
+
+
+def words_read(engine: TableEngine, segments: Sequence[Segment]) -> int:
+    """Return the bus words that a run reads."""
+    return engine.totals_words + engine.port.words_per_page * sum(segment.pages for segment in segments)
+
+
+def bound(engine: TableEngine, segments: Sequence[Segment], memory: Timing) -> Bound:
+    """Return the least cycles of such a run.
+
+    memory: words over words a cycle, the busier direction. sums: rows over rows a cycle. recurrence: the memory's latency for totals, pages and answer, and in
+    the solver from each column's pivot to the next one, and both solves.
+    """
+    interval, rows = memory.interval(engine.bus_bytes), sum(segment.rows for segment in segments)
+    chain = 3 * memory.latency + engine.columns.n * (DIV + 2 * MUL + ADD + 2 * (MUL + ADD))
+    return Bound(interval * max(words_read(engine, segments), engine.answer_words), rows * engine.columns.row_cycles, 0, 0, chain)
 
 
 def _loaded(engine: TableEngine, reader: Reader, address: int) -> int:
@@ -170,21 +204,49 @@ def _loaded(engine: TableEngine, reader: Reader, address: int) -> int:
     return ready - units + used + filler + 1
 
 
-def _walked(engine: TableEngine, segment: Segment, costs: Costs, reader: Reader, memory: Timing, origin: int) -> int:
-    """Return the cycle after the Striders have been flushed."""
+def _walked(engine: TableEngine, segment: Segment, costs: Costs, reader: Reader, origin: int) -> int:
+    """Return the cycle after the Striders have been flushed.
+
+    Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
+    """
     port, seen, ready, cycles = PortModel(engine.port, costs, reader.port, origin), 0, 0, engine.columns.row_cycles
+    last, page, end = segment.skip + segment.rows, -1, 0
+    marks: dict[tuple[object, ...], tuple[int, int, int]] = {}
+
+    def accept(earliest: int) -> int:
+        return max(earliest, ready)
     while True:
-        cycle, kind = port.pull(lambda earliest: max(earliest, ready))                   # noqa: B023 (called before it changes)
+        cycle, kind = port.pull(accept)
         if kind != "tuple":
             assert kind == "end"
             return cycle + 2
-        ready = cycle + (cycles if segment.skip <= seen < segment.skip + segment.rows else 1)
+        ready = cycle + (cycles if segment.skip <= seen < last else 1)
         seen += 1
+        if seen == last and segment.rows:
+            if port.page < costs.pages - 1:
+                raise ValueError(f"the last of {segment.rows} rows is not in the last of {costs.pages} pages")
+            return ready + 2
+        if port.page == page or port.alike < 3:
+            continue
+        page = port.page
+        if page + port.alike != end:
+            marks, end = {}, page + port.alike
+        left = segment.skip - seen if seen < segment.skip else last - seen if seen < last else 1 << 62
+        key = (port.state(cycle), ready - cycle, seen < segment.skip, seen < last)
+        if key in marks:
+            before, first, rows = marks[key]
+            times = min((port.alike - 2) // (page - first), left // (seen - rows))
+            if times > 0:
+                port.leap(times * (page - first), times * (cycle - before))
+                ready, seen, page = ready + times * (cycle - before), seen + times * (seen - rows), port.page
+            marks = {}
+        else:
+            marks[key] = cycle, page, seen
 
 
 def _written(engine: TableEngine, memory: Timing, first: int, address: int) -> int:
     """Return the cycle of `done` when the sums are read from cycle `first` on."""
-    columns, units, totals = engine.columns, engine.units, engine.totals_words
+    units, totals = engine.units, engine.totals_words
     starts: list[int] = []
     taken: list[int] = []
     solved = 0
@@ -203,7 +265,6 @@ def _written(engine: TableEngine, memory: Timing, first: int, address: int) -> i
             begin = max(begin, solved)
         starts.append(begin)
         return begin + units + GATHER
-    assert columns.n > 1
     _, sent, idle = Writer(memory, engine.bus_bytes).write(first, address, engine.answer_words, source)
     return max(sent[-1] + 1, idle)
 

@@ -43,6 +43,36 @@ def test_closed_form_of_a_real_table() -> None:
     assert later is not None and np.abs(a[:, 1:] @ (later["weights"] - whole["weights"])).max() < 1e-3
 
 
+@pytest.mark.parametrize("name", ["f", "anew"])
+def test_hardware_is_golden_and_model(name: str) -> None:
+    """The command's verdict, with rows that come and go, and with NULL left out."""
+    Path("anew.psk").write_text("fit anew(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n")
+    lines = "".join(f"{n % 7 - 2 * (n % 5) + 0.5},{'' if n % 9 == 4 else n % 7},{n % 5}\n" for n in range(700))
+    Path("holes.csv").write_text("y,a,b\n" + lines)
+    options = "--data holes.csv --on-null skip --refits 3 --new 30 --gone 25 --format fixed:6,5 --target kcu105"
+    assert run(f"simulate {name}.psk {options} --json r.json -q".split()) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+    assert report["memory"]["bytes_read"] > 0 and report["result"]["weights"] == pytest.approx([1, -2], abs=1e-5)
+
+
+def test_a_design_is_written_and_read_again() -> None:
+    assert run("compile f.psk --data t.csv --out o -q".split()) == 0
+    design = ps.compile("f.psk", "vu9p", "t.csv")
+    again = ps.load("o")
+    assert sorted(p.name for p in Path("o").iterdir()) == ["manifest.json", "penstock.v", "strider.asm"]
+    assert again.engine == design.engine and again.graph == design.graph and again.verilog == design.verilog
+
+
+def test_a_bad_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = bytearray(DIABETES.with_suffix(".heap").read_bytes())
+    pages[8192 + 18] ^= 0xFF
+    Path("bad.heap").write_bytes(pages)
+    Path("bad.json").write_text(DIABETES.with_suffix(".json").read_text())
+    assert run("simulate f.psk --data heap:bad.heap,bad.json --backend golden".split()) == 1
+    assert "block 1" in capsys.readouterr().err
+
+
 def test_commands() -> None:
     assert run("simulate f.psk --data t.csv --backend model --refits 5 --new 10 --gone 4 --json r.json -q".split()) == 0
     report = json.loads(Path("r.json").read_text())
@@ -55,7 +85,7 @@ def test_commands() -> None:
 
 def test_rows_alone_tell_the_cycles() -> None:
     """Values do not matter: so many rows of a table's columns, or of the kernel's own, take as long as such a table."""
-    for same in (("--data t.csv", "--rows 200 --data t.csv", "--rows 200 --bind x=a,b --bind y=t"),
+    for same in (("--data t.csv", "--rows 200 --data t.csv"),
                  ("--data random:rows=300 --dim d=4", "--rows 300 --dim d=4")):
         reports = []
         for options in same:
@@ -64,6 +94,7 @@ def test_rows_alone_tell_the_cycles() -> None:
         assert len({(r["cycles"]["model"], r["table"]["pages"]) for r in reports}) == 1
         assert [r["table"]["assumed"] for r in reports] == [False, *[True] * (len(same) - 1)]
     assert run("model f.psk --rows 1000000000000 --dim d=4 -q".split()) == 0
+    assert run("model f.psk --rows 300 --bind x=a,b --bind y=t -q".split()) == 0
     assert run("model f.psk --data random:rows=300,regression --bind x=a,b --bind y=t -q".split()) == 0
 
 
@@ -83,10 +114,14 @@ def test_every_fit_anew_takes_longer() -> None:
 
 
 MESSAGES = [
-    ("simulate f.psk --data t.csv", "error[E606]: there is no hardware for a fit over columns yet\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
-     "  |     ^\nhint: --backend golden runs it, --backend model predicts its cycles as well\n"),
-    ("compile f.psk --out o", "error[E606]: there is no hardware for a fit over columns yet\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
-     "  |     ^\nhint: penstock model predicts its cycles, penstock simulate --backend golden runs it\n"),
+    ("simulate f.psk --data t.csv --backend pysim", "error[E606]: there is no backend pysim for a fit over columns yet\n --> f.psk:1:5\n  |\n"
+     "1 | fit f(x: input[d], y: output)\n  |     ^\nhint: --backend rtl simulates its hardware, --backend netlist what synthesis makes of it\n"),
+    ("build f.psk --board ulx3s-85f --out o", "error[E606]: a fit over columns is not built for boards yet\n --> f.psk:1:5\n  |\n"
+     "1 | fit f(x: input[d], y: output)\n  |     ^\nhint: penstock compile writes its Verilog, penstock simulate runs it\n"),
+    ("model f.psk --rows 9 --dim d=2 --target icebreaker",
+     "error[E601]: kernel 'f' does not fit on icebreaker: its memory port is 4 bytes wide, a fit's sums have 8\n"
+     " --> f.psk:2:12\n  |\n2 |   model <- least_squares(x, target=y)\n"
+     "  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: choose a target with wider ports (--target); `penstock targets` lists them\n"),
     ("model f.psk", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
     ("model f.psk --rows 7 --bind x=a,b", "error[E701]: 7 rows are too few for 4 refits with 50 new ones each\n --> --rows\n"
      "hint: more rows, or fewer --refits, --new or --gone\n"),
