@@ -65,7 +65,7 @@ class Gearbox(wiring.Component):
             self.o.p.data.eq(Cat(Mux((k < size) & some, chunk.word_select(k, bits), 0) for k in range(largest))),
             self.i.ready.eq(active & more & (level < 2 * largest)),
             put.eq(self.i.valid & self.i.ready), take.eq(self.o.valid & self.o.ready & enough)]
-        m.d.comb += chunk.eq(rotated(Cat(ring), head, bits, largest))
+        m.d.comb += chunk.eq(rotated(m, Cat(ring), head, bits, largest))
         stays = Signal.like(level)
         m.d.comb += stays.eq(level - Mux(take, size, 0))
         m.d.sync += level.eq(stays)

@@ -194,7 +194,7 @@ class Intake(wiring.Component):
         anchor = self.anchor
         boxes = segment[8 * SEGMENT_BYTES:]
         high = Signal(8 * (n - 1))
-        m.d.comb += [self.anchor_valid.eq(done), high.eq(shifted_right(boxes, length, 8)), anchor.weights[0].eq(weights[:32]),
+        m.d.comb += [self.anchor_valid.eq(done), high.eq(shifted_right(m, boxes, length, 8)), anchor.weights[0].eq(weights[:32]),
                      *(anchor.segment[name].eq(segment[at:at + 32]) for name, at in (("err_min", 32), ("err_max", 64), ("least", 160)))]
         for j in range(n - 1):
             with m.If(j < length):

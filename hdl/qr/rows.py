@@ -90,8 +90,9 @@ class Rows(wiring.Component):
         twice = each << 1
         m.d.sync += [last.eq(Mux(go, left <= twice, left <= each)), last_word.eq(Mux(go, word_left <= twice, word_left <= each)),
                      last_bits.eq(Mux(go, bits_left <= twice, bits_left <= each))]
+        bits_rest = shifted_right(m, bits, each, 1)
         with m.If(go):
-            m.d.sync += [word.eq(rest), bits.eq(shifted_right(bits, each, 1)), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(next_label),
+            m.d.sync += [word.eq(rest), bits.eq(bits_rest), word_left.eq(Mux(word_ends, 0, word_left - each)), label.eq(next_label),
                          bits_left.eq(Mux(bits_end, 0, bits_left - each)), left.eq(left - count)]
             m.d.sync += [some.eq(~last), some_word.eq(~word_ends), some_bits.eq(~bits_end)]
             with m.If(last):

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import Config
 from ..index import index, index_range
 from ..stream.queue import Queue
+from .barrel import shifted_left
 from .givens_issue import Kind, operation_shape
 from .rotation import slot_shape
 
@@ -212,7 +213,7 @@ class Unload(wiring.Component):
         m.d.comb += whole.eq(Mux(first, elements, elements >> 32))
         masked = Cat(Mux(k < size, whole.word_select(k, 32), 0)[:32] for k in range(lanes + 1))
         at, stays, added = Signal(range(room + 1)), Signal(32 * room), Signal(32 * room)
-        m.d.comb += [at.eq(level - sent), stays.eq(Mux(sends, held >> (32 * floats), held)), added.eq(masked << (at * 32))]
+        m.d.comb += [at.eq(level - sent), stays.eq(Mux(sends, held >> (32 * floats), held)), added.eq(shifted_left(m, masked, at, 32, 32 * room))]
         with m.If(advance & piece):
             m.d.sync += [held.eq(stays | added), level.eq(at + size), word_job.eq(piece_job), closing.eq(ends)]
         with m.Else():

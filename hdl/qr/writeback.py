@@ -177,7 +177,7 @@ class WriteBack(wiring.Component):
             with m.If(j < job.kept.length):
                 m.d.comb += [low.word_select(j, 8).eq(anchor.segment.low[j]), high.word_select(j, 8).eq(anchor.segment.high[j])]
         box = Signal(16 * (n - 1))
-        m.d.comb += box.eq(low | shifted_left(high, job.kept.length, 8, len(box)))
+        m.d.comb += box.eq(low | shifted_left(m, high, job.kept.length, 8, len(box)))
         segment = Cat(Const(0, 32), anchor.segment.err_min, anchor.segment.err_max, Const(0, 64), anchor.segment.least, box)
         old = Signal(32 * n)
         m.d.comb += old.eq(anchor.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
 
@@ -21,8 +22,8 @@ def test_units(size: int) -> None:
     units, by = UNITS[:size], Signal(range(max(size, 2)))
     value = Const(number(units), BITS * size)
     m, outs = Module(), []
-    for name, expression in (("right", shifted_right(value, by, BITS)), ("left", shifted_left(value, by, BITS, BITS * size)),
-                             *((f"turn{count}", rotated(value, by, BITS, count)) for count in range(1, size + 1))):
+    for name, expression in (("right", shifted_right(m, value, by, BITS)), ("left", shifted_left(m, value, by, BITS, BITS * size)),
+                             *((f"turn{count}", rotated(m, value, by, BITS, count)) for count in range(1, size + 1))):
         out = Signal(len(expression), name=name)
         m.d.comb += out.eq(expression)
         outs.append(out)
@@ -37,3 +38,10 @@ def test_units(size: int) -> None:
     simulator = Simulator(m)
     simulator.add_testbench(bench)
     simulator.run()
+
+
+def test_ranks_share_what_is_before_them() -> None:
+    """Fourteen ranks: as one expression, in which each names the one before it three times, they would not be converted within a day."""
+    m, ring, by, out = Module(), Signal(1 << 14), Signal(14), Signal(8)
+    m.d.comb += out.eq(rotated(m, ring, by, 1, 8))
+    assert rtlil.convert(m, ports=[ring, by, out]).count("cell $mux") == 14
