@@ -9,7 +9,7 @@ from ...models.analytics.config import Plan
 from ...models.analytics.shell import address_bits, beats_bits, open_writes, register_map, result_beats_bits
 from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
-from ..memory.axi import AXI4
+from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
 from ..shell.engine import engine_members, restarted
@@ -85,15 +85,6 @@ class Engine(wiring.Component):
         for name in ("load", "load_slot", "load_beat", "load_data"):
             m.d.comb += getattr(core, f"{name}{q}").eq(ends[name])
 
-    def _join(self, q: int, inner: wiring.PureInterface, channel: str) -> None:
-        """Tie the signals of one AXI channel to memory port q."""
-        outer = getattr(self, f"m{q}")
-        for name, member in inner.signature.members.items():
-            field = name.removeprefix(channel)
-            if name.startswith(channel) and field in ("valid", "ready", "addr", "len", "size", "burst", "id", "data", "resp", "last", "strb"):
-                a, b = getattr(outer, name), getattr(inner, name)
-                self.m.d.comb += a.eq(b) if member.flow is Out else b.eq(a)
-
     def _train(self) -> None:
         m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
         begun = Signal()
@@ -123,8 +114,7 @@ class Engine(wiring.Component):
         m.submodules.results = results = ResultWriter(plan)
         m.submodules.writer = self.writer = writer = BurstWriter(
             bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=result_beats_bits(plan), ahead=self.open_writes)
-        for channel in ("aw", "w", "b"):
-            self._join(0, writer.bus, channel)
+        shared_by(m, self.m0, writer.bus)
         m.d.comb += [
             results.start.eq(conductor.finish), results.address.eq(self.registers.result_address), results.code.eq(core.parameter_code),
             core.parameter_models.eq(results.models), core.parameter_step.eq(results.step | self.boot.write),

@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["AXI4", "AXI4Lite", "Response", "flat"]
+__all__ = ["AXI4", "AXI4Lite", "Response", "flat", "shared_by"]
 
 
 class Response(IntEnum):
@@ -84,6 +84,14 @@ class AXI4Lite(wiring.Signature):
             "bresp": In(2), "bvalid": In(1), "bready": Out(1),
             "araddr": Out(address_width), "arprot": Out(3), "arvalid": Out(1), "arready": In(1),
             "rdata": In(32), "rresp": In(2), "rvalid": In(1), "rready": Out(1)})
+
+
+def shared_by(m, port, *managers):
+    """Give each manager its own channels of a memory port, in module `m`: a reader's bus those of reads, a writer's those of writes."""
+    for manager in managers:
+        for name, member in manager.signature.members.items():
+            inner, outer = getattr(manager, name), getattr(port, name)
+            m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
 
 
 def flat(prefix, signature):

@@ -3,7 +3,6 @@
 from amaranth.hdl import Array, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Out
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
@@ -12,7 +11,7 @@ from ...models.qr.job import Method
 from ...models.qr.schedule import settling
 from ...models.qr.shell import ADDRESS_BITS, register_map
 from ..index import index
-from ..memory.axi import AXI4
+from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
@@ -78,17 +77,11 @@ class Engine(wiring.Component):
         m.submodules.bounds = self.bounds = Bounds(config, parts)
         m.submodules.back = self.back = WriteBack(config)
         self.retired, self.slot, self.solver = Signal(32), index(config.jobs), index(config.solvers)
-        self._bus()
+        shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._words()
         self._jobs()
         self._ends()
         return m
-
-    def _bus(self) -> None:
-        for name, member in self.m0.signature.members.items():
-            inner = getattr(self.reader.bus if name[0] == "r" or name[:2] == "ar" else self.writer.bus, name)
-            outer = getattr(self.m0, name)
-            self.m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
 
     def _words(self) -> None:
         """Requests to the reader, words to their places."""

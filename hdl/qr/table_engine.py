@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import Out
 
 from ...models.errors import ErrorCode
 from ...models.numerics.formats import float32
@@ -12,7 +11,7 @@ from ...models.qr.table_engine import AHEAD, UNIT_BYTES, TableEngine, register_m
 from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
 from ..index import index
-from ..memory.axi import AXI4
+from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
 from ..modules import ModuleLibrary
@@ -41,7 +40,7 @@ class _State(enum.Enum, shape=3):
 
 
 class Engine(wiring.Component):
-    """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.table_engine.run`.
+    """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.table_cycles.run`.
 
     A run: totals are read, the pages with rows that come are walked, then those with rows that go; then sums are read out once: into the new totals, and
     rounded to float32 into the solver. An error of a page or the bus ends the run, and no answer is complete.
@@ -74,9 +73,7 @@ class Engine(wiring.Component):
         m.submodules.solver = self.solver = Solver(config.solver, self.library)
         self.state, self.segment = Signal(_State), Signal(2)
         self.offsets = [Signal(signed(config.columns.format.width + 1), name=f"offset{k}", reset_less=True) for k in range(config.columns.n)]
-        for name, member in self.m0.signature.members.items():
-            inner, outer = getattr(self.reader.bus if name[0] == "r" or name[:2] == "ar" else self.writer.bus, name), getattr(self.m0, name)
-            m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+        shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._control()
         self._load()
         self._walk()
