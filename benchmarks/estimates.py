@@ -15,6 +15,7 @@ import json
 import random
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,20 +99,25 @@ def _table(rng: random.Random, name: str, dims: dict[str, int]) -> tuple[Schema,
 
 def measure(case: Case, keep: Path) -> dict:
     """Return what synthesis and packing make of a case: resources, cells by type, seconds, and the plan."""
-    sources = elaborate(lambda: engine(case.design.plan, 1), case.board, setting=clock_setting(case.board, 40.0))
-    key = hashlib.sha256(f"{sources.rtlil}{case.board.part.tool}{tool_versions(('yosys', 'nextpnr-ecp5'))}".encode()).hexdigest()[:32]
+    return packed(lambda: engine(case.design.plan, 1), case.board, keep, {"plan": case.design.plan.to_json(), "words": case.words})
+
+
+def packed(hardware: Callable[[], tuple], board: Board, keep: Path, said: dict) -> dict:
+    """Return what synthesis and packing make of an engine on an ECP5 board: resources, cells by type, seconds, and what is `said` of it."""
+    sources = elaborate(hardware, board, setting=clock_setting(board, 40.0))
+    key = hashlib.sha256(f"{sources.rtlil}{board.part.tool}{tool_versions(('yosys', 'nextpnr-ecp5'))}".encode()).hexdigest()[:32]
     kept = keep / f"{key}.json"
     if kept.is_file():
         return json.loads(kept.read_text())
     begin = perf_counter()
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
-        cells = synthesise(case.board, sources, folder)
-        run_tool("nextpnr-ecp5", [case.board.part.tool.replace("12k", "25k"), "--package", case.board.package, "--speed", case.board.speed, "--lpf",
+        cells = synthesise(board, sources, folder)
+        run_tool("nextpnr-ecp5", [board.part.tool.replace("12k", "25k"), "--package", board.package, "--speed", board.speed, "--lpf",
                                   "penstock.lpf", "--json", "penstock.json", "--pack-only", "--report", "report.json", "--quiet"], folder)
         used = json.loads((folder / "report.json").read_text())["utilization"]
     found = {"lut": used["TRELLIS_COMB"]["used"], "ff": used["TRELLIS_FF"]["used"], "dsp": used["MULT18X18D"]["used"], "bram": used["DP16KD"]["used"],
-             "cells": cells, "seconds": perf_counter() - begin, "plan": case.design.plan.to_json(), "board": case.board.name, "words": case.words}
+             "cells": cells, "seconds": perf_counter() - begin, "board": board.name, **said}
     keep.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(found))
     return found

@@ -11,8 +11,9 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from common import SEED, Options, Section, machine, main, markdown, repeated, versions
+from common import SEED, Options, Section, machine, main, markdown, random_table, repeated, versions
 
+from penstock.api import Table, compile
 from penstock.boards.board import boards
 from penstock.boards.clocks import REACH
 from penstock.dsl.diagnostics import KernelError
@@ -20,9 +21,14 @@ from penstock.dsl.kernel import AnyKernel
 from penstock.dsl.lower.qr import Load, lower
 from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
-from penstock.models.qr.cycles import bound, run
+from penstock.models.qr.cycles import Bound, bound, run
 from penstock.models.qr.job import Method
 from penstock.models.qr.resources import estimate
+from penstock.models.qr.table_cycles import bound as fit_bound
+from penstock.models.qr.table_cycles import run as fit_cycles
+from penstock.models.qr.table_engine import Segment
+from penstock.models.strider.costs import analyse
+from penstock.models.strider.rows import RowPages
 from penstock.models.target import Target, target
 
 SHAPES = ((500, 9), (5000, 33))
@@ -118,7 +124,58 @@ def methods(options: Options) -> str:
     return markdown(("rows × columns", "method", "engine", "cycles a refit", "bound", "DSP", "LUT", "kilo DSP cycles a refit"), rows)
 
 
-SECTIONS = [Section("fit-cpu", True, cpu), Section("fit-methods", False, methods)]
+def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
+    """Fits of the rows that are left when `NEW` came and as many went (float64, inputs ready)."""
+    from scipy.linalg import lstsq
+    from scipy.linalg.lapack import dposv
+    source = np.random.default_rng(SEED)
+    a = np.ones((rows + NEW, features + 1))
+    a[:, 1:] = source.standard_normal((rows + NEW, features))
+    y = a @ source.standard_normal(features + 1)
+    come, gone, left = slice(rows, None), slice(0, NEW), slice(NEW, None)
+    gram, moments = a[:rows].T @ a[:rows], y[:rows] @ a[:rows]
+
+    def refit() -> Any:
+        changed = gram + a[come].T @ a[come] - a[gone].T @ a[gone]
+        return dposv(changed, moments + y[come] @ a[come] - y[gone] @ a[gone])[1]
+    return {"lstsq of all rows": lambda: lstsq(a[left], y[left], check_finite=False, lapack_driver="gelsy")[0],
+            "Gram of all rows, Cholesky": lambda: dposv(a[left].T @ a[left], y[left] @ a[left])[1], "Gram update, Cholesky": refit}
+
+
+def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
+    """Return the cycles of a refit with the table's last `NEW` rows that come and the first that go, and their bound."""
+    engine = design.engine
+    places, size = RowPages(analyse(engine.port, engine.walk, table.pages)), design.schema.page_size
+    segments = []
+    for first, last in ((rows, rows + NEW), (0, NEW)):
+        page, skip, costs = places.span(first, last)
+        segments.append((Segment(page * size, costs.pages, skip, last - first, page), costs))
+    return fit_cycles(engine, segments, design.memory), fit_bound(engine, [segment for segment, _ in segments], design.memory)
+
+
+def columns(options: Options) -> str:
+    kernel = AnyKernel.from_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
+    rows = []
+    for count, features in ((1000, 10),) if options.quick else ((1000, 10), (100_000, 10), (100_000, 30)):
+        label = f"{count:,} × {features + 1}"
+        table = random_table(features, count + NEW, "regression")
+        often = 3 if options.quick else 100
+        times = {name: min(repeated(action, often)) * 1e6 for name, action in column_ways(count, features).items()}
+        best = min(times.values())
+        rows += [(label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.2f}", "", "") for name, value in times.items()]
+        for name in ("vu9p", "u55c", "ulx3s-85f"):
+            try:
+                design = compile(kernel, name, table)
+            except KernelError:
+                continue                                            # too small for it
+            cycles, least = column_refit(design, table, count)
+            micro = cycles / design.target.clock_mhz
+            rows.append((label, f"engine on `{name}`, {design.target.clock_mhz:g} MHz", f"{micro:,.1f}", f"{micro / best:.2f}", f"{cycles:,}",
+                         f"{least.cycles:,} ({least.by})"))
+    return markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows) + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+
+
+SECTIONS = [Section("fit-cpu", True, cpu), Section("fit-methods", False, methods), Section("fit-columns", True, columns)]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

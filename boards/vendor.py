@@ -5,7 +5,9 @@ Pins: Digilent's Arty A7 reference manual; AMD UG917 (KCU105); AMD UG1468 and DS
 
 from __future__ import annotations
 
-from ..models.analytics.config import Plan
+from collections.abc import Callable
+from typing import Any
+
 from .board import Board
 
 __all__ = ["FILES", "project"]
@@ -13,28 +15,29 @@ __all__ = ["FILES", "project"]
 FILES = ("penstock.v", "top.v", "board.xdc", "build.tcl")
 
 
-def project(board: Board, plan: Plan, design: int) -> dict[str, bytes]:
-    """Return the files of the board's project. Raises LookupError for boards without one."""
+def project(board: Board, hardware: Callable[[], tuple[Any, Any]], ports: int) -> dict[str, bytes]:
+    """Return the files of the board's project. `hardware`: makes the engine, not elaborated yet, and the library of its modules; `ports`: its memory ports.
+
+    Raises LookupError for boards without one.
+    """
     if board.name not in _MAKERS:
         raise LookupError(f"there is no project for {board.name}")
-    top, pins, ip = _MAKERS[board.name](board, plan)
-    engine = _soc(board, plan, design) if board.link == "UART" else _shell(plan, design)
+    top, pins, ip = _MAKERS[board.name](board, ports)
+    engine = _soc(board, *hardware()) if board.link == "UART" else _shell(*hardware())
     texts = {"penstock.v": engine, "top.v": top, "board.xdc": pins, "build.tcl": _script(board, ip)}
     return {name: texts[name].encode() for name in FILES}
 
 
-def _soc(board: Board, plan: Plan, design: int) -> str:
+def _soc(board: Board, engine: Any, library: Any) -> str:
     from ..hdl.shell.verilog import to_verilog
     from ..hdl.soc.soc import Soc
-    from ..sim.analytics import engine
-    made, library = engine(plan, design)
-    soc = Soc(made, made.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(board.clock_mhz * 1e6), baud=board.baud)
+    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(board.clock_mhz * 1e6), baud=board.baud)
     return to_verilog(soc, library=library)
 
 
-def _shell(plan: Plan, design: int) -> str:
-    from ..sim.analytics import generate
-    return generate(plan, design)
+def _shell(engine: Any, library: Any) -> str:
+    from ..sim.shelled import verilog
+    return verilog(engine, library)
 
 
 def _serial_top(clock: str, buffer: str) -> str:
@@ -62,7 +65,7 @@ generate_target all [get_ips clock]
 """
 
 
-def _arty(board: Board, plan: Plan) -> tuple[str, str, str]:
+def _arty(board: Board, ports: int) -> tuple[str, str, str]:
     pins = """set_property -dict {PACKAGE_PIN E3 IOSTANDARD LVCMOS33} [get_ports clk100]
 create_clock -period 10.000 [get_ports clk100]
 set_property -dict {PACKAGE_PIN A9 IOSTANDARD LVCMOS33} [get_ports uart_rx]
@@ -73,7 +76,7 @@ set_property CONFIG_VOLTAGE 3.3 [current_design]
     return _serial_top("input wire clk100", "  BUFG buffer_i (.I(clk100), .O(source));"), pins, _wizard(board.oscillator_mhz, board.clock_mhz)
 
 
-def _kcu105(board: Board, plan: Plan) -> tuple[str, str, str]:
+def _kcu105(board: Board, ports: int) -> tuple[str, str, str]:
     pins = """set_property -dict {PACKAGE_PIN G10 IOSTANDARD LVDS} [get_ports clk125_p]
 set_property -dict {PACKAGE_PIN F10 IOSTANDARD LVDS} [get_ports clk125_n]
 create_clock -period 8.000 [get_ports clk125_p]
@@ -94,7 +97,7 @@ def _joins(*pairs: tuple[str, str]) -> str:
     return "\n".join(f"connect_bd_intf_net [get_bd_intf_pins {a}] [get_bd_intf_pins {b}]" for a, b in pairs)
 
 
-def _u55c(board: Board, plan: Plan) -> tuple[str, str, str]:
+def _u55c(board: Board, ports: int) -> tuple[str, str, str]:
     """The engine as an RTL module of a block design with XDMA and HBM, everything at the 250 MHz of XDMA. A memory port of the engine has a port of the HBM of
     its own; the host has the next one, or shares the last of all 32. Pins: AMD's XDC file of the board."""
     top = "// The top is the wrapper of the block design that build.tcl makes; the engine is the module penstock in penstock.v.\n"
@@ -108,14 +111,14 @@ create_clock -period 10.000 [get_ports memory_clock_clk_p]
 set_property -dict {PACKAGE_PIN BE45 IOSTANDARD LVCMOS18} [get_ports hbm_cattrip]
 set_property BITSTREAM.CONFIG.UNUSEDPIN Pullup [current_design]
 """
-    used = min(plan.ports + 1, 32)
-    shared = plan.ports == 32
+    used = min(ports + 1, 32)
+    shared = ports == 32
     hbm = " ".join(f"CONFIG.USER_SAXI_{q:02d} {{{'true' if q < used else 'false'}}}" for q in range(32))
-    own = [(f"engine/m{q}_axi", f"hbm/SAXI_{q:02d}_8HI") for q in range(plan.ports - shared)]
+    own = [(f"engine/m{q}_axi", f"hbm/SAXI_{q:02d}_8HI") for q in range(ports - shared)]
     host = [("xdma/M_AXI", "host/S00_AXI"), *[("engine/m31_axi", "host/S01_AXI")] * shared, ("host/M00_AXI", f"hbm/SAXI_{used - 1:02d}_8HI")]
     clocked = ("engine/clk", "control/aclk", "host/aclk", "resets/slowest_sync_clk", *(f"hbm/AXI_{q:02d}_ACLK" for q in range(used)))
     held = ("control/aresetn", "host/aresetn", *(f"hbm/AXI_{q:02d}_ARESET_N" for q in range(used)))
-    buses = ":".join(["s_axil", *(f"m{q}_axi" for q in range(plan.ports))])
+    buses = ":".join(["s_axil", *(f"m{q}_axi" for q in range(ports))])
     ip = f"""set_property board_part xilinx.com:au55c:part0:1.0 [current_project]
 create_bd_design shell
 create_bd_cell -type module -reference penstock engine

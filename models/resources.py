@@ -9,12 +9,16 @@ from .link.frames import RING
 from .mapping import Storage
 from .target import Capacity
 
-__all__ = ["FILL", "Resources", "device_memories", "memory_blocks"]
+__all__ = ["DEVICE", "FILL", "SCALE", "SHELL", "Resources", "device_memories", "memory_blocks"]
 
 #: memories of at most this many words are expected in LUTs
 SHALLOW = 32
 #: how full of logic a part may become and still be routed
 FILL = 0.97
+#: look-up tables of what is around every engine on an ECP5: the device with its link and memory, the shell with its registers
+DEVICE, SHELL = 660.0, 1310.0
+#: look-up tables of a family for each of the ECP5's
+SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.95, "ice40": 0.97, "amd": 0.8}
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
             return compile_fit(kernel, part, memory=memory)
         from penstock.fit_columns import compile_columns
         return compile_columns(kernel, part, table, format, dims=dict(dims or {}), bindings=dict(bindings or {}), memory=memory)
-    kernel, part = tuple_by_tuple(kernel), target_named("small" if target is None else target)
+    assert isinstance(kernel, Kernel)
+    part = target_named("small" if target is None else target)
     graph, schema, binding = front(kernel, table, dims, bindings)
     if table is None or (isinstance(table, str) and not are_stored(table)):
         schema = paged(schema, part)
@@ -93,14 +94,6 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     models = {v.name: v for v in graph.of_kind("model")}
     return Design(made, {name: initial_value(v) for name, v in models.items()}, {name: v.shape for name, v in models.items()},
                   dict(made.notes["run_values"]), timing, tuple(v.name for v in graph.of_kind("output")))
-
-
-def tuple_by_tuple(kernel: AnyKernel) -> Kernel:
-    """Return the kernel where it is one of the analytics engine. Raises KernelError (E606)."""
-    if isinstance(kernel, Kernel):
-        return kernel
-    raise kernel.error("E606", f"{kernel.name} is a fit kernel, for which this is not there yet", kernel.name_span,
-                       hint="check, compile, model and simulate take fit kernels")
 
 
 def _bad_format(text: str, problem: str) -> KernelError:

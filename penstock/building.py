@@ -40,7 +40,7 @@ from penstock.progress import Steps
 
 if TYPE_CHECKING:
     from penstock.cli import State
-    from penstock.fits import FitDesign
+    from penstock.compiled import Compiled
 
 __all__ = ["board_design", "board_named", "boards_json", "boards_table", "build_board", "program_board"]
 
@@ -92,9 +92,9 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
             raise Conflict(f"--clock and --seeds are not for {board.name}, which is placed by its vendor's tools", "leave them out")
         from penstock.boards.vendor import FILES, project
         check_folder(folder, FILES)
-        design = board_design(request, board, api.tuple_by_tuple(load_kernel(request.kernel)))
-        state.record.design, state.record.folder = design, str(folder)
-        write_folder(folder, project(board, design.plan, design.identity))
+        design = _planned(state, board)
+        state.record.folder = str(folder)
+        write_folder(folder, project(board, design.hardware, len(design.bus_ports)))
         state.out.print(f"{folder}: a project for the vendor's tools; nothing in it was placed here")
         return
     steps = Steps(state.err, request.quiet, request.verbose > 0)
@@ -141,14 +141,15 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
         show(state.out, _summary(made_for, board, made, folder))
 
 
-def _planned(state: State, board: Board) -> api.Design | FitDesign:
+def _planned(state: State, board: Board) -> Compiled:
     """Return the design of the kernel for the board, and put it on record. Raises KernelError."""
     request, kernel = state.asked, load_kernel(state.asked.kernel)
     if isinstance(kernel, FitKernel):
         from penstock.fit_commands import compile_for_board
-        state.record.fits = fits = compile_for_board(request, kernel, board.budget)
+        fits = state.record.fits = compile_for_board(request, kernel, board.budget)
         return fits
-    state.record.design = design = board_design(request, board, api.tuple_by_tuple(kernel))
+    assert isinstance(kernel, Kernel)
+    state.record.design = design = board_design(request, board, kernel)
     return design
 
 
@@ -169,16 +170,19 @@ def board_design(request: Request, board: Board, kernel: Kernel, table: api.Tabl
     return replace(design, plan=chosen)
 
 
-def _smaller_hint(request: Request, board: Board, design: api.Design | FitDesign, problem: Unfit) -> str:
+def _smaller_hint(request: Request, board: Board, design: Compiled, problem: Unfit) -> str:
     """Say what of the kernel would fit, from the estimate and what placement found."""
     part = _as_found(board.budget, design, problem)
     if isinstance(design, api.Design):
         return _largest_hint(request, part, smaller=1)
+    from penstock.fits import FitDesign
+    if not isinstance(design, FitDesign):
+        return "fewer columns take less; or choose a board with a larger device"
     from penstock.dsl.lower.qr import Load, longest_text
     return f"the longest window that fits is {longest_text(design.graph, part, Load())}; or choose a board with a larger device"
 
 
-def _as_found(part: Target, design: api.Design | FitDesign, problem: Unfit) -> Target:
+def _as_found(part: Target, design: Compiled, problem: Unfit) -> Target:
     """Return the part with as much less of what was short as the estimate was too low."""
     if not problem.field or not problem.used:
         return part
@@ -190,7 +194,8 @@ def _as_found(part: Target, design: api.Design | FitDesign, problem: Unfit) -> T
 def _largest_hint(request: Request, part: Target, smaller: int = 0) -> str:
     """Say which size of the kernel's dimensions still fits, as the estimate has it: of one alone, or of all together; one that is at least so much
     smaller than what was asked for."""
-    kernel = api.tuple_by_tuple(load_kernel(request.kernel))
+    kernel = load_kernel(request.kernel)
+    assert isinstance(kernel, Kernel)
     if not kernel.dim_names:
         return "the kernel's sizes are written in it: with a named dimension, the largest size that fits would stand here"
     dims = {name: size for name, size in names(request.dims).items() if isinstance(size, int)}
@@ -211,7 +216,8 @@ def _largest_hint(request: Request, part: Target, smaller: int = 0) -> str:
 
 def _plans(request: Request, part: Target, dims: Mapping[str, int]) -> bool:
     try:
-        kernel = api.tuple_by_tuple(load_kernel(request.kernel))
+        kernel = load_kernel(request.kernel)
+        assert isinstance(kernel, Kernel)
         api.compile(kernel, part, None, request.format, dims=dims, bindings=_fewer(kernel.trace(dims), names(request.bindings)))
         return True
     except (KernelError, api.SourceError):
@@ -224,14 +230,14 @@ def _fewer(graph: Graph, bindings: Mapping[str, Sequence[str]]) -> dict[str, tup
     return {name: tuple(columns) if len(columns) == 1 else tuple(columns)[:counts.get(name, len(columns))] for name, columns in bindings.items()}
 
 
-def _publish(design: api.Design | FitDesign, board: Board, made: Build, folder: Path) -> None:
+def _publish(design: Compiled, board: Board, made: Build, folder: Path) -> None:
     said = {"estimate": {**asdict(design.resources_on(board.budget)), "source": "estimate"}, "build": made.report(),
             "board": {"name": board.name, "device": board.device, "clock_mhz": made.clock_mhz, "baud": board.baud, "memory": board.memory.kind,
                       "memory_bytes": board.memory.bytes}}
     write_folder(folder, {**made.files, **design.images(), "manifest.json": as_json(design.manifest() | said)})
 
 
-def _summary(design: api.Design | FitDesign, board: Board, made: Build, folder: Path) -> Table:
+def _summary(design: Compiled, board: Board, made: Build, folder: Path) -> Table:
     told = design.describe()
     table = Table(box=box.ROUNDED, padding=(0, 1), title=f"{told['kernel']} on {board.name}, {told['format']}", caption_justify="left")
     for title in ("", "LUT", "FF", "DSP", "BRAM", "MHz"):
@@ -245,11 +251,16 @@ def _summary(design: api.Design | FitDesign, board: Board, made: Build, folder: 
     return table
 
 
-def _plan_text(design: api.Design | FitDesign) -> str:
+def _plan_text(design: Compiled) -> str:
     if isinstance(design, api.Design):
         plan = design.plan
         return f"{plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.walkers}, pages of {plan.page_size} bytes"
-    from penstock.fit_report import engine_text
+    from penstock.fit_columns import ColumnsDesign
+    from penstock.fit_report import engine_text, table_engine_text
+    from penstock.fits import FitDesign
+    if isinstance(design, ColumnsDesign):
+        return table_engine_text(design.engine)
+    assert isinstance(design, FitDesign)
     return engine_text(design.config)
 
 

@@ -40,7 +40,8 @@ def check_kernel(state: State) -> None:
     if isinstance(loaded, FitKernel):
         fit_commands().check(state, loaded)
         return
-    kernel = api.tuple_by_tuple(loaded)
+    assert isinstance(loaded, Kernel)
+    kernel = loaded
     warnings: list[Diagnostic] = []
     if request.plans:
         table = _table(request, kernel, steps)
@@ -241,9 +242,9 @@ def _of_tables(request: Request) -> None:
 
 
 def _begin(state: State, steps: Steps, loaded: AnyKernel) -> tuple[Kernel, api.Table | None]:
+    assert isinstance(loaded, Kernel)
     with steps.step("reading the table"):
-        kernel = api.tuple_by_tuple(loaded)
-        return kernel, _table(state.asked, kernel, steps)
+        return loaded, _table(state.asked, loaded, steps)
 
 
 def _table(request: Request, kernel: Kernel, steps: Steps) -> api.Table | None:

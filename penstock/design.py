@@ -16,24 +16,27 @@ import numpy as np
 
 from penstock.assumed import Assumed
 from penstock.boards.board import boards
+from penstock.compiled import Compiled
 from penstock.dsl.diagnostics import Span
 from penstock.dsl.kernel import checked_epochs
-from penstock.host.sources import SourceError, Table, open_table
+from penstock.host.sources import Table
 from penstock.models.analytics.config import Plan
 from penstock.models.analytics.job import bound, golden, model_cycles, page_costs, strider_cycles
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.errors import HardwareError
-from penstock.models.heap.schema import Schema
 from penstock.models.memory import Fixed
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
 from penstock.models.target import TARGETS, Target
 from penstock.output import as_json, write_folder
+from penstock.tables import table_for
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:
     from penstock.host.device import Device
+    from penstock.sim.native import PortSpec
 
 __all__ = ["BACKENDS", "Design", "Limits", "Run", "simulated_memory"]
 
@@ -73,7 +76,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Compiled):
     """A compiled kernel: the plan, where columns go, the models' start, and the Verilog (made when first asked for)."""
 
     plan: Plan
@@ -90,42 +93,30 @@ class Design:
         return hashlib.sha256(json.dumps(self.plan.to_json(), sort_keys=True).encode()).hexdigest()
 
     @property
-    def identity(self) -> int:
-        """The 32 bits of the digest that the hardware's `design` register shows."""
-        return int(self.digest[:8], 16)
-
-    @cached_property
-    def verilog(self) -> str:
-        if self.given_verilog:
-            return self.given_verilog
-        from penstock.cache import remembered
-        from penstock.sim.analytics import generate
-        return remembered(self.digest, lambda: generate(self.plan, self.identity))
-
-    @property
     def target(self) -> Target:
         return TARGETS[self.plan.target]
 
-    @cached_property
-    def resources(self) -> Resources:
-        return estimate(self.plan, self.target)
-
     @property
     def format(self) -> Format:
-        """The numbers that the hardware computes with."""
         return self.plan.format
 
+    @property
+    def registers(self) -> RegisterMap:
+        return register_map(self.plan, self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.analytics import ports
+        return ports(self.plan)
+
     def resources_on(self, part: Target) -> Resources:
-        """Return what the design is expected to take on another part, or on this one without what is around the engine."""
         return estimate(self.plan, part)
 
     def hardware(self) -> tuple[Any, Any]:
-        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
         from penstock.sim.analytics import engine
         return engine(self.plan, self.identity)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the report says of the design: the kernel, and by name what the plan decided."""
         plan = self.plan
         names = ("threads", "lanes", "ports", "walkers", "page_buffers", "tuple_slots", "input_slots", "bus_bytes", "merge_count", "epochs", "visibility",
                  "page_size")
@@ -160,8 +151,7 @@ class Design:
         """
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
-        opened = open_table(table, self.plan.schema, self.labels) if isinstance(table, str) else table
-        self._check(opened.schema)
+        opened = table_for(table, self.plan.walk, self.labels)
         timing = self.memory if memory is None else timing_of(memory, self.target)
         limited = self.plan if epochs is None else replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
         if backend in ("rtl", "netlist"):
@@ -194,25 +184,6 @@ class Design:
                     "trained": cycles.trained, "striders": strider_cycles(self.plan, costs) * count}
         return Run("model", None, None, cycles.total, counters, (), count, False, limits, perf_counter() - begin)
 
-    def _check(self, schema: Schema) -> None:
-        """Raise SourceError where tables of this schema are not what the design was compiled for."""
-        mine = self.plan.schema
-        both = [(a, b) for i, (a, b) in enumerate(zip(schema.columns, mine.columns, strict=False)) if i in self.plan.walk.used]
-        stored = [[(c.type, c.dropped) for c in s.columns] for s in (schema, mine)]
-        if schema.page_size != mine.page_size:
-            what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
-        elif stored[0] != stored[1]:
-            what = "its columns have other types than the design's"
-        elif any(a.length is not None and b.length is not None and a.length != b.length for a, b in zip(schema.columns, mine.columns, strict=True)):
-            what = "its arrays have other lengths than the design's"
-        elif other := next(((a, b) for a, b in both if a.name != b.name), None):
-            what = f"where it has the column {other[0].name!r}, the design has {other[1].name!r}"
-        elif other := next(((a, b) for a, b in both if a.missing != b.missing), None):
-            what = f"rows older than its column {other[0].name!r} hold {_default(other[0].missing)} there, not {_default(other[1].missing)}"
-        else:
-            return
-        raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")
-
     def _simulate(self, limited: Plan, table: Table, memory: Fixed, backend: str, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
         trace = bool(options.get("waves"))
@@ -236,34 +207,10 @@ class Design:
 
     def simulated_board(self, table: Table) -> Device:
         """Return the whole device in simulation, connected: with the board's single-port RAM, or with as much block RAM as training on `table` takes."""
-        from penstock.cache import remembered
-        from penstock.host.device import memory_needed, simulated_device
-        from penstock.sim.board import generate
+        from penstock.host.device import memory_needed
         kind, size = simulated_memory(self.plan)
         size = size or memory_needed(self.plan, self.runs(), self.models(), len(table.pages))
-        source = remembered(f"{self.digest} board {size} {kind}", lambda: generate(*self.hardware(), memory_bytes=size, memory=kind))
-        return simulated_device(source, register_map(self.plan, self.identity))
-
-    def library(self, **options: Any) -> Any:
-        """Return the design compiled for simulation (from the cache where it was compiled before)."""
-        from penstock.sim.analytics import build
-        return build(self.plan, self.verilog, self.identity, **options)
-
-    def netlist(self, family: str | None = None) -> str:
-        """Return what Yosys makes of the engine for a family's cells (the target's family without), as Verilog with the engine's ports; kept in the cache.
-
-        Raises KernelError: E829 for families without models of their cells, E822 and E826 where Yosys is missing or fails.
-        """
-        from penstock.netlists import netlist
-        return netlist(self.verilog, self.target, family)
-
-    def netlist_library(self, family: str | None = None, **options: Any) -> Any:
-        """Return the design's netlist compiled for simulation. Raises as `netlist`."""
-        from penstock.netlists import family_of
-        from penstock.sim.analytics import ports
-        from penstock.sim.netlist import build
-        registers = register_map(self.plan, self.identity)
-        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.plan), register_map=registers, **options)
+        return self.device_in_simulation(size, kind)
 
     def save(self, folder: str | Path) -> Path:
         """Write `penstock.v`, `boot.bin` (program and parameters), `strider.asm` and `manifest.json` into `folder`; return it.
@@ -277,13 +224,11 @@ class Design:
             "manifest.json": as_json(self.manifest() | {"resources": {**asdict(self.resources), "source": "estimate"}})})
 
     def images(self) -> dict[str, bytes]:
-        """Return what goes into the device's memory before a run, by the file's name."""
         return {"boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes()}
 
     def manifest(self) -> dict[str, Any]:
-        """Return what makes the design again (`load`), as plain data."""
         return {"penstock": 1, "engine": "analytics", "digest": self.digest, "plan": self.plan.to_json(), "memory": str(self.memory),
-                "register_map": register_map(self.plan, self.identity).to_json(), "start": {name: value.tolist() for name, value in self.start.items()},
+                "register_map": self.registers.to_json(), "start": {name: value.tolist() for name, value in self.start.items()},
                 "shapes": {k: list(v) for k, v in self.shapes.items()}, "labels": list(self.labels), "run_values": self.run_values}
 
 
@@ -293,7 +238,3 @@ def simulated_memory(plan: Plan) -> tuple[str, int]:
     board = boards().get(plan.target)
     kind = "SPRAM" if board is not None and board.memory.kind == "SPRAM" and plan.memory_bytes else "block RAM"
     return kind, plan.memory_bytes
-
-
-def _default(missing: Any) -> str:
-    return "NULL" if missing is None else str(missing)

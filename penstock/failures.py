@@ -132,8 +132,8 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     if isinstance(problem, OSError):
         what = f"{problem.filename}: " if problem.filename else ""
         return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system"), hint=_SYSTEM.get(problem.errno or 0, _CACHE)))
-    simulations = [sys.modules[name] for name in ("penstock.sim.analytics", "penstock.sim.qr") if name in sys.modules]
-    if any(isinstance(problem, simulation.Hung) for simulation in simulations):
+    native = sys.modules.get("penstock.sim.native")
+    if native is not None and isinstance(problem, native.Hung):
         report = str(getattr(problem, "report", problem))
         return Failure(f"internal error: the simulated hardware hung; {_OURS}\n{report}", ({"code": "HUNG", "message": report, "address": ""},), INTERNAL)
     kind = f"{type(problem).__name__}: {problem}".rstrip(": ")

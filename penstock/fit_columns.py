@@ -1,11 +1,12 @@
-"""Fits over numeric columns of a table: design, runs on any backend, what the commands show of them."""
+"""Fits over numeric columns of a table: the design, runs on any backend."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,27 +14,29 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table as Grid
 
-from penstock.assumed import assume, fitted
+from penstock.assumed import assume, fitted, paged
+from penstock.compiled import Compiled
 from penstock.design import Run
 from penstock.dsl.bind import bind
 from penstock.dsl.diagnostics import Span, error
 from penstock.dsl.fit import FitGraph, FitKernel
 from penstock.dsl.lower.table_fit import lower_table
-from penstock.fit_report import agreement_rows, fit_table
 from penstock.fits import graph_from, graph_json
-from penstock.host.sources import Table, open_table
+from penstock.host.sources import Table, are_stored, open_table
 from penstock.host.workloads import Changes, TooFew
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import Fixed, parse_memory
-from penstock.models.numerics.formats import Format
+from penstock.models.numerics.formats import Format, float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers, Method
-from penstock.models.qr.table_engine import ANSWER, PAGES, TOTALS, Segment, TableEngine, bound, layout, register_map, run, unpack_answer, words_read
+from penstock.models.qr.table_cycles import bound, run, words_read
+from penstock.models.qr.table_engine import Segment, TableEngine, layout, register_map
+from penstock.models.qr.table_memory import SIMULATED, memory_for, places, unpack_answer
 from penstock.models.qr.table_resources import estimate
 from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.isa import disassemble
@@ -42,23 +45,27 @@ from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.models.target import TARGETS, Target
 from penstock.output import as_json, write_folder
-from penstock.report import amount, plural, resource_row, seconds_text, target_row, written_rows
+from penstock.tables import table_for
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:
-    from penstock.outcome import Outcome
-    from penstock.sim.native import Library
+    from penstock.host.device import Device
+    from penstock.sim.native import PortSpec
+    from penstock.sim.table_fit import Fitted
 
-__all__ = ["COLUMNS_BACKENDS", "COLUMNS_FILES", "ColumnsDesign", "compile_columns", "load_columns", "summary", "table_of"]
+    #: makes a fit that goes on from these totals; whether they are others than the fit before left; rows that come, rows that go
+    Fit = Callable[[c.Totals, bool, Sequence[Segment]], Fitted]
 
-COLUMNS_BACKENDS = ("golden", "model", "rtl", "netlist")
+__all__ = ["COLUMNS_BACKENDS", "COLUMNS_FILES", "ColumnsDesign", "compile_columns", "load_columns", "table_of"]
+
+COLUMNS_BACKENDS = ("golden", "model", "pysim", "rtl", "netlist", "board")
 COLUMNS_FILES = ("penstock.v", "strider.asm", "manifest.json")
 FORMAT = "fixed:8,8"
 
 
 @dataclass(frozen=True)
-class ColumnsDesign:
-    """A compiled fit over columns: where they are in the table, and the engine; its Verilog is made when first asked for."""
+class ColumnsDesign(Compiled):
+    """A compiled fit over columns: where they are in the table, and the engine."""
 
     graph: FitGraph
     engine: TableEngine
@@ -68,14 +75,8 @@ class ColumnsDesign:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of engine and target: the same for the same kernel and table schema."""
         said = {"engine": "qr", "kernel": self.graph.name, "target": self.part, "config": self.engine.to_json()}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def identity(self) -> int:
-        """The 32 bits of the digest that the hardware's `design` register shows."""
-        return int(self.digest[:8], 16)
 
     @property
     def config(self) -> c.Columns:
@@ -94,21 +95,27 @@ class ColumnsDesign:
     def target(self) -> Target:
         return TARGETS[self.part]
 
-    @cached_property
-    def resources(self) -> Resources:
-        return estimate(self.engine, self.target)
+    @property
+    def format(self) -> Format:
+        return float32                                       # the solver's
 
-    @cached_property
-    def verilog(self) -> str:
-        """The engine's Verilog."""
-        if self.given_verilog:
-            return self.given_verilog
-        from penstock.cache import remembered
-        from penstock.sim.table_fit import generate
-        return remembered(self.digest, lambda: generate(self.engine, self.identity))
+    @property
+    def registers(self) -> RegisterMap:
+        return register_map(self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.table_fit import ports
+        return ports(self.engine)
+
+    def hardware(self) -> tuple[Any, Any]:
+        from penstock.sim.table_fit import engine
+        return engine(self.engine, self.identity)
+
+    def resources_on(self, part: Target) -> Resources:
+        return estimate(self.engine, part)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the report says of the design."""
         engine = self.engine
         config = asdict(engine.columns) | {
             "method": "gram", "incremental": self.graph.incremental, "walkers": engine.walkers, "tuple_slots": engine.slots, "bus_bytes": engine.bus_bytes,
@@ -122,28 +129,31 @@ class ColumnsDesign:
 
     # runs
 
-    def run(self, table: Table, backend: str = "golden", *, changes: Changes | None = None, memory: Fixed | None = None, **options: Any) -> Run:
+    def run(self, table: Table | str, backend: str = "golden", *, changes: Changes | None = None, memory: Fixed | None = None, **options: Any) -> Run:
         """Fit the table's first rows, then refit with `new` rows that come and the `gone` oldest that go, so often that the last row has come.
 
-        Parameters: `backend`: "golden" (the weights, of the last fit), "model" (cycles), "rtl" (both, simulated), or "netlist" (both, of what synthesis makes
-        of it: `family=`); `memory`: the port's timing, the design's own by default; `options`: of `sim.table_fit.simulate`.
+        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (the weights, of the last fit), "model" (cycles), "rtl"
+        (both, simulated), "netlist" (both, of what synthesis makes of it: `family=`), "board" (both, on a device: `device=` one from `penstock.open`, without
+        it the whole device in simulation), or "pysim" (as rtl, in Amaranth's simulator: slow, no tools); `memory`: the port's timing, the design's own by
+        default; `options`: for "rtl" and "netlist" of `sim.native.run_on_images`, for "board" of `host.device.TableFits.fit`.
 
-        Raises ValueError for another backend, TooFew where the rows are too few, KernelError (E814) for NULL in a used column under the policy "error".
+        Raises SourceError for a source that cannot be read or has another schema than the design, ValueError for another backend, TooFew where the rows are too
+        few, KernelError (E814) for NULL in a used column under the policy "error".
         """
         if backend not in COLUMNS_BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(COLUMNS_BACKENDS)}, not {backend!r}")
-        begin, timing = perf_counter(), memory or self.memory
-        saturated = self._saturated(table)
-        codes, _, _, wrong = walk_table(table.pages, self.engine.walk)
+        begin, timing, opened = perf_counter(), memory or self.memory, table_for(table, self.engine.walk, (self.label,))
+        saturated = self._saturated(opened)
+        codes, _, _, wrong = walk_table(opened.pages, self.engine.walk)
         if wrong is not None:
             return Run(backend, None, None, None, {}, (wrong,), seconds=perf_counter() - begin)
         rows = self.config.format.to_integers(codes)
         if backend == "model":
-            return self.predict(analyse(self.engine.port, self.engine.walk, table.pages), changes=changes, memory=timing, saturated=saturated)
+            return self.predict(analyse(self.engine.port, self.engine.walk, opened.pages), changes=changes, memory=timing, saturated=saturated)
         steps, counters = _steps(len(rows), changes)
         counters["saturated"] = saturated
         if backend != "golden":
-            return self._simulate(table.pages, rows, steps, counters, timing, backend, options)
+            return self._simulate(opened, rows, steps, counters, timing, backend, options)
         totals, fits = None, []
         for step in self._spans(steps):
             before = self._before(step, totals, rows)
@@ -171,13 +181,13 @@ class ColumnsDesign:
     def predict(self, costs: Costs, *, changes: Changes | None = None, memory: Fixed | None = None, saturated: int = 0) -> Run:
         """Return the exact cycles of such fits of a table, from what walking its pages costs. `saturated`: what the report says of them. Raises TooFew."""
         engine, timing, begin = self.engine, memory or self.memory, perf_counter()
-        places = RowPages(costs)
-        steps, counters = _steps(places.rows, changes)
+        where = RowPages(costs)
+        steps, counters = _steps(where.rows, changes)
         total = training = read = 0
         least = np.zeros(5, dtype=np.int64)
         for step in self._spans(steps):
-            segments = [self._segment(places, *rows) for rows in (step.come, step.go)]
-            took = run(engine, segments, timing, totals=TOTALS, answer=ANSWER)
+            segments = [self._segment(where, *rows) for rows in (step.come, step.go)]
+            took = run(engine, segments, timing)
             limits = bound(engine, [segment for segment, _ in segments], timing)
             least += [limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence]
             total, training, read = total + took, training or took, read + words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
@@ -190,47 +200,48 @@ class ColumnsDesign:
             return list(steps)
         return [_Step((step.go[1], step.come[1]), (0, 0)) for step in steps]
 
-    def _segment(self, places: RowPages, first: int, last: int) -> tuple[Segment, Costs | None]:
-        page, skip, costs = places.span(first, last)
-        return (Segment(PAGES + page * self.schema.page_size, costs.pages, skip, last - first, page), costs) if costs.pages else (Segment(), None)
+    def _segment(self, rows: RowPages, first: int, last: int, address: int = 0) -> tuple[Segment, Costs | None]:
+        """Return where such rows are in pages from this address on, and what walking them costs."""
+        page, skip, costs = rows.span(first, last)
+        return (Segment(address + page * self.schema.page_size, costs.pages, skip, last - first, page), costs) if costs.pages else (Segment(), None)
 
-    def library(self, **options: Any) -> Library:
-        """Return the design compiled for simulation (from the cache where it was compiled before)."""
-        from penstock.sim.table_fit import build
-        return build(self.engine, self.verilog, self.identity, **options)
+    def simulated_board(self, table: Table) -> Device:
+        """Return the whole device in simulation, connected, with as much block RAM as fits over `table` take."""
+        return self.device_in_simulation(memory_for(self.engine, len(table.pages)))
 
-    def netlist(self, family: str | None = None) -> str:
-        """Return what Yosys makes of the engine for a family's cells (the target's family without); kept in the cache. Raises KernelError: E829, E822 and
-        E826 as `Design.netlist`."""
-        from penstock.netlists import netlist
-        return netlist(self.verilog, self.target, family)
-
-    def netlist_library(self, family: str | None = None) -> Library:
-        """Return the design's netlist compiled for simulation. Raises as `netlist`."""
-        from penstock.netlists import family_of
-        from penstock.sim.netlist import build
-        from penstock.sim.table_fit import ports
-        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.engine), register_map=register_map(self.identity))
-
-    def _simulate(self, pages: np.ndarray, rows: Integers, steps: Sequence[_Step], counters: Mapping[str, int], memory: Fixed, backend: str,
-                  options: dict[str, Any]) -> Run:
+    def _start(self, table: Table, backend: str, memory: Fixed, options: dict[str, Any], stack: ExitStack) -> tuple[int, Fit]:
+        """Return the address of the table's first page, and what makes fits; what it needs for that is open as long as `stack` is."""
+        engine, pages = self.engine, table.pages
+        if backend == "pysim":
+            from penstock.sim.table_fit_python import Simulation
+            simulation = Simulation(engine, memory)
+            return places(engine).pages, lambda before, anew, segments: simulation.run(pages, before, segments, **options)
+        if backend == "board":
+            from penstock.host.device import TableFits
+            fits = TableFits(options.pop("device", None) or stack.enter_context(self.simulated_board(table)), engine, pages)
+            return fits.first_page, lambda before, anew, segments: fits.fit(segments, before if anew else None, **options)
         from penstock.sim.table_fit import simulate
-        engine, places = self.engine, RowPages(analyse(self.engine.port, self.engine.walk, pages))
         library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
+        return SIMULATED.pages, lambda before, anew, segments: simulate(engine, library, pages, before, segments, memory=memory, **options)
+
+    def _simulate(self, table: Table, rows: Integers, steps: Sequence[_Step], counters: Mapping[str, int], memory: Fixed, backend: str,
+                  options: dict[str, Any]) -> Run:
+        where = RowPages(analyse(self.engine.port, self.engine.walk, table.pages))
         cycles = read = written = 0
         seconds, counted = 0.0, Counter[str]()
         totals, fits = None, []
-        for step in self._spans(steps):
-            before = self._before(step, totals, rows)
-            segments = [self._segment(places, *span)[0] for span in (step.come, step.go)]
-            made = simulate(engine, library, pages, before, segments, memory=memory, **options)
-            cycles, read, written, seconds = cycles + made.cycles, read + made.bytes_read, written + made.bytes_written, seconds + made.seconds
-            counted.update(made.counters)
-            if made.answer is None:
-                return Run(backend, None, None, cycles, counted, (made.error,) if made.error else (), seconds=seconds)
-            totals, weights, mask = unpack_answer(made.answer, engine)
-            fits.append((totals, c.valued(totals, weights, mask, self.config.format)))
-        return self._run(backend, fits, {**counted, **counters}, cycles=cycles, seconds=seconds, read=read, written=written)
+        with ExitStack() as stack:
+            address, fit = self._start(table, backend, memory, options, stack)
+            for step in self._spans(steps):
+                before = self._before(step, totals, rows)
+                made = fit(before, before is not totals, [self._segment(where, *span, address)[0] for span in (step.come, step.go)])
+                cycles, read, written, seconds = cycles + made.cycles, read + made.bytes_read, written + made.bytes_written, seconds + made.seconds
+                counted.update(made.counters)
+                if made.answer is None:
+                    return Run(backend, None, None, cycles, counted, (made.error,) if made.error else (), seconds=seconds)
+                totals, weights, mask = unpack_answer(made.answer, self.engine)
+                fits.append((totals, c.valued(totals, weights, mask, self.config.format)))
+        return self._run(backend, fits, {**counted, **counters}, cycles=cycles, seconds=seconds, read=read or None, written=written or None)
 
     def _run(self, backend: str, fits: Sequence[tuple[c.Totals, c.Solution]], counters: Mapping[str, int], *, cycles: int | None = None, seconds: float = 0.0,
              read: int | None = None, written: int | None = None) -> Run:
@@ -248,9 +259,8 @@ class ColumnsDesign:
         return write_folder(folder, {"penstock.v": self.verilog.encode(), "strider.asm": program, "manifest.json": as_json(said)})
 
     def manifest(self) -> dict[str, Any]:
-        """Return what the hardware is, as plain data."""
         return {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.engine.to_json(),
-                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(), "fit": graph_json(self.graph)}
+                "memory": str(self.memory), "register_map": self.registers.to_json(), "fit": graph_json(self.graph)}
 
 
 @dataclass(frozen=True)
@@ -296,10 +306,15 @@ def table_of(kernel: FitKernel, source: Table | Schema | str | None, dims: Mappi
 
 def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | str | None, fmt: str | Format | None = None, *,
                     dims: dict[str, int] | None = None, bindings: dict[str, Any] | None = None, memory: str | Fixed | None = None) -> ColumnsDesign:
-    """Compile a fit over columns for a part and a table. Raises KernelError, SourceError."""
+    """Compile a fit over columns for a part and a table. Raises KernelError, SourceError.
+
+    Where the memory is on the part and no timing is given, the planner chooses the width of the memory port.
+    """
     kernel.trace(dims)
     found = table_of(kernel, source, dims or {}, bindings or {})
     schema = found.schema if isinstance(found, Table) else found
+    if source is None or (isinstance(source, str) and not are_stored(source)):
+        schema = paged(schema, part)
     binding = bind(kernel, schema, bindings, dims)
     graph = kernel.trace(binding.dims)
     if graph.method is not Method.GRAM:
@@ -310,9 +325,11 @@ def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | st
     except ValueError as problem:
         raise error("E603", str(problem), Span.whole("--format"), hint="as in --format fixed:8,8, which is what there is without") from None
     assert graph.label is not None
-    places = [(run.attribute, run.first + k) for variable in (graph.features, graph.label) for run in binding.fields[variable] for k in range(run.count)]
-    walk, timing = WalkConfig(schema, layout(places), columns.format), timing_of(part.memory if memory is None else memory, part)
-    return ColumnsDesign(graph, lower_table(graph, columns, walk, _full_page(walk), part, timing), part.name, timing)
+    attributes = [(run.attribute, run.first + k) for variable in (graph.features, graph.label) for run in binding.fields[variable] for k in range(run.count)]
+    walk = WalkConfig(schema, layout(attributes), columns.format)
+    given = None if memory is None and part.shared else timing_of(part.memory if memory is None else memory, part)
+    engine = lower_table(graph, columns, walk, _full_page(walk), part, given)
+    return ColumnsDesign(graph, engine, part.name, given or Fixed(part.latency, engine.bus_bytes))
 
 
 def _full_page(walk: WalkConfig) -> np.ndarray:
@@ -324,38 +341,3 @@ def _full_page(walk: WalkConfig) -> np.ndarray:
 def load_columns(manifest: Mapping[str, Any], verilog: str) -> ColumnsDesign:
     """Return the design that `ColumnsDesign.save` wrote, from its files' contents."""
     return ColumnsDesign(graph_from(manifest["fit"]), TableEngine.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
-
-
-def summary(outcome: Outcome) -> Grid:
-    """Return the table of a predicted or simulated fit over columns."""
-    design = outcome.fits
-    assert isinstance(design, ColumnsDesign)
-    config, grid = design.config, fit_table(design.graph)
-    grid.add_row("values", f"{config.format_name}, sums in exact integers of 64 bits")
-    speed = f"{plural(config.gram_lanes, 'product')} a cycle, {plural(config.row_cycles, 'cycle')} a row"
-    grid.add_row("engine", f"{speed}; {plural(design.engine.walkers, 'Strider')}")
-    grid.add_row("target", target_row(design.target))
-    run = outcome.model or outcome.golden
-    if run is not None:
-        counters = run.counters
-        grid.add_section()
-        grid.add_row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit")
-        if counters["saturated"]:
-            grid.add_row("saturated", f"{counters['saturated']:,} values lie outside {config.format_name}")
-        agreement_rows(grid, outcome)
-        if outcome.cycles is not None and outcome.model is not None:
-            clock = design.target.clock_mhz
-            grid.add_row("cycles", f"{outcome.cycles:,}, {seconds_text(outcome.cycles / clock / 1e6)} at {amount(clock)} MHz")
-            if counters["refits"]:
-                each = (outcome.cycles - outcome.model.counters["training_cycles"]) / counters["refits"]
-                grid.add_row("a refit", f"{each:,.0f} cycles, {seconds_text(each / clock / 1e6)}")
-            limits = outcome.model.bound
-            if limits is not None and limits.cycles:
-                grid.add_row("bound", f"{limits.cycles:,} by {limits.by}; cycles ÷ bound = {outcome.cycles / limits.cycles:.3f}")
-    grid.add_section()
-    grid.add_row("resources", resource_row(design.resources, design.target))
-    written_rows(grid, outcome)
-    for name, value in (outcome.result or {}).items():
-        grid.add_row(f"{name}[{value.size}]", " ".join(f"{v:.4g}" for v in value[:6]) + (" …" if value.size > 6 else ""))
-    return grid
-

@@ -7,10 +7,11 @@ from rich.table import Table
 
 from penstock.dsl.fit import FitGraph
 from penstock.models.qr.config import Config
+from penstock.models.qr.table_engine import TableEngine
 from penstock.outcome import Outcome
 from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict, written_rows
 
-__all__ = ["agreement_rows", "engine_text", "fit_table", "summary"]
+__all__ = ["columns_summary", "engine_text", "fit_table", "summary", "table_engine_text"]
 
 
 def fit_table(graph: FitGraph) -> Table:
@@ -51,7 +52,7 @@ def summary(outcome: Outcome) -> Table:
     return table
 
 
-def agreement_rows(table: Table, outcome: Outcome) -> None:
+def _agreement_rows(table: Table, outcome: Outcome) -> None:
     """Say whether golden and cycle model are what the hardware did, where it ran."""
     if outcome.bit_exact is not None:
         table.add_row("golden = RTL", agreement(outcome))
@@ -69,22 +70,58 @@ def engine_text(config: Config) -> str:
 
 
 def _run_rows(table: Table, outcome: Outcome) -> None:
-    run, design = outcome.golden or outcome.model, outcome.fits
-    assert run is not None and design is not None
+    run = outcome.golden or outcome.model
+    assert run is not None
     counters = run.counters
     groups = plural(counters["groups"], "group")
     table.add_row("keys", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {groups} at first, {counters['rows']:,} at the end")
     table.add_row("refits", f"{counters['refits']:,} after the first training, {counters['from_memo']:,} from a memo, "
                   f"{counters['passes']:,} with a pass over all rows, {counters['changes']:,} changed rows")
-    agreement_rows(table, outcome)
-    cycles = outcome.cycles
-    if cycles is None:
+    _agreement_rows(table, outcome)
+    _cycle_rows(table, outcome)
+
+
+def _cycle_rows(table: Table, outcome: Outcome) -> None:
+    """Say how long it all took, how long a refit, and what limits it."""
+    cycles, design = outcome.cycles, outcome.fits
+    if cycles is None or outcome.model is None or design is None:
         return
-    clock = design.target.clock_mhz
+    clock, counters, limits = design.target.clock_mhz, outcome.model.counters, outcome.model.bound
     table.add_row("cycles", f"{cycles:,}, {seconds_text(cycles / clock / 1e6)} at {amount(clock)} MHz")
-    if outcome.model is not None and counters["refits"]:
-        each = (cycles - outcome.model.counters["training_cycles"]) / counters["refits"]
+    if counters["refits"]:
+        each = (cycles - counters["training_cycles"]) / counters["refits"]
         table.add_row("a refit", f"{each:,.0f} cycles, {seconds_text(each / clock / 1e6)}")
-    limits = outcome.model.bound if outcome.model is not None else None
     if limits is not None and limits.cycles:
         table.add_row("bound", f"{limits.cycles:,} by {limits.by}; cycles ÷ bound = {cycles / limits.cycles:.3f}")
+
+
+def columns_summary(outcome: Outcome) -> Table:
+    """Return the table of a compiled, predicted or simulated fit over columns."""
+    from penstock.fit_columns import ColumnsDesign
+    design = outcome.fits
+    assert isinstance(design, ColumnsDesign)
+    config, table = design.config, fit_table(design.graph)
+    table.add_row("values", f"{config.format_name}, sums in exact integers of 64 bits")
+    table.add_row("engine", table_engine_text(design.engine))
+    table.add_row("target", target_row(design.target))
+    run = outcome.model or outcome.golden
+    if run is not None:
+        counters = run.counters
+        table.add_section()
+        table.add_row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit")
+        if counters["saturated"]:
+            table.add_row("saturated", f"{counters['saturated']:,} values lie outside {config.format_name}")
+        _agreement_rows(table, outcome)
+        _cycle_rows(table, outcome)
+    table.add_section()
+    table.add_row("resources", resource_row(design.resources, design.target))
+    written_rows(table, outcome)
+    for name, value in (outcome.result or {}).items():
+        table.add_row(f"{name}[{value.size}]", " ".join(f"{v:.4g}" for v in value[:6]) + (" …" if value.size > 6 else ""))
+    return table
+
+
+def table_engine_text(engine: TableEngine) -> str:
+    """Return in words how the engine of a fit over columns is built."""
+    columns = engine.columns
+    return f"{plural(columns.gram_lanes, 'product')} a cycle, {plural(columns.row_cycles, 'cycle')} a row; {plural(engine.walkers, 'Strider')}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.compiled import Compiled
 from penstock.design import Run
 from penstock.dsl.diagnostics import Span
 from penstock.dsl.fit import FitGraph, FitKernel
@@ -30,14 +31,16 @@ from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Fit, Job, Method
 from penstock.models.qr.job import Target as Label
 from penstock.models.qr.resources import estimate
+from penstock.models.qr.shell import register_map
 from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
 from penstock.models.target import TARGETS, Target
 from penstock.output import as_json, write_folder
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:
     from penstock.host.device import Device
-    from penstock.sim.native import Library
+    from penstock.sim.native import PortSpec
     from penstock.sim.qr import Simulated
 
 __all__ = ["FIT_BACKENDS", "FIT_FILES", "FitDesign", "compile_fit", "graph_from", "graph_json", "load_fit"]
@@ -47,7 +50,7 @@ FIT_FILES = ("penstock.v", "manifest.json")
 
 
 @dataclass(frozen=True)
-class FitDesign:
+class FitDesign(Compiled):
     """A compiled fit kernel: what is fitted, the engine, and its Verilog (made when first asked for)."""
 
     graph: FitGraph
@@ -58,43 +61,30 @@ class FitDesign:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of engine and target: the same for the same kernel."""
         said = {"engine": "qr", "kernel": self.graph.name, "target": self.part, "config": self.config.to_json()}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def identity(self) -> int:
-        """The 32 bits of the digest that the hardware's `design` register shows."""
-        return int(self.digest[:8], 16)
 
     @property
     def target(self) -> Target:
         return TARGETS[self.part]
 
-    @cached_property
-    def resources(self) -> Resources:
-        return estimate(self.config, self.target)
-
-    @cached_property
-    def verilog(self) -> str:
-        """The engine's Verilog."""
-        if self.given_verilog:
-            return self.given_verilog
-        from penstock.cache import remembered
-        from penstock.sim.qr import generate
-        return remembered(self.digest, lambda: generate(self.config, self.identity))
-
     @property
     def format(self) -> Format:
-        """The numbers that the solvers compute with."""
         return float32
 
+    @property
+    def registers(self) -> RegisterMap:
+        return register_map(self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.qr import ports
+        return ports(self.config)
+
     def resources_on(self, part: Target) -> Resources:
-        """Return what the engine is expected to take on another part."""
         return estimate(self.config, part)
 
     def hardware(self) -> tuple[Any, Any]:
-        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
         from penstock.sim.qr import engine
         return engine(self.config, self.identity)
 
@@ -121,7 +111,6 @@ class FitDesign:
         return Trainer(self.config, Engine(self.config, **own), **options)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the report says of the design."""
         graph = self.graph
         config = self.config.to_json() | {"window": self.config.n_max - 1, "incremental": graph.incremental, "memory": str(self.memory),
                                           "clock_mhz": self.target.clock_mhz}
@@ -180,34 +169,10 @@ class FitDesign:
         return Run("model", None, None, total, counters, bound=Limits(*least.tolist()), seconds=perf_counter() - begin,
                    bytes_read=read * bus, bytes_written=written * bus)
 
-    def library(self, **options: Any) -> Library:
-        """Return the design compiled for simulation (from the cache where it was compiled before)."""
-        from penstock.sim.qr import build
-        return build(self.config, self.verilog, self.identity, **options)
-
-    def netlist(self, family: str | None = None) -> str:
-        """Return what Yosys makes of the engine for a family's cells (the target's family without); kept in the cache. Raises KernelError: E829, E822 and
-        E826 as `Design.netlist`."""
-        from penstock.netlists import netlist
-        return netlist(self.verilog, self.target, family)
-
-    def netlist_library(self, family: str | None = None) -> Library:
-        """Return the design's netlist compiled for simulation. Raises as `netlist`."""
-        from penstock.models.qr.shell import register_map
-        from penstock.netlists import family_of
-        from penstock.sim.netlist import build
-        from penstock.sim.qr import ports
-        return build(self.netlist(family), family_of(self.target, family), ports=ports(self.config), register_map=register_map(self.identity))
-
     def simulated_board(self, rounds: Sequence[Round]) -> Device:
         """Return the whole device in simulation, connected, with as much block RAM as the largest of these rounds takes."""
-        from penstock.cache import remembered
-        from penstock.host.device import memory_for, simulated_device
-        from penstock.models.qr.shell import register_map
-        from penstock.sim.board import generate
-        size = max(memory_for(step.jobs, self.config) for step in rounds)
-        source = remembered(f"{self.digest} board {size}", lambda: generate(*self.hardware(), memory_bytes=size))
-        return simulated_device(source, register_map(self.identity))
+        from penstock.host.device import memory_for
+        return self.device_in_simulation(max(memory_for(step.jobs, self.config) for step in rounds))
 
     def _start(self, rounds: Sequence[Round], memory: Fixed, backend: str, options: dict[str, Any], stack: ExitStack) -> Callable[[Sequence[Job]], Simulated]:
         """Return what runs the jobs of one start; what it needs for that is open as long as `stack` is."""
@@ -264,15 +229,9 @@ class FitDesign:
         said = self.manifest() | {"resources": {**asdict(self.resources), "source": "estimate"}}
         return write_folder(folder, {"penstock.v": self.verilog.encode(), "manifest.json": as_json(said)})
 
-    def images(self) -> dict[str, bytes]:
-        """Return what goes into the device's memory before a run: nothing, all of it comes with the jobs."""
-        return {}
-
     def manifest(self) -> dict[str, Any]:
-        """Return what makes the design again (`load_fit`), as plain data."""
-        from penstock.models.qr.shell import register_map
         return {"penstock": 1, "engine": "qr", "digest": self.digest, "kernel": self.graph.name, "target": self.part, "config": self.config.to_json(),
-                "memory": str(self.memory), "register_map": register_map(self.identity).to_json(), "fit": graph_json(self.graph)}
+                "memory": str(self.memory), "register_map": self.registers.to_json(), "fit": graph_json(self.graph)}
 
 
 def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:

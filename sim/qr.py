@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,43 +11,24 @@ from numpy.typing import NDArray
 
 from ..hdl.modules import ModuleLibrary
 from ..hdl.qr.engine import Engine
-from ..hdl.shell.shell import Shell
-from ..hdl.shell.verilog import to_verilog
 from ..models.errors import ErrorCode, HardwareError
-from ..models.memory import Fixed
 from ..models.qr.config import Config
 from ..models.qr.image import Placed, place_jobs, unpack_result
 from ..models.qr.job import Fit, Job
 from ..models.qr.shell import register_map
-from .native import Library, PortSpec, RunReport, Session
+from .native import Ended, Image, Library, PortSpec, run_on_images
 from .native import build as build_native
+from .shelled import verilog as shelled
 
-__all__ = ["Hung", "Simulated", "build", "engine", "generate", "ports", "simulate", "unpack_results"]
-
-
-class Hung(Exception):
-    """The run did not end; `report` says which stream waited for whom."""
-
-    def __init__(self, report: RunReport):
-        super().__init__(f"the run did not end: {report}")
-        self.report = report
+__all__ = ["Simulated", "build", "engine", "generate", "ports", "simulate", "unpack_results"]
 
 
 @dataclass(frozen=True)
-class Simulated:
-    """What a simulated run gave: of each job a fit, or what was wrong with it. `memory`: all of it afterwards; `seconds`: wall time of the simulation alone.
-
-    `error`: what ended the run before its jobs were through (then `results` is empty).
-    """
+class Simulated(Ended):
+    """What a run gave: of each job a fit, or what was wrong with it; none where it ended early. `memory`: all of it afterwards, where it was at hand."""
 
     results: list[Fit | HardwareError]
-    error: HardwareError | None
-    cycles: int
-    counters: Mapping[str, int]
-    bytes_read: int
-    bytes_written: int
-    memory: NDArray[np.uint8]
-    seconds: float
+    memory: NDArray[np.uint8] | None = None
 
 
 def engine(config: Config, design: int = 0) -> tuple[Engine, ModuleLibrary]:
@@ -60,8 +39,7 @@ def engine(config: Config, design: int = 0) -> tuple[Engine, ModuleLibrary]:
 
 def generate(config: Config, design: int = 0) -> str:
     """Return the Verilog of the engine in its shell, top module `penstock`."""
-    made, library = engine(config, design)
-    return to_verilog(Shell(made, made.register_map), library=library)
+    return shelled(*engine(config, design))
 
 
 def unpack_results(jobs: Sequence[Job], image: Placed, config: Config, read: Callable[[int, int], bytes]) -> list[Fit | HardwareError]:
@@ -83,9 +61,7 @@ def build(config: Config, verilog: str | None = None, design: int = 0, **options
     return build_native(generate(config, design) if verilog is None else verilog, ports=ports(config), register_map=register_map(design), **options)
 
 
-def simulate(config: Config, library: Library, jobs: Sequence[Job], *, memory: Fixed | None = None, placed: Placed | None = None, limit: int = 1 << 40,
-             watchdog: int = 1_000_000, stall_percent: int = 0, seed: int = 1, waves: str | Path | None = None,
-             progress: Callable[[int], None] | None = None) -> Simulated:
+def simulate(config: Config, library: Library, jobs: Sequence[Job], *, placed: Placed | None = None, **options: Any) -> Simulated:
     """Run jobs on the engine.
 
     Parameters
@@ -94,34 +70,18 @@ def simulate(config: Config, library: Library, jobs: Sequence[Job], *, memory: F
         The engine, and what `build` made of it.
     jobs
         In the order of the ring; a group's next job needs the memo of this one, so it belongs to another run.
-    memory
-        Timing of the memory port.
     placed
         Memory as the engine finds it, if not `models.qr.image.place_jobs` of the jobs.
-    stall_percent, seed
-        How often the memory's channels stall, at random: results are the same, cycles are not those of the model.
-    limit, watchdog, waves, progress
-        As of `sim.native.Session.run`.
+    options
+        As `sim.native.run_on_images`.
 
     Raises
     ------
     Hung
-        The run is not over after `limit` cycles.
+        As `run_on_images`.
     """
     image = place_jobs(jobs, config) if placed is None else placed
     content = image.memory.copy()
-    with Session(library, memory, seed=seed) as session:
-        if stall_percent:
-            session.set_memory(memory or Fixed(), stall_percent=stall_percent, seed=seed)
-        session.map(image.base, content)
-        if waves is not None:
-            session.trace(waves)
-        begin = perf_counter()
-        report = session.run({"ring": image.base, "jobs": len(image.places)}, limit=limit, watchdog=watchdog, progress=progress)
-        seconds = perf_counter() - begin
-        if not report.finished:
-            raise Hung(report)
-        statistics = session.statistics()
-    found = unpack_results(jobs, image, config, lambda at, size: content[at - image.base:][:size].tobytes()) if report.error is None else []
-    return Simulated(found, report.error, report.cycles, dict(report.counters), sum(s.bytes_read for s in statistics),
-                     sum(s.bytes_written for s in statistics), content, seconds)
+    ended = run_on_images(library, [Image(image.base, content, writable=True)], {"ring": image.base, "jobs": len(image.places)}, **options)
+    found = unpack_results(jobs, image, config, lambda at, size: content[at - image.base:][:size].tobytes()) if ended.error is None else []
+    return Simulated(**vars(ended), results=found, memory=content)

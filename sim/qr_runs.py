@@ -177,6 +177,7 @@ def compare(config: Config, library: Library, jobs: list[Job], memory: Fixed, *,
         _damage(np.random.default_rng(seed), placed, config, jobs, expected, works)
     cycles = run(config, works, memory, placed.places, placed.base).total if config.built else None
     simulated = simulate(config, library, jobs, memory=memory, placed=placed, limit=1_000_000 + 10 * (cycles or 0), stall_percent=stall_percent, seed=seed)
+    assert simulated.memory is not None
     exact = simulated.error is None and bool((simulated.memory == published(placed, jobs, expected, config)).all())
     return Outcome(simulated, exact, cycles, expected)
 

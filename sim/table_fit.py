@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,30 +11,21 @@ from numpy.typing import NDArray
 
 from ..hdl.modules import ModuleLibrary
 from ..hdl.qr.table_engine import Engine
-from ..hdl.shell.shell import Shell
-from ..hdl.shell.verilog import to_verilog
-from ..models.errors import HardwareError
-from ..models.memory import Fixed
 from ..models.qr.columns import Totals
-from ..models.qr.table_engine import ANSWER, PAGES, TOTALS, Segment, TableEngine, pack_totals, register_map
-from .analytics import Hung
-from .native import Library, PortSpec, Session
+from ..models.qr.table_engine import Segment, TableEngine, register_map
+from ..models.qr.table_memory import SIMULATED, pack_totals, registers
+from .native import Ended, Image, Library, PortSpec, run_on_images
 from .native import build as build_native
+from .shelled import verilog as shelled
 
 __all__ = ["Fitted", "build", "engine", "generate", "ports", "simulate"]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Ended):
     """What a run left: its answer's bytes, None after an error."""
 
     answer: NDArray[np.uint8] | None
-    error: HardwareError | None
-    cycles: int
-    counters: Mapping[str, int]
-    bytes_read: int
-    bytes_written: int
-    seconds: float
 
 
 def engine(config: TableEngine, design: int = 0) -> tuple[Engine, ModuleLibrary]:
@@ -47,8 +36,7 @@ def engine(config: TableEngine, design: int = 0) -> tuple[Engine, ModuleLibrary]
 
 def generate(config: TableEngine, design: int = 0) -> str:
     """Return the Verilog of the engine in its shell, top module `penstock`."""
-    made, library = engine(config, design)
-    return to_verilog(Shell(made, made.register_map), library=library)
+    return shelled(*engine(config, design))
 
 
 def ports(config: TableEngine) -> tuple[PortSpec, ...]:
@@ -61,30 +49,11 @@ def build(config: TableEngine, verilog: str | None = None, design: int = 0, **op
     return build_native(generate(config, design) if verilog is None else verilog, ports=ports(config), register_map=register_map(design), **options)
 
 
-def simulate(config: TableEngine, library: Library, pages: NDArray[np.uint8], totals: Totals, segments: Sequence[Segment], *, memory: Fixed | None = None,
-             limit: int = 1 << 40, watchdog: int = 1_000_000, stall_percent: int = 0, seed: int = 1, waves: str | Path | None = None) -> Fitted:
-    """Make one fit: rows that come, rows that go, in segments whose addresses are from `PAGES` on.
-
-    Raises Hung when the run is not over after `limit` cycles.
-    """
-    before, answer = pack_totals(totals, config), np.zeros(config.answer_words * config.bus_bytes, dtype=np.uint8)
-    registers = {"totals": TOTALS, "answer": ANSWER}
-    for name, segment in zip(("come", "go"), segments, strict=True):
-        registers |= {f"{name}_{field}": getattr(segment, field) for field in ("address", "pages", "skip", "rows", "block")}
-    with Session(library, memory, seed=seed) as session:
-        if stall_percent:
-            session.set_memory(memory or Fixed(), stall_percent=stall_percent, seed=seed)
-        session.map(TOTALS, before, writable=False)
-        session.map(ANSWER, answer)
-        if pages.size:
-            session.map(PAGES, np.ascontiguousarray(pages), writable=False)
-        if waves is not None:
-            session.trace(waves)
-        begin = perf_counter()
-        report = session.run(registers, limit=limit, watchdog=watchdog)
-        seconds = perf_counter() - begin
-        if not report.finished:
-            raise Hung(report)
-        statistics = session.statistics()
-    return Fitted(answer if report.error is None else None, report.error, report.cycles, dict(report.counters), sum(s.bytes_read for s in statistics),
-                  sum(s.bytes_written for s in statistics), seconds)
+def simulate(config: TableEngine, library: Library, pages: NDArray[np.uint8], totals: Totals, segments: Sequence[Segment], **options: Any) -> Fitted:
+    """Make one fit: rows that come, rows that go, in segments of the pages that lie at `SIMULATED.pages`; `options` as `sim.native.run_on_images`. Raises
+    Hung as that."""
+    (before, after), first = SIMULATED.answers, SIMULATED.pages
+    answer = np.zeros(config.answer_words * config.bus_bytes, dtype=np.uint8)
+    images = [Image(before, pack_totals(totals, config)), Image(after, answer, writable=True), Image(first, np.ascontiguousarray(pages))]
+    ended = run_on_images(library, images, registers(before, after, segments), **options)
+    return Fitted(**vars(ended), answer=answer if ended.error is None else None)

@@ -26,7 +26,7 @@ from ...models.target import Target as Part
 from ..diagnostics import KernelError, error
 from ..fit import FitGraph
 
-__all__ = ["Load", "cost", "longest_text", "lower"]
+__all__ = ["ROOM", "TOLERANCE", "Load", "cost", "longest_text", "lower", "ports_of"]
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
@@ -88,7 +88,7 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
 
     Raises KernelError (E601) where nothing fits: it names the resource, and the longest window that would.
     """
-    load, ports = load or Load(), _ports(part, memory)
+    load, ports = load or Load(), ports_of(part, memory)
     if not ports:
         raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a refit's sums have 8",
                     graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=_source(graph))
@@ -111,7 +111,7 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
     return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
 
 
-def _ports(part: Part, memory: Fixed | None) -> dict[int, Fixed]:
+def ports_of(part: Part, memory: Fixed | None) -> dict[int, Fixed]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
     if memory is None and part.shared:
         found = {bus: Fixed(part.latency, bus) for times in WIDER if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)}
@@ -204,7 +204,7 @@ def _contexts(config: Config, load: Load) -> int:
 
 def _smallest(graph: FitGraph, part: Part, columns: int, load: Load) -> Resources | None:
     """What the leanest candidate takes; None: no port is as wide as a row."""
-    widths = [bus for bus in _ports(part, None) if row_stride(columns - 1) <= bus]
+    widths = [bus for bus in ports_of(part, None) if row_stride(columns - 1) <= bus]
     needs = [estimate(c, part) for bus in widths for c in _candidates(_base(graph, bus, load, columns), part, load)]
     return min(needs, key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp), default=None)
 

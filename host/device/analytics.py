@@ -76,4 +76,4 @@ def train(device: Device, plan: Plan, pages: np.ndarray, runs: Sequence[Codes], 
     trained = None
     if report.error is None:
         trained = unpack_result(plan, np.frombuffer(device.read(registers["result_address"], image.result_bytes), dtype=np.uint8))
-    return Simulated(trained, report.error, report.cycles, dict(report.counters), 0, 0, seconds)
+    return Simulated(report.error, report.cycles, dict(report.counters), 0, 0, seconds, trained)

@@ -21,6 +21,7 @@ from ...models.errors import ErrorCode, HardwareError
 from ...models.link import Identity, Space
 from ...models.link import Status as Answer
 from ...models.qr.config import Config
+from ...models.qr.table_engine import TableEngine
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.native import MonitorState
 from .client import Client, Statistics
@@ -352,6 +353,10 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
 
 def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, Any]]:
     """Return what makes the engine that a manifest describes, and the library of its modules."""
+    if manifest["engine"] == "qr" and manifest["fit"]["target"] is None:
+        fitted = TableEngine.from_json(manifest["config"])
+        from ...sim.table_fit import engine as table_engine
+        return lambda: table_engine(fitted, design)
     if manifest["engine"] == "qr":
         config = Config.from_json(manifest["config"])
         from ...sim.qr import engine as qr_engine

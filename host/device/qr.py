@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-import numpy as np
-
 from ...models.qr.config import Config
 from ...models.qr.image import place_jobs
 from ...models.qr.job import Job
@@ -45,4 +43,4 @@ def refit(device: Device, config: Config, jobs: Sequence[Job], *, watchdog: int 
     report = device.run({"ring": 0, "jobs": len(jobs)}, watchdog=watchdog, limit=limit, progress=progress)
     seconds = perf_counter() - begin
     results = unpack_results(jobs, image, config, device.read) if report.error is None else []
-    return Simulated(results, report.error, report.cycles, dict(report.counters), 0, 0, np.zeros(0, dtype=np.uint8), seconds)
+    return Simulated(report.error, report.cycles, dict(report.counters), 0, 0, seconds, results)

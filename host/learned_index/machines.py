@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.errors import HardwareError
-from ...sim.native import Session
-from ...sim.qr import Hung
+from ...sim.native import Hung, Session
 
 if TYPE_CHECKING:
     from ..device.device import Device

@@ -3,7 +3,7 @@
 The whole device is counted where the target has its memory and link on the chip (`Target.shared`), as `penstock build` makes it; else the engine in its
 shell. Products and memories are those of `storages`, mapped as Yosys maps them (`models.mapping`): on the ECP5 both counts are exact. Look-up
 tables are a sum over the parts of the hardware (`parts`), each a number of things times what one of them took when it was synthesised alone for an
-ECP5: `benchmarks/estimates.py` compares, and `docs/boards.md` has its table. Other families get these in proportion (`_SCALE`).
+ECP5: `benchmarks/estimates.py` compares, and `docs/boards.md` has its table. Other families get these in proportion (`models.resources.SCALE`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..mapping import Storage, map_storage, multiplier_blocks
-from ..numerics.latency import Cost, convert_cost, cost
-from ..resources import Resources, device_memories
-from ..strider.isa import Op as Step
+from ..numerics.latency import Cost, cost
+from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
+from ..strider import resources as strider
 from ..target import Target
 from . import storages
 from .config import Plan, depth
@@ -22,21 +22,19 @@ __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 
 #: look-up tables of one of each kind of thing that `features` counts; fitted by benchmarks/estimates.py --fit
 COEFFICIENTS: dict[str, dict[str, float]] = {
-    "device": {"device": 660.0},
-    "shell": {"shell": 1310.0, "wide": 600.0},
-    "port": {"port": 52.0, "walker": 1641.0, "array": 494.0, "windows": 1.0, "converters": 0.59, "banks": 2.03, "cells": 6.0, "collector": 5.7},
+    "device": {"device": DEVICE},
+    "shell": {"shell": SHELL, "wide": 600.0},
+    "port": strider.COEFFICIENTS,
     "core": {"core": 367.0, "parameters": 10.9, "reductions": 6.19, "storage": 1.14, "units": 0.91},
     "thread": {"thread": 381.0, "units": 0.89, "operands": 0.75, "reductions": 0.55, "storage": 1.1},
 }
-#: look-up tables of a family for each of the ECP5's
-_SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.95, "ice40": 0.97, "amd": 0.8}
 
 
 def estimate(plan: Plan, target: Target) -> Resources:
     """Return what the plan takes on `target`."""
     family = target.family
     memories = [(copies, memory) for _, copies, memory in storages.buffers(plan)]
-    memories += storages.ports(plan)
+    memories += [(plan.ports * copies, memory) for copies, memory in strider.memories(plan.port)]
     if target.shared is not None:
         memories += device_memories(plan.bus_bytes, target.shared)
     units = list(storages.arithmetic(plan))
@@ -51,7 +49,7 @@ def estimate(plan: Plan, target: Target) -> Resources:
 def parts(plan: Plan, target: Target) -> dict[str, Cost]:
     """Return look-up tables and flip-flops of each part of the hardware: all threads, core, memory ports, shell, and the device around them."""
     copies = {"thread": plan.threads, "port": plan.ports}
-    scale = _SCALE.get(target.family, 1.0)
+    scale = SCALE.get(target.family, 1.0)
     flops = _flops(plan)
     found = {}
     for part, counts in features(plan, target).items():
@@ -62,8 +60,8 @@ def parts(plan: Plan, target: Target) -> dict[str, Cost]:
 
 def features(plan: Plan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
-    found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": _port(plan, target), "core": _core(plan, target),
-                                          "thread": _thread(plan, target)}
+    found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": strider.features(plan.port, target.family),
+                                          "core": _core(plan, target), "thread": _thread(plan, target)}
     if target.shared is not None:
         found["device"] = {"device": 1}
     return found
@@ -113,19 +111,6 @@ def _storage(memory: Storage, target: Target) -> float:
     return 0.6 * found.bits * memory.readers + 8 if memory.depth > 1 else 0
 
 
-def _port(plan: Plan, target: Target) -> dict[str, float]:
-    port, fmt, walkers = plan.port, plan.format, plan.walkers
-    steps = {instruction.op for instruction in port.fixed.instructions} if port.fixed is not None else set(Step)
-    # a Strider has a shifter as wide as the bus (the fitted ones had buses of 8 bytes), and a converter for each element of a window
-    windows = 8 * max(0, port.bus_bytes * (port.bus_bytes.bit_length() - 1) - 24)
-    converters = max(port.elements(name) for name in port.types)
-    memories = [(copies, memory, map_storage(memory, target.family)) for copies, memory in storages.ports(plan)]
-    arrays = walkers * (Step.ARR in steps) * (2.75 if port.bus_bytes < 8 else 1)      # on a narrow bus a header comes in several words
-    return {"port": 1, "walker": walkers, "array": arrays, "windows": walkers * windows, "converters": walkers * converters * convert_cost(port.types, fmt).lut,
-            "banks": sum(copies * (found.banks - 1) * memory.width for copies, memory, found in memories),
-            "cells": sum(copies * found.cells for copies, _, found in memories), "collector": (walkers - 1) * port.lanes * fmt.width}
-
-
 def _flops(plan: Plan) -> Mapping[str, float]:
     """Return the flip-flops of each part: registers of operands and units, of delays, and of the ports."""
     fmt, shape, width = plan.format, (18, 18), plan.format.width
@@ -133,7 +118,4 @@ def _flops(plan: Plan) -> Mapping[str, float]:
     for home in per:
         share = plan.threads if home == "thread" else 1
         per[home] += 1.2 * sum(unit.copies // share * (cost(unit.fn, fmt, shape).ff + 2 * width) for unit in storages.arithmetic(plan) if unit.home == home)
-    port = plan.port
-    elements = max(port.elements(name) for name in port.types)
-    per_walker = 530 + 4 * port.bus_bytes + 0.6 * elements * convert_cost(port.types, fmt).ff + 30 * port.lanes
-    return {**per, "port": 200 + plan.walkers * per_walker, "shell": 580 if plan.lean else 1400, "device": 600}
+    return {**per, "port": strider.flops(plan.port), "shell": 580 if plan.lean else 1400, "device": 600}

@@ -1,7 +1,7 @@
 """The memories and multipliers that the hardware of a plan is written with, as data: what the estimate counts and tests compare with synthesis.
 
-The hardware has its memories in `hdl.analytics.store` (buffers), `hdl.strider.pages`, `.tuples` and `.walker` (Striders),
-`hdl.arith.functions` (tables); its multipliers in `hdl.arith`. Those of a device around it are `models.resources.device_memories`.
+The hardware has its memories in `hdl.analytics.store` (buffers) and `hdl.arith.functions` (tables); its multipliers in `hdl.arith`. Those of the Striders are
+`models.strider.resources.memories`, those of a device around it `models.resources.device_memories`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..numerics.pipeline import Wire
 from .config import Operand, Plan
 from .timing import REDUCE_FN
 
-__all__ = ["Arithmetic", "arithmetic", "buffers", "ports", "products", "tables"]
+__all__ = ["Arithmetic", "arithmetic", "buffers", "products", "tables"]
 
 #: widest word of a function's table
 _TABLE = 36
@@ -41,18 +41,6 @@ def buffers(plan: Plan) -> Iterator[tuple[str, int, Storage]]:
         lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots
         if depth > 1 and readers[number]:
             yield buffer.home, (plan.threads if buffer.home == "thread" else 1), Storage(lanes * plan.format.width, depth, readers[number], lanes)
-
-
-def ports(plan: Plan) -> Iterator[tuple[int, Storage]]:
-    """Yield the memories of all memory ports: page buffers (two banks of bus words), tuple buffers (one memory a lane), programs."""
-    port, walkers = plan.port, plan.ports * plan.walkers
-    banks = 1 if port.fixed is not None and port.fixed.granule >= port.bus_bytes else 2       # one where windows are bus words
-    yield banks * walkers, Storage(8 * port.bus_bytes, port.buffers * port.words_per_page // banks)
-    yield walkers * port.lanes, Storage(plan.format.width, port.slots * port.beats, apart=True)
-    if port.fixed is None:
-        yield walkers, Storage(96, port.program_depth)
-    else:
-        yield walkers, Storage(port.fixed.width, len(port.fixed.words), granules=0)
 
 
 @dataclass(frozen=True)

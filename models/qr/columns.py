@@ -5,7 +5,7 @@ many bits, chosen at the first fit about the columns' means: a has 18 bits, what
 label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets and sums alone, so they are those of a
 fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
 
-The fit is that of the rounded values. The hardware is `hdl.qr.table_engine`, its cycles and its memory are in `table_engine`.
+The fit is that of the rounded values. The hardware is `hdl.qr.table_engine`, its memory is in `table_memory`, its cycles are in `table_cycles`.
 """
 
 from __future__ import annotations

@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
-from ..mapping import map_storage, multiplier_blocks
+from ..mapping import Storage, map_storage, multiplier_blocks
 from ..numerics.formats import float32
-from ..numerics.latency import Cost, convert_cost, cost
-from ..resources import Resources, device_memories, memory_blocks
+from ..numerics.latency import convert_cost, cost
+from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
+from ..strider import resources as strider
 from ..target import Target
-from .resources import BETWEEN, DELAYS, DEVICE
 from .table_engine import AHEAD, UNIT_BYTES, TableEngine
 
-__all__ = ["estimate"]
+__all__ = ["COEFFICIENTS", "estimate", "features", "flops"]
 
 _BITS = 8 * UNIT_BYTES
+#: bits of a factor of a product
+_FACTOR = 18
+#: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/fit_estimates.py compares
+COEFFICIENTS = {"device": DEVICE, "shell": SHELL, "engine": 0.0, "bus": 0.0, "column": 0.0, "lane": 0.0, "operands": 0.75, "units": 0.91, "cells": 4.4}
+
+
+def _memories(engine: TableEngine) -> list[tuple[int, Storage]]:
+    """Return (copies, memory) of what is behind the Striders: sums, words of the answer, the solver's rows and limits."""
+    columns, places = engine.columns, 2 << (engine.solver.n_max - 1).bit_length()
+    sums = [(columns.gram_lanes, Storage(_BITS, columns.slots))] if columns.slots > 1 else []
+    return [*sums, (1, Storage(8 * engine.bus_bytes, AHEAD)), (engine.solver.lanes + 1, Storage(32, places, apart=True))]
+
+
+def features(engine: TableEngine, target: Target) -> dict[str, float]:
+    """Return how many of each kind of thing there are behind the Striders: `COEFFICIENTS` has what one takes."""
+    columns, shape = engine.columns, target.multiplier
+    mul, add, div = (cost(op, float32, shape).lut for op in ("mul", "add", "div"))
+    cells = sum(copies * map_storage(memory, target.family).cells for copies, memory in _memories(engine))
+    return {"device": int(target.shared is not None), "shell": 1, "engine": 1, "bus": 8 * engine.bus_bytes, "column": columns.n, "lane": columns.gram_lanes,
+            "operands": columns.gram_lanes * 2 * _FACTOR * (columns.slots - 1), "cells": cells,
+            "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut}
+
+
+def flops(engine: TableEngine, target: Target) -> float:
+    """Return the flip-flops."""
+    columns, shape = engine.columns, target.multiplier
+    mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
+    return strider.flops(engine.port) + engine.solver.lanes * (mul + add) + div + columns.gram_lanes * 200 + 24 * engine.bus_bytes + 100 * columns.n + 2000
 
 
 def estimate(engine: TableEngine, target: Target) -> Resources:
-    """Return what an engine is expected to take on `target`, the whole device where the target has its memory and link on the chip."""
-    columns, port, shape = engine.columns, engine.port, target.multiplier
-    n, solver = columns.n, engine.solver
-    mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
-    width = columns.format.width
-    # shell, requests, what cuts and joins words; Striders: their windows' shifters, converters and buffers
-    total = Cost(2600 + 8 * engine.bus_bytes, 2200 + 16 * engine.bus_bytes)
-    converters = max(port.elements(name) for name in port.types)
-    shifter = 8 * engine.bus_bytes * max(1, engine.bus_bytes.bit_length() - 1) // 2
-    total += engine.walkers * (Cost(1300 + shifter, 500 + 8 * engine.bus_bytes) + converters * convert_cost(port.types, columns.format))
-    total += n * Cost(2 * width + 40, 2 * width + 20)                                   # values less offsets, and on their way
-    blocks = multiplier_blocks([(18, 18)], target.family)
-    operands = 18 * min(columns.slots, n)                                                # which of a row's values a lane takes
-    total += columns.gram_lanes * Cost(2 * _BITS + 36 + operands, 2 * _BITS + 72, blocks)
-    total += solver.lanes * (mul + add + Cost(130, 96)) + div + convert_cost(["int8"], float32)
-    memories = [(columns.gram_lanes, _BITS, columns.slots, 1), (1, 8 * engine.bus_bytes, AHEAD, 1), (solver.lanes, 32, 2 * n, 1),
-                (engine.walkers, n * width, engine.slots, 1), (engine.walkers, 8 * engine.bus_bytes, engine.buffers * port.words_per_page, 1)]
-    bram = 0
-    for copies, bits, depth, readers in memories:
-        block, lut = memory_blocks(bits, depth, readers, target)
-        bram, total = bram + copies * block, total + Cost(copies * lut)
+    """Return what an engine is expected to take on `target`, the whole device where the target has its memory and link on the chip.
+
+    Multiplier blocks and block RAMs are those that the hardware is written with, mapped as Yosys maps them; look-up tables and flip-flops are sums over its
+    parts.
+    """
+    columns, family = engine.columns, target.family
+    striders = strider.features(engine.port, family)
+    lut = sum(strider.COEFFICIENTS[name] * count for name, count in striders.items())
+    lut += sum(COEFFICIENTS[name] * count for name, count in features(engine, target).items())
+    memories = [*strider.memories(engine.port), *_memories(engine)]
     if target.shared is not None:
-        total += DEVICE
-        bram += sum(copies * map_storage(memory, target.family).blocks for copies, memory in device_memories(engine.bus_bytes, target.shared))
-    return Resources(round((1.0 if target.family == "amd" else BETWEEN) * total.lut), round(DELAYS * total.ff), total.dsp, bram)
+        memories += device_memories(engine.bus_bytes, target.shared)
+    blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)
+    floats = sum(copies * cost(op, float32, target.multiplier).dsp for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div")))
+    constant = columns.slots == 1                                # one lane counts rows, a product of constants
+    dsp = (columns.gram_lanes - constant) * multiplier_blocks([(_FACTOR, _FACTOR)], family) + floats
+    bram = -(-blocks // 2) if family == "amd" else blocks           # counted in halves there
+    return Resources(round(SCALE.get(family, 1.0) * lut), round(flops(engine, target)), dsp if target.dsp else 0, bram)

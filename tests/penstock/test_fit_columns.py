@@ -11,8 +11,13 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.fit_columns import ColumnsDesign
+from penstock.host.device import DeviceError, TableFits
 from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
+from penstock.models.qr import columns as c
+from penstock.models.qr.table_engine import Segment
+from penstock.models.qr.table_memory import memory_for, unpack_answer
+from penstock.models.strider.table import walk_table
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
 SOURCE = f"heap:{DIABETES}.heap,{DIABETES}.json"
@@ -54,6 +59,34 @@ def test_hardware_is_golden_and_model(name: str) -> None:
     report = json.loads(Path("r.json").read_text())
     assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
     assert report["memory"]["bytes_read"] > 0 and report["result"]["weights"] == pytest.approx([1, -2], abs=1e-5)
+
+
+@pytest.mark.parametrize("options", ["--backend pysim --target kcu105", "--backend board --target ulx3s-85f"])
+def test_other_backends(options: str) -> None:
+    """In Amaranth's simulator, and as a whole device that keeps pages and sums, whose fits go on from where the one before left them."""
+    assert run(f"simulate f.psk --data t.csv --refits 3 --new 20 --gone 15 --json r.json -q {options}".split()) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+
+
+def test_a_device_is_opened_and_keeps_its_sums() -> None:
+    """A fit that fails leaves the sums as they were; a table that is too large is said to be."""
+    assert run("compile f.psk --data t.csv --target ulx3s-85f --out o -q".split()) == 0
+    design, table = ps.load("o"), ps.open_table("t.csv")
+    golden = design.run(table, changes=Changes(1, 2, 20, 15))
+    bad = np.concatenate([table.pages[:1]] * 2)
+    bad[1, 18] ^= 0xFF                                       # its page size
+    with ps.open("sim:o", memory_bytes=memory_for(design.engine, 2)) as device:
+        assert np.array_equal(design.run(table, "board", device=device, changes=Changes(1, 2, 20, 15)).codes["sums"], golden.codes["sums"])
+        fits, rows = TableFits(device, design.engine, bad), design.config.format.to_integers(walk_table(table.pages, design.engine.walk)[0])
+        nothing, some = Segment(), Segment(fits.first_page, 1, 10, 30, 0)
+        sums = [unpack_answer(fits.fit([some, nothing], c.first(rows[10:40])).answer, design.engine)[0]]
+        wrong = fits.fit([Segment(fits.first_page, 2, 0, 400, 3), nothing])
+        assert wrong.error is not None and wrong.error.block == 4 and wrong.answer is None
+        sums.append(unpack_answer(fits.fit([nothing, nothing]).answer, design.engine)[0])
+        assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(sums[0].sums, c.added(c.first(rows[10:40]), rows[10:40]).sums)
+        with pytest.raises(DeviceError, match=r"the table takes \d+ bytes of memory: 18 pages of 8192 bytes"):
+            TableFits(device, design.engine, np.tile(table.pages, (9, 1)))
 
 
 def test_a_design_is_written_and_read_again() -> None:
@@ -114,10 +147,13 @@ def test_every_fit_anew_takes_longer() -> None:
 
 
 MESSAGES = [
-    ("simulate f.psk --data t.csv --backend pysim", "error[E606]: there is no backend pysim for a fit over columns yet\n --> f.psk:1:5\n  |\n"
-     "1 | fit f(x: input[d], y: output)\n  |     ^\nhint: --backend rtl simulates its hardware, --backend netlist what synthesis makes of it\n"),
-    ("build f.psk --board ulx3s-85f --out o", "error[E606]: a fit over columns is not built for boards yet\n --> f.psk:1:5\n  |\n"
-     "1 | fit f(x: input[d], y: output)\n  |     ^\nhint: penstock compile writes its Verilog, penstock simulate runs it\n"),
+    ("build f.psk --board ulx3s-85f --out o", "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
+     "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n"),
+    ("build f.psk --board tang-nano-9k --dim d=2 --out o",
+     "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 17,265 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
+     "2 |   model <- least_squares(x, target=y)\n  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: a larger target (--target, --board) would help\n"),
+    ("build f.psk --board ulx3s-85f --dim d=2 --out o --memory latency=3,bytes=8", "error[E902]: --memory is not for builds of fit kernels\n"
+     " --> penstock build\nhint: leave --memory out: the board has the memory that it has\n"),
     ("model f.psk --rows 9 --dim d=2 --target icebreaker",
      "error[E601]: kernel 'f' does not fit on icebreaker: its memory port is 4 bytes wide, a fit's sums have 8\n"
      " --> f.psk:2:12\n  |\n2 |   model <- least_squares(x, target=y)\n"

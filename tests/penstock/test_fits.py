@@ -275,7 +275,7 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the hardware be the golden model with one thing changed."""
     def simulate(self: FitDesign, rounds: list[Round], memory: object = None, backend: str = "rtl") -> Run:
         if change == "hung":
-            from penstock.sim.qr import Hung
+            from penstock.sim.native import Hung
             raise Hung("a report")      # type: ignore[arg-type]
         if change == "error":
             return Run("rtl", None, None, 5, {}, (HardwareError(ErrorCode.QR_MEMO, 3),))

@@ -12,27 +12,16 @@ from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
 from penstock.models.memory import Fixed
 from penstock.models.qr import columns as c
-from penstock.models.qr.table_engine import (
-    ANSWER,
-    PAGES,
-    TOTALS,
-    Segment,
-    TableEngine,
-    bound,
-    layout,
-    pack_answer,
-    pack_totals,
-    run,
-    unpack_answer,
-    words_read,
-)
+from penstock.models.qr.table_cycles import bound, run, words_read
+from penstock.models.qr.table_engine import Segment, TableEngine, layout
+from penstock.models.qr.table_memory import SIMULATED, pack_answer, pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.sim.table_fit import build, simulate
 
-NOTHING = Segment()
+NOTHING, PAGES = Segment(), SIMULATED.pages
 
 
 class Table:
@@ -98,7 +87,7 @@ def check(engine: TableEngine, library, table: Table, seeds: range, stall_percen
         assert found.counters["rows"] == come[1] - come[0] + go[1] - go[0]
         assert found.bytes_read == words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
         if not stall_percent:
-            cycles = run(engine, segments, memory, totals=TOTALS, answer=ANSWER)
+            cycles = run(engine, segments, memory, totals=SIMULATED.answers[0], answer=SIMULATED.answers[1])
             assert cycles == found.cycles, seed
             real = [replace(segment, rows=last - first) for (segment, _), (first, last) in zip(segments, (come, go), strict=True)]
             assert cycles >= bound(engine, real, memory).cycles

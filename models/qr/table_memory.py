@@ -1,0 +1,93 @@
+"""Memory of the engine of fits over numeric columns, as the host writes and reads it.
+
+Little-endian, each part on a bus word of its own (`pack_totals`, `unpack_answer`):
+
+* totals: the offsets of features and label, then the sums over a aᵀ, a = (1, features, label), by columns of the upper triangle; 8 bytes each.
+* answer: new totals, which the next fit goes on from where they lie; then the mask of columns that have a weight (8 bytes), and weights, float32 codes of
+  4 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.formats import Codes
+from .columns import Solution, Totals
+from .job import Integers
+from .table_engine import Segment, TableEngine
+
+__all__ = ["SIMULATED", "Places", "memory_for", "pack_answer", "pack_totals", "places", "registers", "unpack_answer"]
+
+#: bursts do not cross such a boundary: what begins at one costs the bursts that the cycle model counts
+_PIECE = 4096
+
+
+@dataclass(frozen=True)
+class Places:
+    """Addresses: two answers, of which the next fit's totals are one and its answer the other, and the first page."""
+
+    answers: tuple[int, int]
+    pages: int
+
+
+#: in a simulation of the engine alone, whose memory has gaps
+SIMULATED = Places((0x0100_0000, 0x0200_0000), 0x1_0000_0000)
+
+
+def places(engine: TableEngine) -> Places:
+    """Return where things lie in a memory that begins at address 0, packed as closely as bursts allow."""
+    answer, page = _up(engine.answer_words * engine.bus_bytes, _PIECE), max(_PIECE, engine.walk.schema.page_size)
+    return Places((0, answer), _up(2 * answer, page))
+
+
+def memory_for(engine: TableEngine, pages: int) -> int:
+    """Return the bytes of memory, a multiple of 4096, that fits over so many pages take at `places`."""
+    return _up(places(engine).pages + pages * engine.walk.schema.page_size, _PIECE)
+
+
+def registers(totals: int, answer: int, segments: Sequence[Segment]) -> dict[str, int]:
+    """Return the registers of a run: the rows that come, those that go."""
+    named = zip(("come", "go"), segments, strict=True)
+    return {"totals": totals, "answer": answer, **{f"{name}_{field}": value for name, segment in named for field, value in asdict(segment).items()}}
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def pack_totals(totals: Totals, engine: TableEngine) -> NDArray[np.uint8]:
+    """Return the totals' bytes, in whole bus words."""
+    memory = np.zeros(engine.totals_words * engine.units, dtype="<i8")
+    n, products = engine.columns.n, engine.columns.products
+    memory[:n], memory[n:n + products] = totals.offsets, _packed(totals.sums)
+    return memory.view(np.uint8)
+
+
+def unpack_answer(memory: NDArray[np.uint8], engine: TableEngine) -> tuple[Totals, Codes, NDArray[np.bool_]]:
+    """Return the new totals, the weights' codes and the mask of an answer's bytes."""
+    n, products = engine.columns.n, engine.columns.products
+    numbers = np.frombuffer(memory[:engine.answer_words * engine.bus_bytes].tobytes(), dtype="<i8")
+    sums = np.zeros((n + 1, n + 1), dtype=np.int64)
+    columns, rows = np.tril_indices(n + 1)
+    sums[rows, columns] = numbers[n:n + products]
+    result = numbers[engine.totals_words * engine.units:]
+    mask = (int(result[0]) >> np.arange(n) & 1).astype(bool)
+    return Totals(numbers[:n].astype(np.int64), int(sums[0, 0]), sums), result[1:].view("<u4")[:n].astype(np.int64), mask
+
+
+def pack_answer(totals: Totals, solution: Solution, engine: TableEngine) -> NDArray[np.uint8]:
+    """Return the bytes that the hardware writes for these."""
+    result = np.zeros((engine.answer_words - engine.totals_words) * engine.units, dtype="<i8")
+    result[0] = np.array([sum(int(kept) << k for k, kept in enumerate(solution.mask))], dtype="<u8").view("<i8")[0]
+    result[1:].view("<u4")[:engine.columns.n] = solution.weights
+    return np.concatenate([pack_totals(totals, engine), result.view(np.uint8)])
+
+
+def _packed(sums: Integers) -> Integers:
+    """The upper triangle by columns."""
+    columns, rows = np.tril_indices(len(sums))
+    return sums[rows, columns]

@@ -1,0 +1,47 @@
+"""Tables that a compiled design is to run on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.host.sources import SourceError, Table, are_stored, open_table
+from penstock.models.heap.schema import Schema
+from penstock.models.strider.config import WalkConfig
+
+__all__ = ["table_for"]
+
+
+def table_for(source: Table | str, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
+    """Return the table of a source, as the command line takes it, in pages that the design walks; `labels`: columns that a random table must make learnable.
+
+    Raises SourceError for a source that cannot be read, or has another schema than the design.
+    """
+    table = open_table(source, walk.schema, labels) if isinstance(source, str) else source
+    if isinstance(source, str) and not are_stored(source):
+        table = table.paged(walk.schema.page_size)
+    _check(table.schema, walk)
+    return table
+
+
+def _check(schema: Schema, walk: WalkConfig) -> None:
+    """Raise SourceError where tables of this schema are not what the design was compiled for."""
+    mine = walk.schema
+    both = [(a, b) for i, (a, b) in enumerate(zip(schema.columns, mine.columns, strict=False)) if i in walk.used]
+    stored = [[(c.type, c.dropped) for c in s.columns] for s in (schema, mine)]
+    if schema.page_size != mine.page_size:
+        what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
+    elif stored[0] != stored[1]:
+        what = "its columns have other types than the design's"
+    elif any(a.length is not None and b.length is not None and a.length != b.length for a, b in zip(schema.columns, mine.columns, strict=True)):
+        what = "its arrays have other lengths than the design's"
+    elif other := next(((a, b) for a, b in both if a.name != b.name), None):
+        what = f"where it has the column {other[0].name!r}, the design has {other[1].name!r}"
+    elif other := next(((a, b) for a, b in both if a.missing != b.missing), None):
+        what = f"rows older than its column {other[0].name!r} hold {_default(other[0].missing)} there, not {_default(other[1].missing)}"
+    else:
+        return
+    raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")
+
+
+def _default(missing: Any) -> str:
+    return "NULL" if missing is None else str(missing)
