@@ -18,7 +18,7 @@ __all__ = ["MARGIN", "REACH", "chosen_clock"]
 MARGIN = 0.8
 #: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever is `flow.LARGE`
 REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
-    ("ecp5", "6"): (87.0, 77.0, 77.0, 41.0),
+    ("ecp5", "6"): (87.0, 77.0, 77.0, 49.0),
     ("ecp5", "8"): (95.0, 78.0, 78.0, 72.0),
 }
 

@@ -16,7 +16,7 @@ _BITS = 8 * UNIT_BYTES
 #: bits of a factor of a product
 _FACTOR = 18
 #: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/fit_estimates.py compares
-COEFFICIENTS = {"device": DEVICE, "shell": SHELL, "engine": 0.0, "bus": 0.0, "column": 0.0, "lane": 0.0, "operands": 0.75, "units": 0.91, "cells": 4.4}
+COEFFICIENTS = {"device": DEVICE, "shell": SHELL, "engine": 2450.0, "bus": 5.0, "column": 193.0, "lane": 242.0, "operands": 0.75, "units": 0.91, "cells": 4.4}
 
 
 def _memories(engine: TableEngine) -> list[tuple[int, Storage]]:
@@ -37,10 +37,12 @@ def features(engine: TableEngine, target: Target) -> dict[str, float]:
 
 
 def flops(engine: TableEngine, target: Target) -> float:
-    """Return the flip-flops."""
+    """Return the flip-flops: those of the Striders, of shell and device, of words and numbers on their way, and of the solver's units with their delays."""
     columns, shape = engine.columns, target.multiplier
     mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
-    return strider.flops(engine.port) + engine.solver.lanes * (mul + add) + div + columns.gram_lanes * 200 + 24 * engine.bus_bytes + 100 * columns.n + 2000
+    units = engine.solver.lanes * (mul + add) + div
+    around = 880 + 600 * (target.shared is not None)
+    return strider.flops(engine.port) + around + 94 * engine.bus_bytes + 432 * columns.n + 150 * columns.gram_lanes + 1.66 * units
 
 
 def estimate(engine: TableEngine, target: Target) -> Resources:
