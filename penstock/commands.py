@@ -15,15 +15,15 @@ from penstock.dsl.fit import FitKernel
 from penstock.dsl.kernel import AnyKernel, Kernel
 from penstock.dsl.load import load_kernel
 from penstock.dsl.overrides import with_overrides
-from penstock.failures import DISAGREE, Failure, hardware_failure
+from penstock.failures import DISAGREE
 from penstock.host.sources import RandomOptions, are_stored
 from penstock.models.analytics.shell import register_map
-from penstock.models.errors import HardwareError
 from penstock.models.target import TARGETS, Target
 from penstock.options import Conflict, Request, names
 from penstock.outcome import differences
 from penstock.progress import Steps
 from penstock.report import binding_table, profile_table, summary
+from penstock.tables import table_failure
 
 if TYPE_CHECKING:
     from penstock.cli import State
@@ -107,7 +107,7 @@ def predict(state: State, profile: bool) -> int:
         with steps.step(f"cycles of {opened.rows:,} rows"):
             outcome.model = design.run(opened, "model")
         if outcome.model.errors:
-            return state.stop(_hardware(request, opened, outcome.model.errors[0]))
+            return state.stop(table_failure(request.data, opened, outcome.model.errors[0]))
     state.show(summary(outcome))
     if profile:
         state.show(profile_table(outcome, kernel.source or "", state.out.width))
@@ -210,7 +210,7 @@ def _verdict(state: State, kernel: Kernel, opened: api.Table, profile: bool) -> 
     if outcome.cycle_exact is False and outcome.model is not None:
         wrong.append(f"cycles: model {outcome.model.cycles:,}, RTL {outcome.rtl.cycles:,}")
     if stopped:
-        code = state.stop(_hardware(request, opened, stopped[0]))
+        code = state.stop(table_failure(request.data, opened, stopped[0]))
         if not wrong:
             return code
     if wrong:
@@ -288,15 +288,6 @@ def _warnings(state: State, kernel: Kernel) -> None:
     if not state.asked.quiet:
         for warning in dict.fromkeys(kernel.warnings):
             state.say(render(warning, kernel.source))
-
-
-def _hardware(request: Request, table: api.Table, found: HardwareError) -> Failure:
-    """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user."""
-    assert request.data is not None
-    if not are_stored(request.data) and found.line:
-        row = api.Table(table.schema, table.pages[:found.block]).rows + found.line
-        return hardware_failure(found, f"{request.data}, row {row:,}")
-    return hardware_failure(found, table.name, server=True)
 
 
 def _patience(design: api.Design) -> int:

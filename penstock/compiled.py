@@ -103,6 +103,13 @@ class Compiled(ABC):
         from penstock.sim.netlist import build
         return build(self.netlist(family), family_of(self.target, family), ports=self.bus_ports, register_map=self.registers, **options)
 
+    def runs_on(self, device: Device) -> Device:
+        """Return the device. Raises DeviceError where it runs another design."""
+        from penstock.host.device import DeviceError
+        if device.design != self.identity:
+            raise DeviceError(f"{device.path}: the device runs design {device.design:08x}, not {self.identity:08x}")
+        return device
+
     def device_in_simulation(self, memory_bytes: int, memory: str = "block RAM") -> Device:
         """Return the whole device in simulation, connected, with so much memory of that kind."""
         from penstock.cache import remembered

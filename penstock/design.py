@@ -200,7 +200,7 @@ class Design(Compiled):
         with ExitStack() as stack:
             if device is None:
                 device = stack.enter_context(self.simulated_board(table))
-            out = train(device, limited, table.pages, self.runs(), self.models(), **options)
+            out = train(self.runs_on(device), limited, table.pages, self.runs(), self.models(), **options)
         result = self.decode(out.models) if out.models is not None else None
         epochs, converged = out.counters.get("epochs", 0), bool(out.counters.get("converged", 0))
         return Run("board", result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds)

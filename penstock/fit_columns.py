@@ -25,9 +25,11 @@ from penstock.dsl.lower.table_fit import lower_table
 from penstock.fits import graph_from, graph_json
 from penstock.host.sources import Table, are_stored, open_table
 from penstock.host.workloads import Changes, TooFew
+from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import Fixed, parse_memory
-from penstock.models.numerics.formats import Format, float32
+from penstock.models.numerics.formats import Fixed as FixedPoint
+from penstock.models.numerics.formats import Format, float32, parse_format
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers, Method
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     #: makes a fit that goes on from these totals; whether they are others than the fit before left; rows that come, rows that go
     Fit = Callable[[c.Totals, bool, Sequence[Segment]], Fitted]
 
-__all__ = ["COLUMNS_BACKENDS", "COLUMNS_FILES", "ColumnsDesign", "compile_columns", "load_columns", "table_of"]
+__all__ = ["COLUMNS_BACKENDS", "COLUMNS_FILES", "ColumnsDesign", "check_method", "compile_columns", "load_columns", "table_of"]
 
 COLUMNS_BACKENDS = ("golden", "model", "pysim", "rtl", "netlist", "board")
 COLUMNS_FILES = ("penstock.v", "strider.asm", "manifest.json")
@@ -125,7 +127,9 @@ class ColumnsDesign(Compiled):
     def leaving_out(self, on_null: str) -> ColumnsDesign:
         """Return the design with this policy for rows with NULL in a used column: "error" or "skip"."""
         walk = self.engine.walk
-        return replace(self, engine=replace(self.engine, walk=replace(walk, layout=replace(walk.layout, on_null=on_null))))
+        if walk.layout.on_null == on_null:
+            return self
+        return replace(self, engine=replace(self.engine, walk=replace(walk, layout=replace(walk.layout, on_null=on_null))), given_verilog=None)
 
     # runs
 
@@ -137,62 +141,91 @@ class ColumnsDesign(Compiled):
         it the whole device in simulation), or "pysim" (as rtl, in Amaranth's simulator: slow, no tools); `memory`: the port's timing, the design's own by
         default; `options`: for "rtl" and "netlist" of `sim.native.run_on_images`, for "board" of `host.device.TableFits.fit`.
 
+        Where the rows' means have wandered from the offsets that the first fit chose (`columns.wandered`), a fit is followed by one of the same rows with
+        offsets of their own, from sums that are moved exactly. Cycles of "model" are those at `memory`; a device's memory has its own timing,
+        `models.memory.block_ram`.
+
         Raises SourceError for a source that cannot be read or has another schema than the design, ValueError for another backend, TooFew where the rows are too
-        few, KernelError (E814) for NULL in a used column under the policy "error".
+        few, KernelError (E701) where they are too many. What a page has wrong, or NULL in a used column under the policy "error", is the run's error.
         """
         if backend not in COLUMNS_BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(COLUMNS_BACKENDS)}, not {backend!r}")
         begin, timing, opened = perf_counter(), memory or self.memory, table_for(table, self.engine.walk, (self.label,))
-        saturated = self._saturated(opened)
         codes, _, _, wrong = walk_table(opened.pages, self.engine.walk)
         if wrong is not None:
             return Run(backend, None, None, None, {}, (wrong,), seconds=perf_counter() - begin)
         rows = self.config.format.to_integers(codes)
-        if backend == "model":
-            return self.predict(analyse(self.engine.port, self.engine.walk, opened.pages), changes=changes, memory=timing, saturated=saturated)
         steps, counters = _steps(len(rows), changes)
-        counters["saturated"] = saturated
+        counters["saturated"] = self._saturated(opened)
+        if backend == "model":
+            return self._predict(analyse(self.engine.port, self.engine.walk, opened.pages), rows, steps, counters, timing)
         if backend != "golden":
             return self._simulate(opened, rows, steps, counters, timing, backend, options)
-        totals, fits = None, []
-        for step in self._spans(steps):
-            before = self._before(step, totals, rows)
-            totals = c.taken(c.added(before, rows[slice(*step.come)]), rows[slice(*step.go)])
+        fits: list[tuple[c.Totals, c.Solution]] = []
+
+        def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
+            totals = self._summed(before, rows, step)
             fits.append((totals, c.solved(totals, self.config.format)))
+            return totals
+        self._play(rows, steps, fit)
         return self._run("golden", fits, counters, seconds=perf_counter() - begin)
 
     def _saturated(self, table: Table) -> int:
-        """Return how many values of used columns are saturated. Raises KernelError (E814)."""
-        values, sources = table.columns(), self.engine.walk.layout.sources
-        read = [np.ma.masked_array(values[self.schema.columns[source.column].name]) for source in sources]
-        real = np.ma.stack([array[:, source.first] if array.ndim > 1 else array for array, source in zip(read, sources, strict=True)], axis=1)
-        empty = np.ma.getmaskarray(real).any(axis=1)
-        if empty.any() and self.engine.walk.layout.on_null != "skip":
-            number = int(np.flatnonzero(empty)[0]) + 1
-            raise error("E814", f"a used column is NULL in row {number:,}", Span.whole(table.name), hint="--on-null skip leaves such rows out")
-        return c.quantised(np.ma.getdata(real)[~empty], self.config.format)[1]
+        """Return how many values of used columns are saturated: those that are others in a format with as many fraction bits and more of the others."""
+        narrow, walk = self.config.format, self.engine.walk
+        wide = parse_format(f"fixed:{32 - narrow.fraction_bits},{narrow.fraction_bits}")
+        assert isinstance(wide, FixedPoint)
+        values = wide.to_integers(walk_table(table.pages, replace(walk, format=wide))[0])
+        return int(np.count_nonzero((values > narrow.top) | (values < -narrow.top - 1)))
 
-    def _before(self, step: _Step, totals: c.Totals | None, rows: Integers) -> c.Totals:
+    def _play(self, rows: Integers | None, steps: Sequence[_Step], fit: Callable[[c.Totals, bool, _Step], c.Totals | None]) -> None:
+        """Make the fits, one after the other, as long as there are totals to go on from. `fit`: makes one from totals, and whether they are others than the
+        fit before left; without `rows` nothing wanders."""
+        totals: c.Totals | None = None
+        for step in self._spans(steps):
+            before = self._before(step, totals, rows)
+            totals = fit(before, before is not totals, step)
+            if totals is None:
+                return
+            if c.wandered(totals):
+                totals = fit(c.recentred(totals), True, _Step((0, 0), (0, 0)))
+                if totals is None:
+                    return
+
+    @staticmethod
+    def _summed(before: c.Totals, rows: Integers, step: _Step) -> c.Totals:
+        return c.taken(c.added(before, rows[slice(*step.come)]), rows[slice(*step.go)])
+
+    def _before(self, step: _Step, totals: c.Totals | None, rows: Integers | None) -> c.Totals:
         """Return what a fit goes on from: nothing, with offsets of its own, or the fit before."""
         if totals is not None and self.graph.incremental:
             return totals
-        return c.first(rows[slice(*step.come)])
+        return c.first(np.zeros((0, self.config.n), dtype=np.int64) if rows is None else rows[slice(*step.come)])
 
-    def predict(self, costs: Costs, *, changes: Changes | None = None, memory: Fixed | None = None, saturated: int = 0) -> Run:
-        """Return the exact cycles of such fits of a table, from what walking its pages costs. `saturated`: what the report says of them. Raises TooFew."""
-        engine, timing, begin = self.engine, memory or self.memory, perf_counter()
-        where = RowPages(costs)
-        steps, counters = _steps(where.rows, changes)
-        total = training = read = 0
+    def predict(self, costs: Costs, *, changes: Changes | None = None, memory: Fixed | None = None) -> Run:
+        """Return the exact cycles of such fits of a table, from what walking its pages costs, as long as no means wander, which the values alone tell. Raises
+        TooFew, KernelError (E701)."""
+        steps, counters = _steps(RowPages(costs).rows, changes)
+        return self._predict(costs, None, steps, counters | {"saturated": 0}, memory or self.memory)
+
+    def _predict(self, costs: Costs, rows: Integers | None, steps: Sequence[_Step], counters: Mapping[str, int], timing: Fixed) -> Run:
+        engine, begin, where = self.engine, perf_counter(), RowPages(costs)
+        taken: list[int] = []
+        read = 0
         least = np.zeros(5, dtype=np.int64)
-        for step in self._spans(steps):
-            segments = [self._segment(where, *rows) for rows in (step.come, step.go)]
-            took = run(engine, segments, timing)
+
+        def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
+            nonlocal read, least
+            segments = [self._segment(where, *span) for span in (step.come, step.go)]
+            taken.append(run(engine, segments, timing))
             limits = bound(engine, [segment for segment, _ in segments], timing)
             least += [limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence]
-            total, training, read = total + took, training or took, read + words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
-        return Run("model", None, None, total, counters | {"saturated": saturated, "training_cycles": training}, bound=Bound(*least.tolist()),
-                   seconds=perf_counter() - begin, bytes_read=read, bytes_written=engine.answer_words * engine.bus_bytes * len(steps))
+            read += words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
+            return before if rows is None else self._summed(before, rows, step)
+        self._play(rows, steps, fit)
+        said = {**counters, "training_cycles": taken[0], "recentred": len(taken) - counters["jobs"]}
+        return Run("model", None, None, sum(taken), said, bound=Bound(*least.tolist()), seconds=perf_counter() - begin, bytes_read=read,
+                   bytes_written=engine.answer_words * engine.bus_bytes * len(taken))
 
     def _spans(self, steps: Sequence[_Step]) -> list[_Step]:
         """Return the rows that come and go in each fit, all of them in every fit that does not go on from the one before."""
@@ -218,7 +251,8 @@ class ColumnsDesign(Compiled):
             return places(engine).pages, lambda before, anew, segments: simulation.run(pages, before, segments, **options)
         if backend == "board":
             from penstock.host.device import TableFits
-            fits = TableFits(options.pop("device", None) or stack.enter_context(self.simulated_board(table)), engine, pages)
+            device = options.pop("device", None) or stack.enter_context(self.simulated_board(table))
+            fits = TableFits(self.runs_on(device), engine, pages)
             return fits.first_page, lambda before, anew, segments: fits.fit(segments, before if anew else None, **options)
         from penstock.sim.table_fit import simulate
         library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
@@ -229,26 +263,33 @@ class ColumnsDesign(Compiled):
         where = RowPages(analyse(self.engine.port, self.engine.walk, table.pages))
         cycles = read = written = 0
         seconds, counted = 0.0, Counter[str]()
-        totals, fits = None, []
+        fits: list[tuple[c.Totals, c.Solution]] = []
+        wrong: list[HardwareError] = []
         with ExitStack() as stack:
-            address, fit = self._start(table, backend, memory, options, stack)
-            for step in self._spans(steps):
-                before = self._before(step, totals, rows)
-                made = fit(before, before is not totals, [self._segment(where, *span, address)[0] for span in (step.come, step.go)])
+            address, start = self._start(table, backend, memory, options, stack)
+
+            def fit(before: c.Totals, anew: bool, step: _Step) -> c.Totals | None:
+                nonlocal cycles, read, written, seconds
+                made = start(before, anew, [self._segment(where, *span, address)[0] for span in (step.come, step.go)])
                 cycles, read, written, seconds = cycles + made.cycles, read + made.bytes_read, written + made.bytes_written, seconds + made.seconds
                 counted.update(made.counters)
                 if made.answer is None:
-                    return Run(backend, None, None, cycles, counted, (made.error,) if made.error else (), seconds=seconds)
+                    wrong.extend([made.error] if made.error else [])
+                    return None
                 totals, weights, mask = unpack_answer(made.answer, self.engine)
                 fits.append((totals, c.valued(totals, weights, mask, self.config.format)))
+                return totals
+            self._play(rows, steps, fit)
+        if wrong:
+            return Run(backend, None, None, cycles, counted, tuple(wrong), seconds=seconds)
         return self._run(backend, fits, {**counted, **counters}, cycles=cycles, seconds=seconds, read=read or None, written=written or None)
 
     def _run(self, backend: str, fits: Sequence[tuple[c.Totals, c.Solution]], counters: Mapping[str, int], *, cycles: int | None = None, seconds: float = 0.0,
              read: int | None = None, written: int | None = None) -> Run:
         codes = {"weights": np.array([fit.weights for _, fit in fits]).astype(np.int64), "mask": np.array([fit.mask for _, fit in fits]).astype(np.int64),
                  "sums": np.array([np.concatenate([totals.offsets, totals.sums.reshape(-1)]) for totals, _ in fits])}
-        values = fits[-1][1].values
-        return Run(backend, {"bias": values[:1], "weights": values[1:]}, codes, cycles, counters, seconds=seconds, bytes_read=read, bytes_written=written)
+        values, said = fits[-1][1].values, {**counters, "recentred": len(fits) - counters["jobs"]}
+        return Run(backend, {"bias": values[:1], "weights": values[1:]}, codes, cycles, said, seconds=seconds, bytes_read=read, bytes_written=written)
 
     # files
 
@@ -272,13 +313,19 @@ class _Step:
 
 
 def _steps(rows: int, changes: Changes | None) -> tuple[list[_Step], dict[str, int]]:
-    """Return for each fit which rows come, from and to, and which go; and how much all of that is. Raises TooFew."""
+    """Return for each fit which rows come, from and to, and which go; and how much all of that is. Raises TooFew, KernelError (E701)."""
     changes = changes or Changes(groups=1)
     load, left = rows - changes.refits * changes.new, rows - changes.refits * changes.gone
+    if not rows:
+        raise TooFew("there is no row to fit")
     if load < 1 or left < 0:
         each = f"{changes.new:,} new ones each" if load < 1 else f"{changes.gone:,} that go each"
         raise TooFew(f"{rows:,} rows are too few for {changes.refits} refits with {each}")
     steps = [_Step((load + k * changes.new, load + (k + 1) * changes.new), (k * changes.gone, (k + 1) * changes.gone)) for k in range(changes.refits)]
+    most = max((step.come[1] - step.go[0] for step in steps), default=load)
+    if most > c.ROWS_MAX:
+        raise error("E701", f"{most:,} rows are more than the sums of a fit hold: {c.ROWS_MAX:,}", Span.whole("rows"),
+                    hint="fewer rows, or more that go (--gone)")
     return [_Step((0, load), (0, 0)), *steps], {"jobs": 1 + len(steps), "refits": changes.refits, "rows": left,
                                        "changes": changes.refits * (changes.new + changes.gone)}
 
@@ -304,6 +351,12 @@ def table_of(kernel: FitKernel, source: Table | Schema | str | None, dims: Mappi
     return Schema(kernel.name, (*features, *(Column(name, "float4", not_null=True) for name in labels)))
 
 
+def check_method(graph: FitGraph) -> None:
+    """Raise KernelError (E606) where a fit over columns has a method that there is no hardware for."""
+    if graph.method is not Method.GRAM:
+        raise error("E606", "a fit over columns has no method givens yet", graph.span, hint='leave method out, or write method="gram"', source=graph.source)
+
+
 def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | str | None, fmt: str | Format | None = None, *,
                     dims: dict[str, int] | None = None, bindings: dict[str, Any] | None = None, memory: str | Fixed | None = None) -> ColumnsDesign:
     """Compile a fit over columns for a part and a table. Raises KernelError, SourceError.
@@ -317,8 +370,7 @@ def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | st
         schema = paged(schema, part)
     binding = bind(kernel, schema, bindings, dims)
     graph = kernel.trace(binding.dims)
-    if graph.method is not Method.GRAM:
-        raise error("E606", "a fit over columns has no method givens yet", graph.span, hint='leave method out, or write method="gram"', source=graph.source)
+    check_method(graph)
     name = str(getattr(fmt, "name", fmt)) if fmt is not None else FORMAT
     try:
         columns = c.Columns(graph.columns, name, 1)

@@ -14,7 +14,7 @@ from penstock.boards.board import boards
 from penstock.dsl.diagnostics import Span, error
 from penstock.dsl.fit import FitKernel
 from penstock.failures import DISAGREE, hardware_failure
-from penstock.fit_columns import COLUMNS_FILES, ColumnsDesign
+from penstock.fit_columns import COLUMNS_FILES, ColumnsDesign, check_method
 from penstock.fit_report import columns_summary, fit_table, summary
 from penstock.fit_rows import changes_of, given_keys, not_too_many_fits, random_of, refits_of
 from penstock.fits import FIT_FILES, FitDesign
@@ -26,7 +26,7 @@ from penstock.models.target import Target
 from penstock.options import Conflict, Request, names
 from penstock.outcome import differences
 from penstock.progress import Steps
-from penstock.tables import table_for
+from penstock.tables import table_failure, table_for
 from penstock.targets import target_named
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def check(state: State, kernel: FitKernel) -> None:
         if request.plans or request.data is not None or request.bindings:
             state.record.fits = _columns(request, kernel)[0]
         graph = state.record.fits.graph if state.record.fits is not None else kernel.trace(names(request.dims))
+        check_method(graph)
         if not request.quiet:
             state.show(fit_table(graph))
             state.out.print(f"{request.kernel}: the fit kernel {kernel.name} is fine")
@@ -102,7 +103,7 @@ def predict(state: State, kernel: FitKernel, profile: bool = False) -> int:
     request, outcome, steps = state.asked, state.record, _steps(state)
     _not_profiled(profile)
     if request.data is None and request.rows is None:
-        raise error("E904", "model needs keys, or the number of rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
+        raise error("E904", f"model needs {_needs(kernel)}, or the number of rows", Span.whole("penstock model"), hint="give --data SRC, or --rows N")
     _allowed(request, kernel)
     if not kernel.of_kind("key"):
         return _over_columns(state, kernel, "model")
@@ -130,7 +131,7 @@ def simulate(state: State, kernel: FitKernel, backend: str, profile: bool, waves
     request, outcome, steps = state.asked, state.record, _steps(state)
     _not_profiled(profile)
     if request.data is None:
-        raise error("E904", "simulate needs keys", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=8000")
+        raise error("E904", f"simulate needs {_needs(kernel)}", Span.whole("penstock simulate"), hint="give --data SRC, for example --data random:rows=8000")
     if waves is not None:
         raise Conflict("--waves is not for fit kernels", "leave --waves out")
     _allowed(request, kernel)
@@ -216,11 +217,16 @@ def _steps(state: State) -> Steps:
     return Steps(state.err, state.asked.quiet, state.asked.verbose > 0)
 
 
+def _needs(kernel: FitKernel) -> str:
+    return "keys" if kernel.of_kind("key") else "a table"
+
+
 def _allowed(request: Request, kernel: FitKernel) -> None:
     keys = bool(kernel.of_kind("key"))
     for name, option in _FOREIGN.items():
         if getattr(request, name) not in (None, ()) and (keys or name != "dims"):
-            raise Conflict(f"{option} is not for fit kernels", f"leave {option} out: a fit has a window, a target and a method, all in the kernel")
+            has = "a window, a target and a method" if keys else "columns, a label and a method"
+            raise Conflict(f"{option} is not for fit kernels", f"leave {option} out: a fit has {has}, all in the kernel")
     if not keys and request.groups not in (None, 1):
         raise Conflict("--groups is for fits of keys", "leave --groups out: a table is one group of rows")
     if keys and request.format not in (None, "float32"):
@@ -270,7 +276,8 @@ def _over_columns(state: State, kernel: FitKernel, backend: str, family: str | N
         raise error("E701", str(problem), Span.whole(str(request.source) if request.rows is None else "--rows"),
                     hint="more rows, or fewer --refits, --new or --gone") from None
     if outcome.golden is not None and outcome.golden.errors:
-        return state.stop(hardware_failure(outcome.golden.errors[0], "the table"))
+        assert table is not None
+        return state.stop(table_failure(request.data, table, outcome.golden.errors[0]))
     state.show(columns_summary(outcome))
     return _verdict(state)
 

@@ -110,7 +110,10 @@ def columns_summary(outcome: Outcome) -> Table:
         table.add_section()
         table.add_row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit")
         if counters["saturated"]:
-            table.add_row("saturated", f"{counters['saturated']:,} values lie outside {config.format_name}")
+            many = counters["saturated"]
+            table.add_row("saturated", f"{plural(many, 'value')} {'lie' if many > 1 else 'lies'} outside {config.format_name}")
+        if counters.get("recentred"):
+            table.add_row("recentred", f"{plural(counters['recentred'], 'time')}: means had wandered from the offsets of the first fit")
         _agreement_rows(table, outcome)
         _cycle_rows(table, outcome)
     table.add_section()

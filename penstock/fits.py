@@ -182,7 +182,7 @@ class FitDesign(Compiled):
         if backend == "board":
             from penstock.host.device import refit
             device = options.pop("device", None) or stack.enter_context(self.simulated_board(rounds))
-            return lambda jobs: refit(device, self.config, jobs, **options)
+            return lambda jobs: refit(self.runs_on(device), self.config, jobs, **options)
         from penstock.sim.qr import simulate
         library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
         return lambda jobs: simulate(self.config, library, jobs, memory=memory, **options)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.failures import Failure, hardware_failure
 from penstock.host.sources import SourceError, Table, are_stored, open_table
+from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.strider.config import WalkConfig
 
-__all__ = ["table_for"]
+__all__ = ["table_failure", "table_for"]
 
 
 def table_for(source: Table | str, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
@@ -21,6 +23,14 @@ def table_for(source: Table | str, walk: WalkConfig, labels: tuple[str, ...]) ->
         table = table.paged(walk.schema.page_size)
     _check(table.schema, walk)
     return table
+
+
+def table_failure(data: str | None, table: Table, found: HardwareError) -> Failure:
+    """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user. `data`: the source as it was given."""
+    if data is not None and not are_stored(data) and found.line:
+        row = Table(table.schema, table.pages[:found.block]).rows + found.line
+        return hardware_failure(found, f"{data}, row {row:,}")
+    return hardware_failure(found, table.name, server=True)
 
 
 def _check(schema: Schema, walk: WalkConfig) -> None:

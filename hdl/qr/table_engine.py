@@ -164,7 +164,7 @@ class Engine(wiring.Component):
             with m.Elif(left != 0):
                 m.d.sync += [left.eq(left - 1), over.eq(left == 1)]
         m.d.comb += [
-            self.counters.rows.eq(passes & takes), self.counters.left.eq(passes & ~takes), self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
+            self.counters.summed.eq(passes & takes), self.counters.left.eq(passes & ~takes), self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
             *observe(self.monitors.tuples, access.o)]
         for bad, reason, place in ((access.error.valid, access.error.code, access.error), (reader.error, ErrorCode.BUS_READ.value, None),
                                    (self.writer.error, ErrorCode.BUS_WRITE.value, None)):

@@ -47,7 +47,7 @@ class TableFits:
                               f"device has {size}", "fewer rows take less")
         self._device, self._engine, where = device, engine, places(engine)
         self.first_page, self._answers = where.pages, where.answers
-        self._latest = 0                                      # which of the answers holds the sums of the latest fit
+        self._latest, self._begun = 0, False                  # which of the answers holds the sums of the latest fit
         if not device.read_register("status") & Status.IDLE:      # a run that somebody left
             device.stop()
         device.write(where.pages, pages.tobytes())
@@ -58,10 +58,14 @@ class TableFits:
 
         After an error the next fit goes on from what this one went on from.
 
-        Raises LinkError where the device cannot be reached, TimeoutError after `limit` seconds.
+        Raises ValueError where the first fit has no totals to go on from (`models.qr.columns.first` of its rows are such), LinkError where the device cannot be
+        reached, TimeoutError after `limit` seconds.
         """
         device, engine, before = self._device, self._engine, self._answers[self._latest]
         after = self._answers[1 - self._latest]
+        if totals is None and not self._begun:
+            raise ValueError("the first fit goes on from totals: models.qr.columns.first of its rows")
+        self._begun = True
         if totals is not None:
             device.write(before, pack_totals(totals, engine).tobytes())
         begin = perf_counter()

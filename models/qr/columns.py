@@ -22,7 +22,7 @@ from . import factor
 from .arith import codes, from_integer, numbers
 from .job import Integers
 
-__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "first", "quantised", "solved", "taken", "valued"]
+__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "first", "quantised", "recentred", "solved", "taken", "valued", "wandered"]
 
 #: most bits of a value, its sign included
 BITS_MAX = 17
@@ -102,8 +102,9 @@ def quantised(values: ArrayLike, fmt: Fixed) -> tuple[Integers, int]:
 
 
 def first(rows: Integers) -> Totals:
-    """Return empty totals with the offsets for rows int64 (m, n): features, then the label."""
-    return Totals(np.rint(rows.mean(axis=0)).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64))
+    """Return empty totals with the offsets for rows int64 (m, n): features, then the label; 0 where there are none."""
+    means = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
+    return Totals(np.rint(means).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64))
 
 
 def added(totals: Totals, rows: Integers) -> Totals:
@@ -116,6 +117,29 @@ def added(totals: Totals, rows: Integers) -> Totals:
 def taken(totals: Totals, rows: Integers) -> Totals:
     """Return the totals without rows that are among theirs."""
     return Totals(totals.offsets, totals.rows - len(rows), totals.sums - _sums(totals, rows))
+
+
+def wandered(totals: Totals) -> bool:
+    """Whether the rows' means have gone so far from the offsets that digits are lost: of some column's sum of squares three quarters are its mean's.
+
+    Right behind `first` and `recentred` they have not: offsets are then within a half of the means.
+    """
+    rows = totals.rows
+    for k in range(1, len(totals.sums)):
+        total, square = int(totals.sums[0, k]), int(totals.sums[k, k])
+        if 2 * abs(total) > rows and 4 * total * total > 3 * rows * square:
+            return True
+    return False
+
+
+def recentred(totals: Totals) -> Totals:
+    """Return the totals of the same rows, exactly, with offsets that are their rounded means."""
+    full = np.triu(totals.sums).astype(object)
+    full = full + np.triu(full, 1).T                             # Python integers: products of sums are longer than 64 bits
+    rows = totals.rows
+    moved = np.array([0, *((2 * total + rows) // (2 * rows) for total in full[0, 1:])], dtype=object)
+    sums = full - np.outer(full[0], moved) - np.outer(moved, full[0]) + rows * np.outer(moved, moved)
+    return Totals(totals.offsets + moved[1:].astype(np.int64), rows, np.triu(sums).astype(np.int64))
 
 
 def _sums(totals: Totals, rows: Integers) -> Integers:

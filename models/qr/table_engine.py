@@ -106,5 +106,5 @@ def register_map(design: int = 0) -> RegisterMap:
         made += [EngineRegister(f"{name}_address", ADDRESS_BITS, f"the first page of the rows that {what}"),
                  EngineRegister(f"{name}_pages", 32, "how many pages; 0: none"), EngineRegister(f"{name}_skip", 32, "rows before them"),
                  EngineRegister(f"{name}_rows", 32, "how many rows"), EngineRegister(f"{name}_block", 32, "the first page's number, for errors")]
-    return RegisterMap(made, [Counter("rows", "rows added or taken"), Counter("left", "rows of the same pages left alone"),
+    return RegisterMap(made, [Counter("summed", "rows added or taken"), Counter("left", "rows of the same pages left alone"),
                               Counter("held", "cycles in which a row waited for the sums", progress=False)], [Monitor("tuples"), Monitor("words")], design)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import penstock as ps
 from penstock.cli import run
 from penstock.fit_columns import ColumnsDesign
 from penstock.host.device import DeviceError, TableFits
+from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
@@ -80,6 +82,8 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
         assert np.array_equal(design.run(table, "board", device=device, changes=Changes(1, 2, 20, 15)).codes["sums"], golden.codes["sums"])
         fits, rows = TableFits(device, design.engine, bad), design.config.format.to_integers(walk_table(table.pages, design.engine.walk)[0])
         nothing, some = Segment(), Segment(fits.first_page, 1, 10, 30, 0)
+        with pytest.raises(ValueError, match="the first fit goes on from totals"):
+            fits.fit([some, nothing])
         sums = [unpack_answer(fits.fit([some, nothing], c.first(rows[10:40])).answer, design.engine)[0]]
         wrong = fits.fit([Segment(fits.first_page, 2, 0, 400, 3), nothing])
         assert wrong.error is not None and wrong.error.block == 4 and wrong.answer is None
@@ -89,12 +93,70 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
             TableFits(device, design.engine, np.tile(table.pages, (9, 1)))
 
 
+@pytest.mark.parametrize("name", ["f", "anew"])
+def test_all_rows_go(name: str) -> None:
+    """Nothing is left: the same nothing in golden model and hardware."""
+    Path("anew.psk").write_text("fit anew(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n")
+    assert run(f"simulate {name}.psk --data t.csv --backend pysim --refits 1 --new 0 --gone 200 --target kcu105 --json r.json -q".split()) == 0
+    assert json.loads(Path("r.json").read_text())["result"]["weights"] == [0, 0]
+
+
+@pytest.mark.parametrize("backend", ["golden", "pysim"])
+def test_means_that_wander(backend: str) -> None:
+    """A window that slides over a column with a trend: as good as a fit of the rows that are left alone, where fixed offsets would drop the column."""
+    source = np.random.default_rng(7)
+    x = np.concatenate([source.normal(-25, 0.1, 200), source.normal(25, 0.1, 200 if backend == "pysim" else 600)]).astype(np.float32)
+    y = (10 * (x - np.where(x > 0, 25, -25)) + source.normal(0, 0.05, len(x))).astype(np.float32)
+    table, changes = Table.from_columns({"x": x, "y": y}), Changes(1, len(x) // 200 - 1, 200, 200)
+    design = ps.compile("f.psk", "kcu105", table)
+    made = design.run(table, backend, changes=changes)
+    assert made.result is not None and made.codes is not None and made.counters["recentred"] == 1
+    a = np.column_stack([np.ones(200), np.rint(x[-200:] * 256) / 256])
+    best = np.linalg.lstsq(a, np.rint(y[-200:] * 256) / 256, rcond=None)[0]
+    assert made.result["weights"][0] == pytest.approx(best[1], rel=1e-4)
+    model = design.run(table, "model", changes=changes)
+    assert model.counters["recentred"] == 1 and (backend == "golden" or made.cycles == model.cycles)
+
+
+def test_recentred_sums_are_those_of_the_rows() -> None:
+    source = np.random.default_rng(8)
+    rows = source.integers(-(1 << 16), 1 << 16, (300, 4))
+    rows[:, 2] = 77
+    totals = c.added(c.first(rows[:3]), rows)
+    moved = c.recentred(totals)
+    expected = c.added(c.first(rows), rows)
+    assert np.array_equal(moved.sums, expected.sums) and np.array_equal(moved.offsets, expected.offsets) and moved.rows == 300
+    assert c.wandered(c.added(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)) and not c.wandered(moved)
+    assert not c.wandered(c.first(rows[:0]))
+
+
+def test_another_design_is_not_taken_for_this_one() -> None:
+    table = ps.open_table("t.csv")
+    design, other = ps.compile("f.psk", "kcu105", table), ps.compile("f.psk", "kcu105", table, "fixed:5,12")
+    with design.simulated_board(table) as device, pytest.raises(DeviceError, match=f"runs design {design.identity:08x}, not {other.identity:08x}"):
+        other.run(table, "board", device=device, changes=Changes(1, 0))
+    loaded = replace(design, given_verilog="of the design that stops at NULL")
+    assert loaded.leaving_out("error") is loaded and loaded.leaving_out("skip").given_verilog is None
+
+
 def test_a_design_is_written_and_read_again() -> None:
     assert run("compile f.psk --data t.csv --out o -q".split()) == 0
     design = ps.compile("f.psk", "vu9p", "t.csv")
     again = ps.load("o")
     assert sorted(p.name for p in Path("o").iterdir()) == ["manifest.json", "penstock.v", "strider.asm"]
     assert again.engine == design.engine and again.graph == design.graph and again.verilog == design.verilog
+
+
+def test_a_bad_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """An array of another length: block and line pointer, as the other engine has it."""
+    pages = bytearray(DIABETES.with_suffix(".heap").read_bytes())
+    at = pages.index((10).to_bytes(4, "little") + (1).to_bytes(4, "little"), 8192)         # the dimension, and the lower bound behind it
+    pages[at:at + 4] = (9).to_bytes(4, "little")
+    Path("bad.heap").write_bytes(pages)
+    Path("bad.json").write_text(DIABETES.with_suffix(".json").read_text())
+    assert run("simulate f.psk --data heap:bad.heap,bad.json --backend golden".split()) == 1
+    said = capsys.readouterr().err
+    assert "error[E812]" in said and "block 1" in said
 
 
 def test_a_bad_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +188,7 @@ def test_rows_alone_tell_the_cycles() -> None:
             reports.append(json.loads(Path("r.json").read_text()))
         assert len({(r["cycles"]["model"], r["table"]["pages"]) for r in reports}) == 1
         assert [r["table"]["assumed"] for r in reports] == [False, *[True] * (len(same) - 1)]
-    assert run("model f.psk --rows 1000000000000 --dim d=4 -q".split()) == 0
+    assert run("model f.psk --rows 8388608 --refits 0 --dim d=4 -q".split()) == 0
     assert run("model f.psk --rows 300 --bind x=a,b --bind y=t -q".split()) == 0
     assert run("model f.psk --data random:rows=300,regression --bind x=a,b --bind y=t -q".split()) == 0
 
@@ -150,7 +212,7 @@ MESSAGES = [
     ("build f.psk --board ulx3s-85f --out o", "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
      "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n"),
     ("build f.psk --board tang-nano-9k --dim d=2 --out o",
-     "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 17,265 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
+     "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 13,812 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
      "2 |   model <- least_squares(x, target=y)\n  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: a larger target (--target, --board) would help\n"),
     ("build f.psk --board ulx3s-85f --dim d=2 --out o --memory latency=3,bytes=8", "error[E902]: --memory is not for builds of fit kernels\n"
      " --> penstock build\nhint: leave --memory out: the board has the memory that it has\n"),
@@ -158,7 +220,10 @@ MESSAGES = [
      "error[E601]: kernel 'f' does not fit on icebreaker: its memory port is 4 bytes wide, a fit's sums have 8\n"
      " --> f.psk:2:12\n  |\n2 |   model <- least_squares(x, target=y)\n"
      "  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: choose a target with wider ports (--target); `penstock targets` lists them\n"),
-    ("model f.psk", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
+    ("model f.psk --rows 8388609 --refits 1 --gone 1 --new 1 --dim d=4",
+     "error[E701]: 8,388,609 rows are more than the sums of a fit hold: 8,388,608\n --> rows\n"
+     "hint: fewer rows, or more that go (--gone)\n"),
+    ("model f.psk", "error[E904]: model needs a table, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
     ("model f.psk --rows 7 --bind x=a,b", "error[E701]: 7 rows are too few for 4 refits with 50 new ones each\n --> --rows\n"
      "hint: more rows, or fewer --refits, --new or --gone\n"),
     ("model f.psk --data t.csv --new 10 --gone 60", "error[E701]: 200 rows are too few for 4 refits with 60 that go each\n --> t.csv\n"
@@ -182,9 +247,10 @@ MESSAGES = [
      "hint: as in --format fixed:8,8, which is what there is without\n"),
     ("model f.psk --data random:rows=400", "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
      "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n"),
-    ("model f.psk --data n.csv --refits 0", "error[E814]: a used column is NULL in row 2\n --> n\nhint: --on-null skip leaves such rows out\n"),
+    ("model f.psk --data n.csv --refits 0", "error[E814]: TUPLE_NULL: a used column is NULL\n --> n.csv, row 2\n"
+     "hint: --on-null skip leaves such rows out; or fill the column first\n"),
     ("model f.psk --data t.csv --set a=3", "error[E902]: --set is not for fit kernels\n --> penstock model\n"
-     "hint: leave --set out: a fit has a window, a target and a method, all in the kernel\n"),
+     "hint: leave --set out: a fit has columns, a label and a method, all in the kernel\n"),
 ]
 
 

@@ -84,7 +84,7 @@ def check(engine: TableEngine, library, table: Table, seeds: range, stall_percen
                          stall_percent=stall_percent, seed=seed)
         assert found.error is None and found.answer is not None
         assert (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all(), seed
-        assert found.counters["rows"] == come[1] - come[0] + go[1] - go[0]
+        assert found.counters["summed"] == come[1] - come[0] + go[1] - go[0]
         assert found.bytes_read == words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
         if not stall_percent:
             cycles = run(engine, segments, memory, totals=SIMULATED.answers[0], answer=SIMULATED.answers[1])
@@ -119,7 +119,7 @@ def test_random_engines(seed: int) -> None:
     whole = int(source.integers(1, bits))
     table = Table(seed + 50, features, f"fixed:{whole},{bits - whole}", 300, page_size=int(source.choice([2048, 8192])),
                   on_null=str(source.choice(["error", "skip"])))
-    columns = c.Columns(features + 1, table.format.name)
+    columns = c.Columns(features + 1, table.format.name, 1)
     lanes = int(source.choice([1, 2, columns.products, min(columns.products, int(source.integers(3, 40)))]))
     engine = TableEngine(replace(columns, gram_lanes=lanes), table.walk, int(source.choice([8, 16, 32, 64])), int(source.integers(1, 4)),
                          int(source.integers(2, 4)), int(source.integers(2, 30)))
