@@ -142,8 +142,8 @@ class ColumnsDesign(Compiled):
         default; `options`: for "rtl" and "netlist" of `sim.native.run_on_images`, for "board" of `host.device.TableFits.fit`.
 
         Where the rows' means have wandered from the offsets that the first fit chose (`columns.wandered`), a fit is followed by one of the same rows with
-        offsets of their own, from sums that are moved exactly. Cycles of "model" are those at `memory`; a device's memory has its own timing,
-        `models.memory.block_ram`.
+        offsets of their own, from sums that are moved exactly: `counters` says how often (`recentred`), and `codes` has a row for each run of the engine, such
+        ones among them. Cycles of "model" are those at `memory`; a device's memory has its own timing, `models.memory.block_ram`.
 
         Raises SourceError for a source that cannot be read or has another schema than the design, ValueError for another backend, TooFew where the rows are too
         few, KernelError (E701) where they are too many. What a page has wrong, or NULL in a used column under the policy "error", is the run's error.
@@ -171,7 +171,7 @@ class ColumnsDesign(Compiled):
         return self._run("golden", fits, counters, seconds=perf_counter() - begin)
 
     def _saturated(self, table: Table) -> int:
-        """Return how many values of used columns are saturated: those that are others in a format with as many fraction bits and more of the others."""
+        """Return how many values of used columns are saturated: beyond its ends in a wider format with as many fraction bits."""
         narrow, walk = self.config.format, self.engine.walk
         wide = parse_format(f"fixed:{32 - narrow.fraction_bits},{narrow.fraction_bits}")
         assert isinstance(wide, FixedPoint)

@@ -113,7 +113,7 @@ def columns_summary(outcome: Outcome) -> Table:
             many = counters["saturated"]
             table.add_row("saturated", f"{plural(many, 'value')} {'lie' if many > 1 else 'lies'} outside {config.format_name}")
         if counters.get("recentred"):
-            table.add_row("recentred", f"{plural(counters['recentred'], 'time')}: means had wandered from the offsets of the first fit")
+            table.add_row("recentred", f"{plural(counters['recentred'], 'time')}: means had wandered from the offsets")
         _agreement_rows(table, outcome)
         _cycle_rows(table, outcome)
     table.add_section()

@@ -65,9 +65,9 @@ class TableFits:
         after = self._answers[1 - self._latest]
         if totals is None and not self._begun:
             raise ValueError("the first fit goes on from totals: models.qr.columns.first of its rows")
-        self._begun = True
         if totals is not None:
             device.write(before, pack_totals(totals, engine).tobytes())
+        self._begun = True
         begin = perf_counter()
         report = device.run(registers(before, after, segments), watchdog=watchdog, limit=limit, progress=progress)
         seconds = perf_counter() - begin

@@ -1,9 +1,9 @@
 """Least squares over numeric columns with method `gram`: values in fixed point, sums in exact integers, so that rows come and go for ever without drift.
 
-A row's features and label are rounded to integers of a format `fixed:I,F` of at most 17 bits (units of 2**-F, saturated), and less fixed offsets of as
-many bits, chosen at the first fit about the columns' means: a has 18 bits, what one multiplier block of the parts takes. The sums over a aᵀ, a = (1, features,
-label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets and sums alone, so they are those of a
-fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
+A row's features and label are rounded to integers of a format `fixed:I,F` of at most 17 bits (units of 2**-F, saturated), and less offsets of as many bits,
+about the columns' means at the first fit and when they have wandered (`wandered`, `recentred`): a has 18 bits, what one multiplier block of the parts takes.
+The sums over a aᵀ, a = (1, features, label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets
+and sums alone, so they are those of a fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
 
 The fit is that of the rounded values. The hardware is `hdl.qr.table_engine`, its memory is in `table_memory`, its cycles are in `table_cycles`.
 """
@@ -96,9 +96,8 @@ class Solution:
 def quantised(values: ArrayLike, fmt: Fixed) -> tuple[Integers, int]:
     """Return values as integers in units of 2**-F, and how many of them were saturated."""
     real = np.asarray(values, dtype=np.float64)
-    limit = float(fmt.top) * 2.0 ** -fmt.fraction_bits
-    out = int(np.count_nonzero((real > limit + 2.0 ** -fmt.fraction_bits / 2) | (real < fmt.min_value - 2.0 ** -fmt.fraction_bits / 2)))
-    return fmt.to_integers(fmt.encode(real)), out
+    rounded = np.rint(real * 2.0 ** fmt.fraction_bits)
+    return fmt.to_integers(fmt.encode(real)), int(np.count_nonzero((rounded > fmt.top) | (rounded < -fmt.top - 1)))
 
 
 def first(rows: Integers) -> Totals:
@@ -120,14 +119,15 @@ def taken(totals: Totals, rows: Integers) -> Totals:
 
 
 def wandered(totals: Totals) -> bool:
-    """Whether the rows' means have gone so far from the offsets that digits are lost: of some column's sum of squares three quarters are its mean's.
+    """Whether the rows' means have gone so far from the offsets that digits are lost: of some column's sum of squares more than a quarter is its mean's. Up to
+    there the rank rule, which compares with that sum, is at most a third stricter than with offsets that are the means.
 
     Right behind `first` and `recentred` they have not: offsets are then within a half of the means.
     """
     rows = totals.rows
     for k in range(1, len(totals.sums)):
         total, square = int(totals.sums[0, k]), int(totals.sums[k, k])
-        if 2 * abs(total) > rows and 4 * total * total > 3 * rows * square:
+        if 2 * abs(total) > rows and 4 * total * total > rows * square:
             return True
     return False
 

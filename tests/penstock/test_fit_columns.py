@@ -103,7 +103,7 @@ def test_all_rows_go(name: str) -> None:
 
 @pytest.mark.parametrize("backend", ["golden", "pysim"])
 def test_means_that_wander(backend: str) -> None:
-    """A window that slides over a column with a trend: as good as a fit of the rows that are left alone, where fixed offsets would drop the column."""
+    """A window that slides over a column with a trend: as good as least squares of the rows that are left, where fixed offsets would drop the column."""
     source = np.random.default_rng(7)
     x = np.concatenate([source.normal(-25, 0.1, 200), source.normal(25, 0.1, 200 if backend == "pysim" else 600)]).astype(np.float32)
     y = (10 * (x - np.where(x > 0, 25, -25)) + source.normal(0, 0.05, len(x))).astype(np.float32)
