@@ -147,6 +147,20 @@ def test_refits_follow_each_other_without_drift() -> None:
         assert (weights == fit.weights).all() and (mask == fit.mask).all()
 
 
+def test_pages_behind_the_last_row() -> None:
+    """More pages than the rows lie in: those behind the last row are not walked, and none of their words is taken for those that go."""
+    features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
+    table = Table(features, features, fmt, rows, on_null=on_null)
+    engine = TableEngine(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    library, pages = build(engine), len(table.pages)
+    assert pages > 6
+    for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
+        segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
+        found = simulate(engine, library, table.pages, c.first(table.rows), segments, memory=Fixed(latency, 2))
+        after = c.taken(c.added(c.first(table.rows), table.rows[:come]), table.rows[:go])
+        assert found.answer is not None and (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all()
+
+
 def test_a_bad_page_ends_the_run() -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[0]
     table = Table(features, features, fmt, rows, on_null=on_null)
