@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..numerics.fixedpoint import Fixed
 from ..numerics.formats import Codes, parse_format
@@ -22,7 +22,7 @@ from . import factor
 from .arith import codes, from_integer, numbers
 from .job import Integers
 
-__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "first", "quantised", "recentred", "solved", "taken", "valued", "wandered"]
+__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "first", "recentred", "solved", "taken", "valued", "wandered"]
 
 #: most bits of a value, its sign included
 BITS_MAX = 17
@@ -91,13 +91,6 @@ class Solution:
     weights: Codes
     mask: NDArray[np.bool_]
     values: NDArray[np.float64]
-
-
-def quantised(values: ArrayLike, fmt: Fixed) -> tuple[Integers, int]:
-    """Return values as integers in units of 2**-F, and how many of them were saturated."""
-    real = np.asarray(values, dtype=np.float64)
-    rounded = np.rint(real * 2.0 ** fmt.fraction_bits)
-    return fmt.to_integers(fmt.encode(real)), int(np.count_nonzero((rounded > fmt.top) | (rounded < -fmt.top - 1)))
 
 
 def first(rows: Integers) -> Totals:

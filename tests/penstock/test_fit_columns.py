@@ -118,6 +118,14 @@ def test_means_that_wander(backend: str) -> None:
     assert model.counters["recentred"] == 1 and (backend == "golden" or made.cycles == model.cycles)
 
 
+def test_values_that_do_not_fit_are_counted() -> None:
+    """Those whose nearest number of the format lies beyond its ends; halves go to the even one, NaN to 0."""
+    a = np.array([7.9375, 7.96, 7.96875, 8.0, -8.0, -8.03125, -8.04, -8.1, np.inf, -np.inf, np.nan, 1e300])
+    table = Table.from_columns({"a": a, "y": np.zeros(len(a))})
+    made = ps.compile("f.psk", "kcu105", table, "fixed:4,4").run(table, changes=Changes(1, 0))
+    assert made.counters["saturated"] == 1 + 1 + 2 + 2 + 1            # 7.96875, 8; -8.04, -8.1; infinities; 1e300
+
+
 def test_recentred_sums_are_those_of_the_rows() -> None:
     source = np.random.default_rng(8)
     rows = source.integers(-(1 << 16), 1 << 16, (300, 4))
