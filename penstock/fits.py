@@ -95,7 +95,7 @@ class FitDesign(Compiled):
         caller, with "board" one on `device`, which `penstock.open` gives.
 
         Raises ValueError for another backend, for a `device` that does not go with it, and for method "givens" with target slot, whose tombstones would keep
-        their slots: an index has no such engine.
+        their slots: an index has no such engine. Raises DeviceError where the device runs another design.
         """
         from penstock.host.learned_index import Trainer
         if backend not in ("golden", "model", "rtl", "board"):
@@ -107,7 +107,7 @@ class FitDesign(Compiled):
         from penstock.host.learned_index.engine import Engine, Timed
         if backend == "model":
             return Trainer(self.config, Timed(self.config, self.memory), **options)
-        own = {"device": device} if device is not None else {"memory": self.memory, "library": self.library()}
+        own = {"device": self.runs_on(device)} if device is not None else {"memory": self.memory, "library": self.library()}
         return Trainer(self.config, Engine(self.config, **own), **options)
 
     def describe(self) -> dict[str, Any]:

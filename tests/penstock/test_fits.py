@@ -381,7 +381,10 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
             each.retrain(every=True)
         assert trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
         assert all(np.array_equal(a.model.fit.weights, b.model.fit.weights) for a, b in zip(index._groups, golden._groups, strict=True))
-    design, little = ps.load("out"), SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=ps.load("out").identity)
+    design = ps.load("out")
+    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity)
+    with pytest.raises(DeviceError, match="the device runs design 00000005, not"):
+        design.trainer("board", device=SimpleNamespace(design=5, path="elsewhere"))
     with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory: 2 jobs with their rows"):
         design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
 
