@@ -1,4 +1,4 @@
-"""The analytics engine in simulation: from a plan to Verilog, to a library, to a run on real pages."""
+"""The analytics engine in simulation: from a plan to the engine, and to a run on real pages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from ..hdl.analytics.engine import Engine
 from ..hdl.modules import ModuleLibrary
 from ..models.analytics.config import Plan
 from ..models.analytics.job import port_pages
-from ..models.analytics.shell import images, register_map, unpack_result
+from ..models.analytics.shell import images, unpack_result
 from ..models.numerics.formats import Codes
 from .native import Ended, Image, Library, PortSpec, run_on_images
-from .native import build as build_native
-from .shelled import verilog as shelled
 
-__all__ = ["Simulated", "build", "generate", "ports", "simulate"]
+__all__ = ["Simulated", "engine", "ports", "simulate"]
 
 #: where things lie in the simulated memory; each port's pages have a window of their own
 BOOT, RESULT, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
@@ -46,19 +44,9 @@ def engine(plan: Plan, design: int = 0) -> tuple[Engine, ModuleLibrary]:
     return Engine(plan, plan.port, library, design=design), library
 
 
-def generate(plan: Plan, design: int = 0) -> str:
-    """Return the Verilog of the plan's engine in its shell, top module `penstock`."""
-    return shelled(*engine(plan, design))
-
-
 def ports(plan: Plan) -> tuple[PortSpec, ...]:
     """Return the memory ports of the plan's top."""
     return tuple(PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports))
-
-
-def build(plan: Plan, verilog: str, design: int = 0, **options: Any) -> Library:
-    """Compile a design's Verilog for simulation; `options` as `sim.native.build`."""
-    return build_native(verilog, ports=ports(plan), register_map=register_map(plan, design), **options)
 
 
 def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, epochs: int | None = None,
