@@ -67,7 +67,7 @@ environment() {
 
 sources_digest() {
     # of all that goes into the wheel
-    find pyproject.toml README.md LICENSE penstock boards dsl hdl host models sim -type f ! -name '*.pyc' -print0 \
+    find pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim -type f ! -name '*.pyc' -print0 \
         | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
 }
 
@@ -93,7 +93,7 @@ PYTHON
     say "installing Penstock into $folder"
     work=$(mktemp -d)
     mkdir "$work/source"
-    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - pyproject.toml README.md LICENSE penstock boards dsl hdl host models sim | tar -xf - -C "$work/source"
+    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim | tar -xf - -C "$work/source"
     "$folder/bin/python" -m pip wheel "${options[@]}" --no-deps --no-build-isolation --wheel-dir "$work" "$work/source" || { rm -rf "$work"; return 1; }
     "$folder/bin/python" -m pip install "${options[@]}" --no-deps --force-reinstall "$work"/penstock-*.whl || { rm -rf "$work"; return 1; }
     rm -rf "$work"

@@ -43,25 +43,27 @@ FILES = tracked()
 
 
 def room_files() -> list[Path]:
-    return [path for path in FILES if path.relative_to(ROOT).parts[0] in (*ROOMS, "penstock")]
+    return [path for path in FILES if path.relative_to(ROOT).parts[0] in (*ROOMS, "src")]
 
 
 def installed_as(path: Path) -> str:
     """The path under the installed package `penstock`."""
     relative = path.relative_to(ROOT)
-    return (relative.relative_to("penstock") if relative.parts[0] == "penstock" else relative).as_posix()
+    return (relative.relative_to("src/penstock") if relative.parts[0] == "src" else relative).as_posix()
 
 
 # packaging
 
 
-def test_packages_are_complete(project: dict[str, Any]) -> None:
-    folders = {path.parent for path in room_files() if path.suffix == ".py"}
-    found = {".".join(("penstock", *Path(installed_as(folder / "x.py")).parts[:-1])) for folder in folders}
-    listed = project["tool"]["setuptools"]["packages"]
-    assert sorted(listed) == sorted(found)
-    for folder in folders:
+def test_every_folder_of_modules_is_a_package() -> None:
+    for folder in {path.parent for path in room_files() if path.suffix == ".py"}:
         assert (folder / "__init__.py").is_file(), f"{folder.relative_to(ROOT)} has no __init__.py"
+
+
+def test_a_checkout_does_not_hide_the_package() -> None:
+    for arguments in (["-c", "import penstock, penstock.dsl; print(penstock.__version__)"], ["-m", "penstock", "--version"]):
+        done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert importlib.metadata.version("penstock") in done.stdout
 
 
 def test_everything_is_installed() -> None:
@@ -82,7 +84,7 @@ def test_no_room_is_installed_at_the_top() -> None:
 
 
 def test_every_dependency_has_its_reason() -> None:
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[project.scripts]")[0]
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\ndependencies")[2].partition("[project.scripts]")[0]
     lines = [line for line in text.splitlines() if re.match(r'    "[A-Za-z]', line)]
     assert len(lines) > 15
     assert [line for line in lines if not re.search(r'",\s+# \w', line)] == []

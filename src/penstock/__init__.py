@@ -87,6 +87,9 @@ _DEVICE = {"open": "open_device"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+        return version("penstock")
     if name in _LATER:
         from penstock import api
         return getattr(api, name)
