@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
 
+from .errors import ErrorCode
+
 __all__ = ["CONTROL", "IDENTITY", "VERSION", "Control", "Counter", "EngineRegister", "Interrupt", "Monitor", "Register",
            "RegisterMap", "Status"]
 
@@ -183,6 +185,11 @@ class RegisterMap:
             if register.name == name:
                 return register
         raise KeyError(name)
+
+    def error(self, code: int) -> ErrorCode:
+        """Return the error that the register `error_code` stands for. Raises ValueError for a code
+        that the engine does not have."""
+        return ErrorCode(code)
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""
