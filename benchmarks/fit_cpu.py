@@ -19,7 +19,7 @@ from penstock.boards.clocks import REACH
 from penstock.dsl.diagnostics import KernelError
 from penstock.dsl.kernel import AnyKernel
 from penstock.dsl.lower.qr import Load, lower
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Bound, bound, run
 from penstock.models.qr.job import Method
@@ -83,7 +83,7 @@ def planned(columns: int, part: Target, rows: int, method: str = "gram") -> Conf
 def sustained(config: Config, part: Target, rows: int, jobs: int) -> tuple[float, int, str]:
     """Cycles a refit when many follow one another, and their bound."""
     works = [Load(rows, NEW).work(config)] * jobs
-    memory = Fixed(part.latency, config.bus_bytes if part.shared else part.bytes_per_cycle)
+    memory = FixedLatency(part.latency, config.bus_bytes if part.shared else part.bytes_per_cycle)
     least = bound(config, works, memory)
     return run(config, works, memory).total / jobs, least.cycles // jobs, least.by
 

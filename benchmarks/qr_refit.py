@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from common import Options, Section, main, markdown
 
-from penstock.models.memory.timing import Fixed
+from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
@@ -23,7 +23,7 @@ from penstock.sim.qr_cases import Group, keys
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
-MEMORY = Fixed(40, 64)
+MEMORY = FixedLatency(40, 64)
 #: a pass over all rows when the window is this much wider than at the last one; for ranks so much that it is no wider than one of slots at half density
 WIDER, WIDE = 1.5, 2
 #: a group in slots that has grown so much since it was trained is trained afresh, its array spread anew
@@ -83,7 +83,7 @@ def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0
     return works, ratios
 
 
-def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16) -> tuple[float, int, str, float, float]:
+def sustained(config: Config, works: list[Work], memory: FixedLatency, groups: int = 16) -> tuple[float, int, str, float, float]:
     """Cycles a refit (trainings count as cycles, not as refits) when so many groups like this one refit in turn; the bound's, its term, words read and
     written a refit."""
     every = [work for work in works for _ in range(groups)]
@@ -94,7 +94,7 @@ def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16
 def refits(options: Options) -> str:
     rows = []
     part = target("vu9p")
-    memory = Fixed(part.latency, part.bytes_per_cycle)
+    memory = FixedLatency(part.latency, part.bytes_per_cycle)
     steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
     growing = {f"slot, moves, widened; trained afresh after each {GROWN - 1:.0%} of growth, which counts": VARIANTS["slot, moves, widened"]}
     for shape in SHAPES[:1] if options.quick else SHAPES:
@@ -148,7 +148,7 @@ def options_table(options: Options) -> str:
 def traffic(options: Options) -> str:
     """Bytes and cycles of a refit of 50 new rows against the group's rows: the first refit after a training, without a pass for bounds."""
     rows = []
-    memory = Fixed(40, 64)
+    memory = FixedLatency(40, 64)
     for count in (500, 5000) if options.quick else (500, 5000, 15_000, 50_000, 500_000):
         cells = [f"{count:,}"]
         for name in ("slot, moves, widened", "rank, blocks, widened"):

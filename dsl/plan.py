@@ -16,7 +16,7 @@ import numpy as np
 from ..models.analytics.config import Buffer, Plan
 from ..models.analytics.resources import estimate
 from ..models.heap.schema import TYPES, Schema
-from ..models.memory.timing import Fixed
+from ..models.memory.timing import FixedLatency
 from ..models.numerics.formats import Format
 from ..models.resources import FILL, Resources
 from ..models.strider.layout import Source, TupleLayout, place
@@ -57,7 +57,7 @@ class _Candidate:
 
 
 def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format, *,
-         choices: Choices | None = None, memory: Fixed | None = None) -> Plan:
+         choices: Choices | None = None, memory: FixedLatency | None = None) -> Plan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
@@ -65,13 +65,13 @@ def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Sch
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
-    planner = _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory or Fixed(target.latency, target.bytes_per_cycle))
+    planner = _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory or FixedLatency(target.latency, target.bytes_per_cycle))
     return planner.run()
 
 
 class _Planner:
     def __init__(self, graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format,
-                 choices: Choices, memory: Fixed):
+                 choices: Choices, memory: FixedLatency):
         self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = graph, columns, schema, target, fmt, choices, memory
         variables = [v for kind in ("input", "output") for v in graph.of_kind(kind)]
         self.shapes: dict[str, tuple[int, int]] = {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}

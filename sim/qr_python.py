@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..hdl.modules import Submodules
 from ..hdl.qr.engine import Engine
-from ..models.memory import Fixed
+from ..models.memory import FixedLatency
 from ..models.qr.config import Config
 from ..models.qr.image import place_jobs
 from ..models.qr.job import Job
@@ -27,7 +27,7 @@ class Simulation:
         Timing of the memory port.
     """
 
-    def __init__(self, config: Config, memory: Fixed | None = None) -> None:
+    def __init__(self, config: Config, memory: FixedLatency | None = None) -> None:
         self.config = config
         self._simulation = EngineSimulation(Engine(config, Submodules()), memory)       # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..models.errors import HardwareError
-from ..models.memory import Fixed
+from ..models.memory import FixedLatency
 from ..models.qr.config import Config
 from ..models.qr.cycles import Work, run
 from ..models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
@@ -168,7 +168,7 @@ def _damage(source: Source, placed: Placed, config: Config, jobs: list[Job], exp
             placed.memory[:] = old
 
 
-def compare(config: Config, library: Library, jobs: list[Job], memory: Fixed, *, stall_percent: int = 0, seed: int = 1, damage: bool = False) -> Outcome:
+def compare(config: Config, library: Library, jobs: list[Job], memory: FixedLatency, *, stall_percent: int = 0, seed: int = 1, damage: bool = False) -> Outcome:
     """Run jobs on the hardware, golden and cycle model. `damage`: descriptors and heads are damaged first."""
     expected = [refit(job, config, number) for number, job in enumerate(jobs)]
     works = [Work.of(job, fit, config) for job, fit in zip(jobs, expected, strict=True)]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..hdl.modules import Submodules
 from ..hdl.qr.table_engine import Engine
-from ..models.memory import Fixed
+from ..models.memory import FixedLatency
 from ..models.qr.columns import Totals
 from ..models.qr.table_engine import Segment, TableEngine
 from ..models.qr.table_memory import memory_for, pack_totals, places, registers
@@ -30,7 +30,7 @@ class Simulation:
         Timing of the memory port.
     """
 
-    def __init__(self, config: TableEngine, memory: Fixed | None = None) -> None:
+    def __init__(self, config: TableEngine, memory: FixedLatency | None = None) -> None:
         self.config = config
         self._simulation = EngineSimulation(Engine(config, Submodules()), memory)       # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...models.memory.timing import Fixed
+from ...models.memory.timing import FixedLatency
 from ...models.qr import rotations
 from ...models.qr.config import Config
 from ...models.qr.cycles import Work
@@ -80,7 +80,7 @@ class Load:
         return min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7) if config.blocks else 0.0
 
 
-def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Load | None = None) -> Config:
+def lower(graph: FitGraph, part: Part, *, memory: FixedLatency | None = None, load: Load | None = None) -> Config:
     """Return the engine for a fit over keys on `part`.
 
     Parameters: `memory`: the port's timing where it is not the target's own; then the port is not wider than the target's; `load`: the refits that it is
@@ -111,16 +111,16 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
     return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
 
 
-def ports_of(part: Part, memory: Fixed | None) -> dict[int, Fixed]:
+def ports_of(part: Part, memory: FixedLatency | None) -> dict[int, FixedLatency]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
     if memory is None and part.shared:
-        found = {bus: Fixed(part.latency, bus) for times in WIDER if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)}
+        found = {bus: FixedLatency(part.latency, bus) for times in WIDER if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)}
     else:
-        found = {part.bus_bytes: memory or Fixed(part.latency, part.bytes_per_cycle)}
+        found = {part.bus_bytes: memory or FixedLatency(part.latency, part.bytes_per_cycle)}
     return {bus: timing for bus, timing in found.items() if bus >= LEAST}
 
 
-def cost(config: Config, load: Load, memory: Fixed) -> float:
+def cost(config: Config, load: Load, memory: FixedLatency) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
     interval, read, passes = memory.interval(config.bus_bytes), sum(work.read(config)), load.passes(config)

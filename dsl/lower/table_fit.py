@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.memory.timing import Fixed
+from ...models.memory.timing import FixedLatency
 from ...models.qr.columns import Columns
 from ...models.qr.table_cycles import run
 from ...models.qr.table_engine import UNIT_BYTES, Segment, TableEngine
@@ -34,7 +34,7 @@ _LANES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PAGES = 24
 
 
-def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArray[np.uint8], part: Target, memory: Fixed | None = None) -> TableEngine:
+def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArray[np.uint8], part: Target, memory: FixedLatency | None = None) -> TableEngine:
     """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
     not wider than the target's.
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from ...models.errors import ErrorCode, HardwareError
-from ...models.memory import Fixed
+from ...models.memory import FixedLatency
 from ...models.qr.config import Config
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
@@ -31,8 +31,8 @@ __all__ = ["Engine", "Timed"]
 class Timed:
     """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted."""
 
-    def __init__(self, config: Config, memory: Fixed | None = None) -> None:
-        self.config, self.memory = config, memory or Fixed()
+    def __init__(self, config: Config, memory: FixedLatency | None = None) -> None:
+        self.config, self.memory = config, memory or FixedLatency()
         self.cycles = self.runs = self.jobs = 0
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
@@ -59,7 +59,7 @@ class Engine:
     A submission raises DeviceError where the device's memory does not even hold one of its jobs.
     """
 
-    def __init__(self, config: Config, *, memory: Fixed | None = None, library: Library | None = None, device: Device | None = None) -> None:
+    def __init__(self, config: Config, *, memory: FixedLatency | None = None, library: Library | None = None, device: Device | None = None) -> None:
         self.config = config
         self._session: Session | None = None
         self._machine: Machine

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..memory.bursts import Reader, Writer
-from ..memory.timing import Fixed
+from ..memory.timing import FixedLatency
 from .config import Plan
 from .loader import Loader, TupleSource
 from .shell import sizes
@@ -29,7 +29,7 @@ class Cycles:
     tuples: int
 
 
-def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, *,
+def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: FixedLatency, epochs: int, *,
         boot_address: int = 0, result_address: int = 0) -> Cycles:
     """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
 
@@ -246,7 +246,7 @@ def _boot(plan: Plan, reader: Reader, address: int) -> int:
     return cycle
 
 
-def _results(plan: Plan, memory: Fixed, finish: int, address: int) -> int:
+def _results(plan: Plan, memory: FixedLatency, finish: int, address: int) -> int:
     """Return the cycle of `done` when the result writer starts in cycle `finish`."""
     codes = sizes(plan)[2]
     per_word = plan.bus_bytes // plan.format.container

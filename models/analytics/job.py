@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import HardwareError
 from ..memory.bursts import Reader
-from ..memory.timing import Fixed
+from ..memory.timing import FixedLatency
 from ..numerics.formats import Codes
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
@@ -59,7 +59,7 @@ def strider_cycles(plan: Plan, costs: Costs) -> int:
     return -(-busiest // plan.walkers)
 
 
-def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: Fixed, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
+def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: FixedLatency, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
     """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors."""
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
     assert not costs.errors
@@ -91,7 +91,7 @@ class Bound:
         return max(("memory", "operations", "recurrence"), key=lambda name: getattr(self, name))
 
 
-def bound(plan: Plan, pages: int, groups: int, batches: int, memory: Fixed, epochs: int) -> Bound:
+def bound(plan: Plan, pages: int, groups: int, batches: int, memory: FixedLatency, epochs: int) -> Bound:
     """Return the bound of a run.
 
     memory: the busiest port's page bytes over the bytes a cycle of a port. operations: groups times the beats of the busiest unit. recurrence: batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..memory.bursts import Reader, Writer
-from ..memory.timing import Fixed as Timing
+from ..memory.timing import FixedLatency
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
 from .blocks import Solver
@@ -19,7 +19,7 @@ __all__ = ["bound", "run", "words_read"]
 GATHER, CHOOSE = 3, 2
 
 
-def run(engine: TableEngine, segments: Sequence[tuple[Segment, Costs | None]], memory: Timing, *, totals: int = 0, answer: int = 0) -> int:
+def run(engine: TableEngine, segments: Sequence[tuple[Segment, Costs | None]], memory: FixedLatency, *, totals: int = 0, answer: int = 0) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
     Pages are free of errors. `totals`, `answer`: addresses. Cycle 0 is the one in which the engine's `start` is high.
@@ -36,7 +36,7 @@ def words_read(engine: TableEngine, segments: Sequence[Segment]) -> int:
     return engine.totals_words + engine.port.words_per_page * sum(segment.pages for segment in segments)
 
 
-def bound(engine: TableEngine, segments: Sequence[Segment], memory: Timing) -> Bound:
+def bound(engine: TableEngine, segments: Sequence[Segment], memory: FixedLatency) -> Bound:
     """Return the least cycles of such a run.
 
     memory: words over words a cycle, the busier direction. sums: rows over rows a cycle. recurrence: the memory's latency for totals, pages and answer, and in
@@ -99,7 +99,7 @@ def _walked(engine: TableEngine, segment: Segment, costs: Costs, reader: Reader,
             marks[key] = cycle, page, seen
 
 
-def _written(engine: TableEngine, memory: Timing, first: int, address: int) -> int:
+def _written(engine: TableEngine, memory: FixedLatency, first: int, address: int) -> int:
     """Return the cycle of `done` when the sums are read from cycle `first` on."""
     units, totals = engine.units, engine.totals_words
     starts: list[int] = []

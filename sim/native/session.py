@@ -14,7 +14,7 @@ import numpy as np
 
 from ...hdl.shell.verilog import to_verilog
 from ...models.errors import ErrorCode, HardwareError
-from ...models.memory import Fixed
+from ...models.memory import FixedLatency
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
 from .toolchain import PortSpec, build_library, design_ports, wave_format
 
@@ -193,13 +193,13 @@ class Session:
         Of random initial values, for a library built with `random`.
     """
 
-    def __init__(self, library: Library, memory: Fixed | None = None, *, seed: int = 0) -> None:
+    def __init__(self, library: Library, memory: FixedLatency | None = None, *, seed: int = 0) -> None:
         self.library = library
         self.register_map = library.register_map
         self._api = library.load()
         self._handle = self._api.penstock_open(seed)
         self._windows: dict[int, np.ndarray] = {}
-        self.set_memory(memory or Fixed())
+        self.set_memory(memory or FixedLatency())
 
     def close(self) -> None:
         """End the session; closing twice is fine."""
@@ -220,7 +220,7 @@ class Session:
 
     # memory
 
-    def set_memory(self, memory: Fixed, *, stall_percent: int = 0, seed: int = 1) -> None:
+    def set_memory(self, memory: FixedLatency, *, stall_percent: int = 0, seed: int = 1) -> None:
         """Set the timing of all ports from the next cycle on.
 
         `stall_percent` > 0 holds back every handshake at random, by `seed`: no model covers that; it is for bit-exactness alone.

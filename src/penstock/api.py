@@ -24,7 +24,7 @@ from penstock.dsl.ranges import out_of_range
 from penstock.host.sources import SourceError, Table, are_stored, open_table
 from penstock.models.analytics.config import Plan
 from penstock.models.heap.schema import Schema
-from penstock.models.memory import Fixed, parse_memory
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.numerics.formats import Format, float32, parse_format
 from penstock.models.target import Target
 from penstock.targets import target_named, timing_of
@@ -54,7 +54,7 @@ def load(folder: str | Path) -> Any:
 def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None,
             format: str | Format | None = None, *, dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None,
             metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None,
-            memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
+            memory: str | FixedLatency | None = None, choices: Choices | None = None) -> Any:
     """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel becomes a `fits.FitDesign`, over
     columns a `fit_columns.ColumnsDesign`.
 

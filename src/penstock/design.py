@@ -25,7 +25,7 @@ from penstock.models.analytics.job import bound, golden, model_cycles, page_cost
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -83,7 +83,7 @@ class Design(Compiled):
     start: dict[str, np.ndarray]
     shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
-    memory: Fixed
+    memory: FixedLatency
     labels: tuple[str, ...] = ()            #: its outputs, which a random table must make learnable
     given_verilog: str | None = field(default=None, repr=False, compare=False)
 
@@ -138,7 +138,7 @@ class Design(Compiled):
         """Return codes of models as numbers in the kernel's shapes."""
         return {name: self.plan.format.decode(value).reshape(self.shapes[name]) for name, value in codes.items()}
 
-    def run(self, table: Table | str, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
+    def run(self, table: Table | str, backend: str = "golden", *, memory: FixedLatency | str | None = None, epochs: int | None = None, **options: Any) -> Run:
         """Train on a table.
 
         Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated),
@@ -170,7 +170,7 @@ class Design(Compiled):
         counters = {"tuples": trained.tuples, "batches": trained.batches, "epochs": trained.epochs, "converged": int(trained.converged)}
         return Run(backend, self.decode(trained.models), trained.models, None, counters, (), trained.epochs, trained.converged, seconds=seconds)
 
-    def predict(self, table: Table | Assumed, *, memory: Fixed | None = None, epochs: int | None = None) -> Run:
+    def predict(self, table: Table | Assumed, *, memory: FixedLatency | None = None, epochs: int | None = None) -> Run:
         """Return the exact cycles of a run of so many epochs (the plan's own number without), without computing results."""
         timing, count = memory or self.memory, self.plan.epochs if epochs is None else epochs
         begin = perf_counter()
@@ -184,7 +184,7 @@ class Design(Compiled):
                     "trained": cycles.trained, "striders": strider_cycles(self.plan, costs) * count}
         return Run("model", None, None, cycles.total, counters, (), count, False, limits, perf_counter() - begin)
 
-    def _simulate(self, limited: Plan, table: Table, memory: Fixed, backend: str, options: dict[str, Any]) -> Run:
+    def _simulate(self, limited: Plan, table: Table, memory: FixedLatency, backend: str, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
         trace = bool(options.get("waves"))
         library = self.library(trace=trace) if backend == "rtl" else self.netlist_library(options.pop("family", None), trace=trace)

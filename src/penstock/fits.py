@@ -22,7 +22,7 @@ from penstock.dsl.fit import FitGraph, FitKernel
 from penstock.dsl.lower.qr import Load, lower
 from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed, parse_memory
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.numerics.formats import Format, float32
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Bound as Limits
@@ -56,7 +56,7 @@ class FitDesign(Compiled):
     graph: FitGraph
     config: Config
     part: str
-    memory: Fixed
+    memory: FixedLatency
     given_verilog: str | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -130,7 +130,7 @@ class FitDesign(Compiled):
             raise ValueError(f"rows must be at least 1, not {rows}")
         return Refits.random(1000 * changes.groups if rows is None else rows, self.config.n_max, changes, seed)
 
-    def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: Fixed | str | None = None, **options: Any) -> Run:
+    def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: FixedLatency | str | None = None, **options: Any) -> Run:
         """Fit groups of keys, then refit them round by round; each round is one start of the engine.
 
         Parameters: `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated), "netlist" (both, of what synthesis makes of it), "board" (both,
@@ -153,7 +153,7 @@ class FitDesign(Compiled):
         """Return what the golden model made of the rounds."""
         return self._run("golden", [fit for step in rounds for fit in step.fits], rounds, seconds=seconds)
 
-    def predict(self, rounds: Sequence[Round], memory: Fixed | None = None) -> Run:
+    def predict(self, rounds: Sequence[Round], memory: FixedLatency | None = None) -> Run:
         """Return the cycles of the rounds, and their bound, by the cycle model."""
         timing, begin = memory or self.memory, perf_counter()
         total = read = written = 0
@@ -174,7 +174,7 @@ class FitDesign(Compiled):
         from penstock.host.device import memory_for
         return self.device_in_simulation(max(memory_for(step.jobs, self.config) for step in rounds))
 
-    def _start(self, rounds: Sequence[Round], memory: Fixed, backend: str, options: dict[str, Any], stack: ExitStack) -> Callable[[Sequence[Job]], Simulated]:
+    def _start(self, rounds: Sequence[Round], memory: FixedLatency, backend: str, options: dict[str, Any], stack: ExitStack) -> Callable[[Sequence[Job]], Simulated]:
         """Return what runs the jobs of one start; what it needs for that is open as long as `stack` is."""
         if backend == "pysim":
             from penstock.sim.qr_python import Simulation
@@ -187,7 +187,7 @@ class FitDesign(Compiled):
         library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
         return lambda jobs: simulate(self.config, library, jobs, memory=memory, **options)
 
-    def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, backend: str = "rtl", **options: Any) -> Run:
+    def simulate(self, rounds: Sequence[Round], memory: FixedLatency | None = None, backend: str = "rtl", **options: Any) -> Run:
         """Return what the hardware made of the rounds, and its cycles; `options`: for "rtl" and "netlist" (`family=`) as of `sim.qr.simulate`, for "board"
         as of `host.device.refit`, `device=` one from `penstock.open` (without it the whole device in simulation). Raises as `library`, `netlist`."""
         with ExitStack() as stack:
@@ -259,7 +259,7 @@ def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
     return FitDesign(graph, Config.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
 
 
-def compile_fit(kernel: FitKernel, part: Target, *, memory: str | Fixed | None = None, load: Load | None = None) -> FitDesign:
+def compile_fit(kernel: FitKernel, part: Target, *, memory: str | FixedLatency | None = None, load: Load | None = None) -> FitDesign:
     """Compile a fit kernel over keys for a part; `load`: the refits that the engine is made for. Raises KernelError.
 
     Where the memory is on the part and no timing is given, the planner chooses the width of the memory port.
@@ -267,4 +267,4 @@ def compile_fit(kernel: FitKernel, part: Target, *, memory: str | Fixed | None =
     graph = kernel.trace()
     given = None if memory is None and part.shared else timing_of(part.memory if memory is None else memory, part)
     config = lower(graph, part, memory=given, load=load)
-    return FitDesign(graph, config, part.name, given or Fixed(part.latency, config.bus_bytes))
+    return FitDesign(graph, config, part.name, given or FixedLatency(part.latency, config.bus_bytes))

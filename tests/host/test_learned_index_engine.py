@@ -20,7 +20,7 @@ from penstock.host.learned_index.machines import Room, Simulated
 from penstock.host.learned_index.slots import Slots
 from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import Config
 from penstock.models.qr.job import Bounds, Method, Sums, Target
 
@@ -93,7 +93,7 @@ def same(a: LearnedIndex, b: LearnedIndex) -> None:
 
 @pytest.mark.parametrize("config", [CONFIG, Config(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"])
 def test_timed(config: Config) -> None:
-    slow, fast = Timed(config, Fixed(200, 8)), Timed(config, Fixed(10, 16))
+    slow, fast = Timed(config, FixedLatency(200, 8)), Timed(config, FixedLatency(10, 16))
     indexes = [LearnedIndex(trainer=Trainer(config, backend), layout=SMALL) for backend in (slow, fast)]
     for index in indexes:
         work(index)

@@ -22,7 +22,7 @@ from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
 from penstock.host.workloads import Changes, Round
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory import Fixed, block_ram
+from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
 from penstock.models.qr.job import Bounds, Method, Sums, Target
 from penstock.models.qr.resources import estimate
@@ -116,7 +116,7 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
     graph = load_kernel(written(length=32)).trace()
     for name in ("vu9p", "kcu105", "u55c"):
         part, load = target(name), Load()
-        memory = Fixed(part.latency, part.bytes_per_cycle)
+        memory = FixedLatency(part.latency, part.bytes_per_cycle)
         config = lower(graph, part)
         assert estimate(config, part).fits(part) is None and config.bus_bytes == part.bus_bytes
         # no engine with more of everything that still fits is much faster
@@ -155,7 +155,7 @@ def test_a_part_is_left_room_to_be_routed() -> None:
 def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
     graph = load_kernel(written(options=f"(method={method!r})", length=8, label=label)).trace()
     part, load = target("vu9p"), Load(rows=500)
-    config, memory = lower(graph, part, load=load), Fixed(part.latency, part.bytes_per_cycle)
+    config, memory = lower(graph, part, load=load), FixedLatency(part.latency, part.bytes_per_cycle)
     work, share = load.work(config), load.passes(config)
     works = [replace(work, rescanned=int((k + 1) * share) > int(k * share)) for k in range(64)]
     assert sum(work.rescanned for work in works) == int(64 * share) and (share > 0) == (label == "rank")

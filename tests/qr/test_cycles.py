@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.memory.timing import Fixed
+from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
@@ -20,7 +20,7 @@ from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.models.target import target
 from penstock.sim.qr_cases import Group, keys
 
-MEMORY = Fixed(40, 64)
+MEMORY = FixedLatency(40, 64)
 REFIT = Config(n_max=33, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,
                lanes=33, contexts=4, jobs=32)
 FOLD = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8)
@@ -87,7 +87,7 @@ def test_never_below_the_bound():
                         solvers=several if method is Method.GRAM else 1, vectors=several if method is Method.GIVENS else 1,
                         sums=list(Sums)[source.integers(2)], bounds=list(Bounds)[source.integers(2)],
                         contexts=int(source.integers(1, 5)), jobs=int(source.integers(1, 9)), bus_bytes=int(source.choice([8, 64])))
-        memory = Fixed(int(source.integers(1, 60)), int(source.choice([2, 8, 64])))
+        memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([2, 8, 64])))
         works = [Work.plain(Size(int(source.integers(2, 17)), int(source.integers(1, 200)), inserted=int(source.integers(0, 20)),
                                  full=bool(source.random() < 0.2)), bool(source.random() < 0.5) or config.bounds is Bounds.RESCAN) for _ in range(6)]
         result, least = run(config, works, memory), bound(config, works, memory)

@@ -10,7 +10,7 @@ import pytest
 from penstock.models.errors import ErrorCode
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_cycles import bound, run, words_read
 from penstock.models.qr.table_engine import Segment, TableEngine, layout
@@ -79,7 +79,7 @@ def check(engine: TableEngine, library, table: Table, seeds: range, stall_percen
         before = c.added(c.first(table.rows), table.rows[:int(source.integers(0, len(table.rows)))])
         (come, go), segments = spans(source, engine, table)
         after = c.taken(c.added(before, table.rows[slice(*come)]), table.rows[slice(*go)])
-        memory = Fixed(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
+        memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
         found = simulate(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
                          stall_percent=stall_percent, seed=seed)
         assert found.error is None and found.answer is not None
@@ -156,7 +156,7 @@ def test_pages_behind_the_last_row() -> None:
     assert pages > 6
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
         segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
-        found = simulate(engine, library, table.pages, c.first(table.rows), segments, memory=Fixed(latency, 2))
+        found = simulate(engine, library, table.pages, c.first(table.rows), segments, memory=FixedLatency(latency, 2))
         after = c.taken(c.added(c.first(table.rows), table.rows[:come]), table.rows[:go])
         assert found.answer is not None and (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all()
 
@@ -189,6 +189,6 @@ def test_what_has_no_hardware() -> None:
     places = RowPages(analyse(engine.port, engine.walk, table.pages))
     with pytest.raises(ValueError, match="is not in the last of 2 pages"):
         two = analyse(engine.port, engine.walk, np.concatenate([table.pages[:1]] * 2))
-        run(engine, [(Segment(PAGES, 2, 0, 1), two), (NOTHING, None)], Fixed())
+        run(engine, [(Segment(PAGES, 2, 0, 1), two), (NOTHING, None)], FixedLatency())
     with pytest.raises(IndexError, match="of "):
         places.span(0, places.rows + 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.host.workloads import Changes, Refits
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import run
 from penstock.models.qr.image import pack_memo
@@ -21,7 +21,7 @@ CONFIG = Config(n_max=4, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bound
 
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Target.RANK, blocks=4)])
 def test_rounds_of_refits(config: Config) -> None:
-    timing = Fixed(12, 16)
+    timing = FixedLatency(12, 16)
     simulation = Simulation(config, timing)
     for step in Refits.random(60, 4, Changes(3, 2, 4, 1)).play(config):
         made = simulation.run(step.jobs)
