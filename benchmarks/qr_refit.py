@@ -12,7 +12,7 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Label, Method, Sums
 from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.resources import estimate
@@ -32,10 +32,10 @@ GROWN = 1.4
 CPU = {(500, 9): 3.8, (5000, 33): 25.7}
 BASE = Config(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
 VARIANTS = {
-    "rank, scan, rescan": replace(BASE, target=Target.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
-    "rank, blocks, rescan": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
-    "rank, blocks, widened": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
-    "slot, moves, widened": replace(BASE, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=1),
+    "rank, scan, rescan": replace(BASE, target=Label.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
+    "rank, blocks, rescan": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
+    "rank, blocks, widened": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
+    "slot, moves, widened": replace(BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=1),
 }
 
 
@@ -153,7 +153,7 @@ def traffic(options: Options) -> str:
         cells = [f"{count:,}"]
         for name in ("slot, moves, widened", "rank, blocks, widened"):
             config = blocks_for(VARIANTS[name], count)
-            slot = config.target is Target.SLOT
+            slot = config.target is Label.SLOT
             if not slot and count > config.blocks * BLOCK_ROWS:
                 cells += ["–"] * 4
                 continue
@@ -187,7 +187,7 @@ def engine(options: Options) -> str:
     rows = []
     count = 63
     base = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
-    slots = replace(base, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    slots = replace(base, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
     for name, config, size, rescanned in (("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
                                           ("64 new rows of 500, slots", slots, Size(32, 500, inserted=64, moved=64, span=1000), False),
                                           ("64 new rows of 500, ranks, passes", base, Size(32, 500, inserted=64), True)):
@@ -202,7 +202,7 @@ def engine(options: Options) -> str:
 def whole(options: Options) -> str:
     """A whole retrain of 500 keys, 50 new, 9 columns: everything by passes over all rows, and with slots and widened bounds."""
     rows = []
-    slots = {"target": Target.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+    slots = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
     by_method = {Method.GRAM: Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
                  Method.GIVENS: Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)}
     for method, passes in by_method.items():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..models.qr.config import Config
 from ..models.qr.golden import refit
-from ..models.qr.job import Fit, Job, Memo, Method, Target, Window
+from ..models.qr.job import Fit, Job, Label, Memo, Method, Window
 from ..models.qr.ranks import crowded
 
 __all__ = ["Group", "jobs_of", "keys", "mean_offsets"]
@@ -65,7 +65,7 @@ class Group:
         return Window(0, self.rows.shape[1])
 
     def _spread(self) -> None:
-        if self.config.target is Target.SLOT:
+        if self.config.target is Label.SLOT:
             self.slots = (np.arange(len(self.rows)) / self.density).astype(np.int64)
 
     def full(self) -> Job:

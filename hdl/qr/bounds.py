@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.job import Bounds as Kind
-from ...models.qr.job import Target
+from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
 from ..index import index_range
 from ..modules import Parts, Submodules
@@ -98,7 +98,7 @@ class Bounds(wiring.Component):
             m.d.comb += lost.eq(kept.code)
         with m.Elif(job.head.code != 0):
             m.d.comb += lost.eq(job.head.code)
-        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Target.SLOT)):        # a row without its bit
+        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Label.SLOT)):        # a row without its bit
             m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
             m.d.comb += lost.eq(ErrorCode.QR_MEMO.value)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.errors import ErrorCode
 from ...models.qr.config import Config
 from ...models.qr.image import BLOCK
-from ...models.qr.job import Sums, Target
+from ...models.qr.job import Label, Sums
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
@@ -108,7 +108,7 @@ class Records(wiring.Component):
             m.d.comb += record.row[index].eq(row[index])
             with m.If((index < length) & ~end):
                 m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
-        slots = self.config.target is Target.SLOT
+        slots = self.config.target is Label.SLOT
         labelled = slots or blocks
         counts = labelled and self.config.sums is not Sums.SCAN          # else c comes from a pass over all rows
         old_label = old.as_signed() if blocks else old

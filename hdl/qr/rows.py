@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import Config
-from ...models.qr.job import Target
+from ...models.qr.job import Label
 from ..stream.queue import Buffer
 from .barrel import shifted_right
 from .dot import row_shape
@@ -104,7 +104,7 @@ class Rows(wiring.Component):
 
         previous, any_row, wrong = Signal(8 * (n - 1), reset_less=True), Signal(), Signal()
         before, any_before, disorder = previous, any_row, wrong
-        dense = self.config.target is Target.RANK
+        dense = self.config.target is Label.RANK
         lives = Const(0, 1)
         for k in range(units):
             row = out.i.p.rows[k]

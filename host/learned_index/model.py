@@ -16,7 +16,7 @@ import numpy as np
 from ...models.errors import HardwareError
 from ...models.qr.config import Config
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Method, Sums, Target, Window
+from ...models.qr.job import Fit, Job, Label, Method, Sums, Window
 from ...models.qr.ranks import crowded
 from .slots import DENSITY, Slots
 from .windows import common, features
@@ -127,7 +127,7 @@ class Trainer:
     """
 
     def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
-        if config.method is Method.GIVENS and config.target is Target.SLOT:
+        if config.method is Method.GIVENS and config.target is Label.SLOT:
             raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
         if not isinstance(ghosts, (int, float, np.number)) or not isinstance(limit, (int, np.integer)):
             raise TypeError(f"a trainer's ghosts are a number and its limit is an integer, not {ghosts!r} and {limit!r}")
@@ -137,7 +137,7 @@ class Trainer:
         self.backend: Backend = backend if backend is not None else golden(config)
         self.longest = config.n_max - 1
         self.ghosts, self.limit = ghosts, limit
-        self.gaps = config.target is Target.SLOT
+        self.gaps = config.target is Label.SLOT
         self.full = 0           #: fits of all rows so far
         self.incremental = 0    #: fits from a memo so far
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...models.qr.bounds import EMPTY
 from ...models.qr.config import Config
-from ...models.qr.job import Bounds, Fit, Memo, Method, Target
+from ...models.qr.job import Bounds, Fit, Label, Memo, Method
 from .group import Group
 from .model import Model
 from .windows import features
@@ -113,7 +113,7 @@ def check_groups(groups: list[Group], config: Config) -> None:
 
 def _check_model(model: Model, keys: list[bytes], config: Config) -> None:
     memo, slots = model.fit.memo, model.slots
-    if (slots is not None) != (config.target is Target.SLOT):
+    if (slots is not None) != (config.target is Label.SLOT):
         raise ValueError("slots of another engine")
     labels = model.labels(len(keys))
     if len(labels) != len(keys) or (np.diff(labels) <= 0).any() or (len(labels) and labels[0] < 0):

@@ -17,7 +17,7 @@ from ...models.errors import ErrorCode, HardwareError
 from ...models.qr.config import Config
 from ...models.qr.cycles import Work
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Sums, Target, Window
+from ...models.qr.job import Fit, Job, Label, Sums, Window
 from ...models.qr.ranks import BLOCK_ROWS
 from ...models.qr.suffix import LEAF, Blocks
 from ...sim.qr_cases import Group, keys
@@ -167,7 +167,7 @@ class Refits:
 
 
 def _work(config: Config, group: _Windowed, job: Job, fit: Fit) -> Work:
-    if config.target is not Target.RANK or config.sums is not Sums.INCREMENTAL or config.blocks:
+    if config.target is not Label.RANK or config.sums is not Sums.INCREMENTAL or config.blocks:
         return Work.of(job, fit, config)
     if job.memo is None:
         group.blocks = Blocks(job.rows, config.bus_bytes)

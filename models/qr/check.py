@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..errors import ErrorCode
 from .arith import LABEL_MAX
 from .config import Config
-from .job import Bounds, Job, Method, Sums, Target
+from .job import Bounds, Job, Label, Method, Sums
 from .moments import ROWS_MAX, target_of
 from .ranks import crowded
 
@@ -54,7 +54,7 @@ def check(job: Job, config: Config) -> ErrorCode | None:
         return ErrorCode.QR_ROWS
     if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
         return ErrorCode.QR_DESCRIPTOR
-    if job.memo is None and config.target is Target.SLOT and not job.alive.all():
+    if job.memo is None and config.target is Label.SLOT and not job.alive.all():
         return ErrorCode.QR_DESCRIPTOR
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:
@@ -71,7 +71,7 @@ def check(job: Job, config: Config) -> ErrorCode | None:
 
 def disorder(job: Job, config: Config) -> ErrorCode | None:
     """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
-    return ErrorCode.QR_ORDER if descending(job.rows[job.alive] if config.target is Target.SLOT else job.rows) else None
+    return ErrorCode.QR_ORDER if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows) else None
 
 
 def _labels(job: Job) -> ErrorCode | None:

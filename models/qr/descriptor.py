@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import ErrorCode
 from .config import Config
 from .image import MAGIC
-from .job import Bounds, Method, Target
+from .job import Bounds, Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
 from .moments import ROWS_MAX
 
@@ -16,7 +16,7 @@ __all__ = ["SPAN_MAX", "Descriptor", "check_descriptor", "check_head", "unpack_d
 
 #: most places of a group: labels are below it
 SPAN_MAX = 1 << 31
-_METHODS, _TARGETS = list(Method), list(Target)
+_METHODS, _LABELS = list(Method), list(Label)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
         return ErrorCode.QR_COLUMNS
     if d.rows > ROWS_MAX or d.span > SPAN_MAX:
         return ErrorCode.QR_ROWS
-    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2:
+    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2:
         return ErrorCode.QR_DESCRIPTOR
-    if d.rows > d.span or (config.target is Target.RANK and d.rows != d.span):
+    if d.rows > d.span or (config.target is Label.RANK and d.rows != d.span):
         return ErrorCode.QR_DESCRIPTOR
     if d.inserted + d.buried > d.rows or d.inserted + d.moved > d.rows or d.removed > ROWS_MAX:
         return ErrorCode.QR_DESCRIPTOR
@@ -70,7 +70,7 @@ def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
     """
     magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
     segmented = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
-    expected = MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), segmented, config.blocks, 0
+    expected = MAGIC, _METHODS.index(config.method), _LABELS.index(config.target), segmented, config.blocks, 0
     if (magic, method, target, segments, blocks, end) != expected or live > rows:
         return ErrorCode.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):

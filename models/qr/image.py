@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import ErrorCode, HardwareError
 from ..numerics.formats import Codes
 from .config import Config
-from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
+from .job import Anchor, Bounds, Fit, Integers, Job, Label, Memo, Method, Rows, Window
 from .layout import (
     DESCRIPTOR_BYTES,
     ENTRY_BYTES,
@@ -44,7 +44,7 @@ LIVE = 1 << 31
 #: first bit of a row's block, in its new label
 BLOCK = 23
 _SEGMENT = struct.Struct("<Iiiiii")
-_METHODS, _TARGETS = list(Method), list(Target)
+_METHODS, _LABELS = list(Method), list(Label)
 
 
 def _padded(data: bytes, bus_bytes: int) -> bytes:
@@ -56,7 +56,7 @@ def pack_descriptor(job: Job, config: Config, places: Places) -> bytes:
     numbers of inserted, buried, removed and moved rows (4 each), addresses of memo, changes, rows, result (6 each).
     """
     size = Size.of(job)
-    flags = size.full | _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2
+    flags = size.full | _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2
     head = struct.pack("<IHBBIIIi4I", job.group, job.window.prefix, job.window.length, flags, size.rows, size.places, job.epoch, job.limit, size.inserted,
                        size.buried, size.removed, size.moved)
     data = head + b"".join(address.to_bytes(6, "little") for address in (places.memo, places.changes, places.rows, places.result))
@@ -148,7 +148,7 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
 
 def _head(config: Config, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
     segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
-    kinds = _METHODS.index(config.method), _TARGETS.index(config.target)
+    kinds = _METHODS.index(config.method), _LABELS.index(config.target)
     return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, config.blocks, epoch, rows, live) + offsets.tobytes()
 
 
@@ -211,7 +211,7 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     if len(data) < HEAD_BYTES:
         return ErrorCode.QR_MEMO
     magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
-    if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_TARGETS):
+    if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_LABELS):
         return ErrorCode.QR_MEMO
     if not 2 <= length + 1 <= config.n_max or live > rows:
         return ErrorCode.QR_MEMO
@@ -256,7 +256,7 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
     if segments and anchor is None:
         return ErrorCode.QR_MEMO
-    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks,
+    return Memo(config.method, _LABELS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks,
                 moved)
 
 

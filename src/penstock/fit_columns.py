@@ -28,8 +28,7 @@ from penstock.host.workloads import Changes, TooFew
 from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import FixedLatency, parse_memory
-from penstock.models.numerics.formats import Fixed
-from penstock.models.numerics.formats import Format, float32, parse_format
+from penstock.models.numerics.formats import Fixed, Format, float32, parse_format
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers, Method

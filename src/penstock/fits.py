@@ -28,8 +28,7 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Bound as Limits
 from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Bounds, Fit, Job, Method
-from penstock.models.qr.job import Target as Label
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.shell import register_map
 from penstock.models.resources import Resources

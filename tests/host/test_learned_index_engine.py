@@ -22,11 +22,11 @@ from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 #: as tests/qr/test_engine.py has it, so that it is compiled once
-CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+CONFIG = Config(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
 
 
@@ -66,7 +66,7 @@ def test_few_rows_move() -> None:
 
 def test_slots_are_not_for_tombstones() -> None:
     with pytest.raises(ValueError, match="no slots with method givens"):
-        Trainer(Config(method=Method.GIVENS, target=Target.SLOT))
+        Trainer(Config(method=Method.GIVENS, target=Label.SLOT))
 
 
 def work(index: LearnedIndex) -> dict[bytes, int]:

@@ -17,7 +17,7 @@ from penstock.host.learned_index import Layout, LearnedIndex, SnapshotError, Tra
 from penstock.host.learned_index.slots import Slots
 from penstock.host.workloads import amazon_keys, random_keys
 from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 VALUES: list[Any] = [None, True, False, 0, -1, 2**80, -(2**63), 1.5, float("-inf"), "", "ä\ud800", b"", b"\0x", 7]
@@ -37,7 +37,7 @@ def example(**options: Any) -> LearnedIndex:
 
 @pytest.mark.parametrize("config", [Config(n_max=16, sums=Sums.INCREMENTAL), Config(n_max=16, method=Method.GIVENS),
                                     Config(n_max=16, bounds=Bounds.WIDENED, segments=4),
-                                    Config(n_max=16, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+                                    Config(n_max=16, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
                                     Config(n_max=16, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16)],
                          ids=["gram", "givens", "widened", "slots", "blocks"])
 def test_there_and_back(tmp_path: Path, config: Config) -> None:
@@ -189,7 +189,7 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
 
 
 CONFIGS = {"gram": Config(n_max=9, sums=Sums.INCREMENTAL), "givens": Config(n_max=9, method=Method.GIVENS, bounds=Bounds.WIDENED, segments=4),
-           "slots": Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+           "slots": Config(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
            "blocks": Config(n_max=9, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
 
 
@@ -271,7 +271,7 @@ def test_parts_that_do_not_fit_together(tmp_path: Path, config: Config) -> None:
         refused("no float32", memo("d", lambda old: old - 2**32))
     if config.blocks:
         refused("less than no rows", memo("blocks", lambda old: old - 2 * old[:1]))
-    if config.target is Target.SLOT:
+    if config.target is Label.SLOT:
         for words, slots in (("out of order", Slots([5] * 99, 200)), ("beyond", Slots([], 0))):
             refused(words, lambda index, slots=slots: setattr(index._groups[1].model, "slots", Slots(
                 (slots.of or index._groups[1].model.slots.of)[:len(index._groups[1].keys)], slots.capacity)))

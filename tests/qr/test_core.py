@@ -10,7 +10,7 @@ from penstock.hdl.qr.core import Core
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, row_stride, words
 from penstock.sim.pysim import drain, feed
 from penstock.sim.qr_cases import jobs_of
@@ -35,7 +35,7 @@ def rows_words(job, config):
     return found[:of_rows], found[of_rows:]
 
 
-SLOTS = {"target": Target.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+SLOTS = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
 
 
 @pytest.mark.parametrize(("lanes", "bus", "pace", "options"), [(15, 64, 1.0, SLOTS), (12, 32, 0.7, SLOTS), (6, 16, 0.8, {})])

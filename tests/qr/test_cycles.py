@@ -12,7 +12,7 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
@@ -21,7 +21,7 @@ from penstock.models.target import target
 from penstock.sim.qr_cases import Group, keys
 
 MEMORY = FixedLatency(40, 64)
-REFIT = Config(n_max=33, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,
+REFIT = Config(n_max=33, method=Method.GRAM, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,
                lanes=33, contexts=4, jobs=32)
 FOLD = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8)
 FRESH = tuple(min(i + 1, 32) for i in range(64))
@@ -60,12 +60,12 @@ def test_sustained_refits(size, most):
 
 
 @pytest.mark.parametrize("config", [Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-                                    Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=45, lanes=9, contexts=8),
+                                    Config(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=45, lanes=9, contexts=8),
                                     Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
-                                    Config(n_max=9, method=Method.GIVENS, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=8,
+                                    Config(n_max=9, method=Method.GIVENS, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=8,
                                            vectors=4, lanes=2, contexts=8)])
 def test_whole_retrain_near_its_bound(config):
-    slots = config.target is Target.SLOT
+    slots = config.target is Label.SLOT
     works = [Work.plain(Size(9, 500, inserted=50, moved=50, span=1000) if slots else Size(9, 500, inserted=50), not slots)] * 64
     assert run(config, works, MEMORY).total <= 1.25 * bound(config, works, MEMORY).cycles
 
@@ -73,7 +73,7 @@ def test_whole_retrain_near_its_bound(config):
 @pytest.mark.parametrize(("size", "rescanned"), [(Size(32, 64, full=True, span=128), True), (Size(32, 500, inserted=64, moved=64, span=1000), False)])
 def test_multipliers_are_busy_in_the_whole_engine(size, rescanned):
     """At least 60 % of all cycles of a run of jobs, 8 of them interleaved."""
-    config = replace(FOLD, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=2)
+    config = replace(FOLD, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=2)
     result = run(config, [Work.plain(size, rescanned)] * 24, MEMORY)
     assert config.built and result.multiplications / result.total / (3 * config.vectors * config.lanes + 3) >= 0.6
 

@@ -16,19 +16,19 @@ from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import Work
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
 from penstock.sim.qr import build, simulate
 from penstock.sim.qr_cases import Group, keys
 from penstock.sim.qr_runs import compare, random_run
 
-CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+CONFIG = Config(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
-BLOCKS = {"target": Target.RANK, "blocks": 64}
+BLOCKS = {"target": Label.RANK, "blocks": 64}
 PASSES = {"sums": Sums.SCAN, "bounds": Bounds.RESCAN}
-RANKS = {"target": Target.RANK, **PASSES}
+RANKS = {"target": Label.RANK, **PASSES}
 MEMORIES = [FixedLatency(20, 32), FixedLatency(1, 64), FixedLatency(57, 8), FixedLatency(8, 2), FixedLatency(200, 16)]
 
 
@@ -205,7 +205,7 @@ def test_no_jobs_and_errors_of_the_bus(engine):
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
+    for other in ({"target": Label.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
         with pytest.raises(ValueError, match="hardware"):
             Engine(replace(CONFIG, **other), ModuleLibrary())
 

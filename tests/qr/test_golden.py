@@ -13,7 +13,7 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 METHODS = [Method.GIVENS, Method.GRAM]
@@ -88,7 +88,7 @@ def test_thousand_batches_as_least_squares(method):
             assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
 
 
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(Label))
 @pytest.mark.parametrize("method", METHODS)
 def test_incremental_equals_scan_and_widened_holds(method, target):
     source = np.random.default_rng(11)
@@ -232,7 +232,7 @@ def test_errors():
     assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == ErrorCode.QR_DESCRIPTOR
     assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == ErrorCode.QR_MEMO
     assert code(job, replace(config, method=Method.GIVENS)) == ErrorCode.QR_MEMO
-    slot = replace(config, target=Target.SLOT)
+    slot = replace(config, target=Label.SLOT)
     assert code(replace(full, labels=np.arange(60)[::-1]), slot) == ErrorCode.QR_ORDER
     assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == ErrorCode.QR_ROWS
     givens = replace(config, method=Method.GIVENS)
@@ -244,7 +244,7 @@ def test_errors():
 @given(st.data())
 def test_job_sequences(data):
     """Any sequence of batches, on any engine: sums exact, every live row in its window, c as from a scan."""
-    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Target)))
+    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Label)))
     length = data.draw(st.integers(1, 7))
     config = Config(n_max=8, method=method, target=target, sums=data.draw(st.sampled_from(list(Sums))),
                     bounds=data.draw(st.sampled_from(list(Bounds))), segments=data.draw(st.sampled_from([1, 4])))

@@ -11,7 +11,7 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Places, pack_changes, pack_descriptor, pack_memo, pack_result, pack_rows, unpack_memo, unpack_result
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
 from penstock.sim.qr_cases import Group, keys, mean_offsets
 
@@ -24,7 +24,7 @@ def equal(a: object, b: object) -> bool:
 
 @pytest.mark.parametrize("bus_bytes", [8, 64])
 @pytest.mark.parametrize("bounds", list(Bounds))
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(Label))
 @pytest.mark.parametrize("method", list(Method))
 def test_there_and_back(method, target, bounds, bus_bytes):
     source = np.random.default_rng(1)

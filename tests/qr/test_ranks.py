@@ -13,7 +13,7 @@ from penstock.models.qr.bounds import widened_ranks
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
-from penstock.models.qr.job import Anchor, Bounds, Fit, Sums, Target
+from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
 from penstock.models.qr.moments import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
@@ -101,7 +101,7 @@ def test_memos_of_other_engines():
         found = refit(job, other)
         assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_MEMO
         assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is ErrorCode.QR_MEMO
-    for bad in ({"target": Target.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
+    for bad in ({"target": Label.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
         with pytest.raises(ValueError, match="blocks"):
             replace(CONFIG, **bad)
 

@@ -12,7 +12,7 @@ from penstock.models.qr.arith import add, codes, from_integer
 from penstock.models.qr.config import Config
 from penstock.models.qr.factor import eliminate, solve
 from penstock.models.qr.golden import right_side
-from penstock.models.qr.job import Job, Target, Window
+from penstock.models.qr.job import Job, Label, Window
 from penstock.models.qr.moments import scanned
 from penstock.models.qr.schedule import gram_tasks
 from penstock.models.qr.solver import alone
@@ -74,7 +74,7 @@ def run(config, cases):
 
 @pytest.mark.parametrize(("contexts", "jobs"), [(1, 5), (3, 10)])
 def test_jobs(contexts, jobs):
-    config = Config(n_max=6, target=Target.SLOT, gram_lanes=21, lanes=6, contexts=contexts, jobs=16)
+    config = Config(n_max=6, target=Label.SLOT, gram_lanes=21, lanes=6, contexts=contexts, jobs=16)
     source = np.random.default_rng(contexts)
     kinds = ["plain", "constant", "tiny", "near", "collinear", "empty", "tiny", "plain", "plain", "collinear"]
     cases = [case(source, int(source.integers(2, 7)) if kind == "plain" else 6, kind) for kind in kinds[:jobs]]

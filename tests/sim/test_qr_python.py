@@ -13,13 +13,13 @@ from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import Config
 from penstock.models.qr.cycles import run
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Bounds, Fit, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Label, Sums
 from penstock.sim.qr_python import Simulation
 
-CONFIG = Config(n_max=4, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
+CONFIG = Config(n_max=4, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
 
 
-@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Target.RANK, blocks=4)])
+@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Label.RANK, blocks=4)])
 def test_rounds_of_refits(config: Config) -> None:
     timing = FixedLatency(12, 16)
     simulation = Simulation(config, timing)
