@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ...models.memory.timing import FixedLatency
 from ...models.qr import rotations
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
 from ...models.qr.job import Bounds, Label, Method, Sums
 from ...models.qr.layout import ENTRY_BYTES, Size, record_words, row_stride, row_words
@@ -60,7 +60,7 @@ class Load:
     new: int = 50
     gone: int = 0
 
-    def work(self, config: Config) -> Work:
+    def work(self, config: FitPlan) -> Work:
         """Such a refit, with the passes over all rows that the engine makes."""
         slots, changes = config.target is Label.SLOT, self.new + self.gone
         columns, span = config.n_max, 2 * self.rows if slots else self.rows
@@ -74,13 +74,13 @@ class Load:
         size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span)
         return Work.plain(size, config.bounds is Bounds.RESCAN)
 
-    def passes(self, config: Config) -> float:
+    def passes(self, config: FitPlan) -> float:
         """The share of refits behind whose widened bounds a pass over all rows is made."""
         # none in slots; of dense ranks one in 4 at 50 new rows of 500, one in 20 at 50 of 5,000 (docs/benchmarks.md), the window at twice that of the pass
         return min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7) if config.blocks else 0.0
 
 
-def lower(graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, load: Load | None = None) -> Config:
+def lower(graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, load: Load | None = None) -> FitPlan:
     """Return the engine for a fit over keys on `part`.
 
     Parameters: `memory`: the port's timing where it is not the target's own; then the port is not wider than the target's; `load`: the refits that it is
@@ -120,7 +120,7 @@ def ports_of(part: Target, memory: FixedLatency | None) -> dict[int, FixedLatenc
     return {bus: timing for bus, timing in found.items() if bus >= LEAST}
 
 
-def cost(config: Config, load: Load, memory: FixedLatency) -> float:
+def cost(config: FitPlan, load: Load, memory: FixedLatency) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
     interval, read, passes = memory.interval(config.bus_bytes), sum(work.read(config)), load.passes(config)
@@ -137,7 +137,7 @@ def cost(config: Config, load: Load, memory: FixedLatency) -> float:
     return max(interval * max(read + passes * row_words(work.size, config), work.written(config)), sums, work.dot_cycles(config) + bounds, solver)
 
 
-def _reads_rows(config: Config, work: Work) -> bool:
+def _reads_rows(config: FitPlan, work: Work) -> bool:
     """Whether c is made by a pass over all rows."""
     return config.sums is Sums.SCAN or work.size.full
 
@@ -151,25 +151,25 @@ def _rotations(lanes: int, vectors: int, work: Work) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _slots_of(config: Config, work: Work) -> int:
+def _slots_of(config: FitPlan, work: Work) -> int:
     return work.slots(config)
 
 
-def _slots(config: Config, work: Work) -> int:
+def _slots(config: FitPlan, work: Work) -> int:
     # the slots do not depend on anything else
-    return _slots_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
+    return _slots_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
 
 
-def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = None) -> Config:
+def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = None) -> FitPlan:
     n, blocks = max(4, columns or graph.columns), 0
     assert graph.target is not None
     if graph.target is Label.RANK and graph.incremental:
         blocks = min(max(1 << (load.rows // BLOCK).bit_length(), BLOCKS[0]), BLOCKS[1])
-    return Config(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
+    return FitPlan(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
                   blocks=blocks, bus_bytes=bus_bytes, gram_lanes=1, lanes=1, contexts=2, jobs=4)
 
 
-def _candidates(base: Config, part: Target, load: Load) -> Iterator[Config]:
+def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
     n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
     passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN or load.passes(base) > 0
     entries = base.bus_bytes // ENTRY_BYTES
@@ -179,7 +179,7 @@ def _candidates(base: Config, part: Target, load: Load) -> Iterator[Config]:
         # the solver of `gram` takes a row a cycle
         for width in sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,):
             if base.method is Method.GIVENS:
-                units: Iterable[Config] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
+                units: Iterable[FitPlan] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
             else:
                 units = (replace(base, gram_lanes=g, lanes=width, solvers=s) for g in sums for s in _SOLVERS)
             for unit in units:
@@ -189,7 +189,7 @@ def _candidates(base: Config, part: Target, load: Load) -> Iterator[Config]:
 
 
 @lru_cache(maxsize=4096)
-def _contexts_of(config: Config, work: Work) -> int:
+def _contexts_of(config: FitPlan, work: Work) -> int:
     if config.method is Method.GIVENS:
         work = replace(work, met=work.met[:_SAMPLE])
     one = replace(config, contexts=1)
@@ -197,9 +197,9 @@ def _contexts_of(config: Config, work: Work) -> int:
     return min(MOST_CONTEXTS, -(-cycles // max(1, work.slots(config) // config.vectors)) + 1)
 
 
-def _contexts(config: Config, load: Load) -> int:
+def _contexts(config: FitPlan, load: Load) -> int:
     """Groups that keep one solver busy: how much longer one takes alone than its issue slots."""
-    return _contexts_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
+    return _contexts_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
 
 
 def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resources | None:

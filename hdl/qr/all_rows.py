@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Label
 from .records import record_shape
 from .rows import Rows
@@ -29,7 +29,7 @@ class AllRows(wiring.Component):
     o : Out(stream.Signature(record_shape(n_max)))
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         self.rows = Rows(config, units=1)
         n, bus = config.n_max, 8 * config.bus_bytes

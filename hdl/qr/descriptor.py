@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import SPAN_MAX
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
@@ -36,7 +36,7 @@ class JobCheck(wiring.Component):
         `models.errors.ErrorCode` of the inputs one cycle before. The head's means something where the descriptor's is OK.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         super().__init__({"descriptor": In(descriptor_shape), "head": In(head_shape), "descriptor_code": Out(8), "head_code": Out(8)},
                          src_loc_at=1 + src_loc_at)

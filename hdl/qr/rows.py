@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Label
 from ..stream.queue import Buffer
 from .barrel import shifted_right
@@ -28,7 +28,7 @@ class Rows(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
     units
         Rows a cycle, if not `row_units`.
 
@@ -48,7 +48,7 @@ class Rows(wiring.Component):
         A bus word is smaller than a row.
     """
 
-    def __init__(self, config: Config, *, units: int | None = None, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, units: int | None = None, src_loc_at=0):
         self.config, self.units = config, config.row_units if units is None else units
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({

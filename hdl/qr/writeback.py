@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
 from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, factor_words, frame_words, head_words, memo_words, result_words, sums_words, words
@@ -42,7 +42,7 @@ class WriteBack(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -58,7 +58,7 @@ class WriteBack(wiring.Component):
         A job's last word is transferred.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({

@@ -14,7 +14,7 @@ from operator import mul
 import numpy as np
 
 from ...models.errors import HardwareError
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Label, Method, Sums, Window
 from ...models.qr.ranks import crowded
@@ -26,7 +26,7 @@ __all__ = ["Backend", "Change", "Model", "Trainer", "TrainingError", "golden"]
 #: jobs -> a fit or an error for each, in order
 Backend = Callable[[Sequence[Job]], Sequence[Fit | HardwareError]]
 #: gram: deletes are exact, and c follows the changes
-_CONFIG = Config(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
+_CONFIG = FitPlan(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
 
 #: what seven roundings to float32 can add, as a part of the sum of |products|, twice over
 _ROUNDING = 2.0**-20
@@ -126,7 +126,7 @@ class Trainer:
     Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
-    def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
+    def __init__(self, config: FitPlan = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
         if config.method is Method.GIVENS and config.target is Label.SLOT:
             raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
         if not isinstance(ghosts, (int, float, np.number)) or not isinstance(limit, (int, np.integer)):
@@ -240,12 +240,12 @@ def _moved(model: Model, keys: Sequence[bytes], longest: int) -> Window:
 class _Golden:
     """A class, not a function, so that an index with it can be pickled."""
 
-    config: Config
+    config: FitPlan
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
         return [refit(job, self.config, number) for number, job in enumerate(jobs)]
 
 
-def golden(config: Config) -> Backend:
+def golden(config: FitPlan) -> Backend:
     """Return the golden model of that engine as a backend."""
     return _Golden(config)

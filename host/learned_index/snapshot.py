@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Anchor, Fit, Label, Memo, Method, Window
 from .group import Group
 from .layout import Layout
@@ -241,7 +241,7 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
         if type(encoded) is not bool or type(deferred) is not bool or any(type(number) not in (int, float) or not math.isfinite(number)
                                                                           for number in (ghosts, limit)):
             raise ValueError("a field of another type")
-        config = Config.from_json(header["config"])
+        config = FitPlan.from_json(header["config"])
         check_types(config)
         layout = Layout(**header["layout"])
         own = Trainer(config, ghosts=ghosts, limit=limit)
@@ -265,7 +265,7 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
     index._adopt(used, layout, deferred, groups)
 
 
-def _group(into: _In, record: dict[str, Any], config: Config, decode: Callable[[bytes], Any]) -> Group:
+def _group(into: _In, record: dict[str, Any], config: FitPlan, decode: Callable[[bytes], Any]) -> Group:
     [pivot], keys, waiting, values = (into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values"))
     if len(values) != len(keys) + len(waiting):
         raise ValueError("keys without values")

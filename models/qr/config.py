@@ -7,11 +7,11 @@ from typing import Any
 
 from .job import Bounds, Label, Method, Sums, row_stride
 
-__all__ = ["Config"]
+__all__ = ["FitPlan"]
 
 
 @dataclass(frozen=True)
-class Config:
+class FitPlan:
     """One engine.
 
     Parameters
@@ -91,6 +91,6 @@ class Config:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Config:
+    def from_json(cls, data: dict[str, Any]) -> FitPlan:
         return cls(**{**data, "method": Method(data["method"]), "target": Label(data["target"]), "sums": Sums(data["sums"]),
                       "bounds": Bounds(data["bounds"])})

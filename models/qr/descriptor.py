@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from ..errors import ErrorCode
-from .config import Config
+from .config import FitPlan
 from .image import MAGIC
 from .job import Bounds, Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
@@ -47,7 +47,7 @@ def unpack_descriptor(data: bytes) -> Descriptor:
     return Descriptor(*numbers, *(int.from_bytes(data[at:at + 6], "little") for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)))
 
 
-def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
+def check_descriptor(d: Descriptor, config: FitPlan) -> ErrorCode:
     """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words), QR_REMOVED; else OK."""
     if not 2 <= d.length + 1 <= config.n_max:
         return ErrorCode.QR_COLUMNS
@@ -64,7 +64,7 @@ def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
     return ErrorCode.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
 
 
-def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
+def check_head(head: bytes, d: Descriptor, config: FitPlan) -> ErrorCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """

@@ -1,4 +1,4 @@
-"""The cycles of the hardware engine (`Config.built`), one for one: the twin of `hdl.qr.engine`."""
+"""The cycles of the hardware engine (`FitPlan.built`), one for one: the twin of `hdl.qr.engine`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import FixedLatency
-from .config import Config
+from .config import FitPlan
 from .givens_core import GivensCoreStage
 from .job import Method
 from .layout import Places
@@ -73,7 +73,7 @@ class Port:
 
 
 class Run:
-    def __init__(self, config: Config, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> None:
+    def __init__(self, config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> None:
         self.config, self.works, self.places, self.ring = config, works, places, ring
         self.alarms: list[int] = []
         self.now = 0
@@ -142,6 +142,6 @@ class Run:
         return moved
 
 
-def run(config: Config, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> Times:
+def run(config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> Times:
     """Return the cycles of a run of jobs that lie in memory where `places` and `ring` say."""
     return Run(config, works, memory, places, ring).go()

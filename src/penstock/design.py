@@ -20,7 +20,7 @@ from penstock.compiled import Compiled
 from penstock.dsl.diagnostics import Span
 from penstock.dsl.kernel import checked_epochs
 from penstock.host.sources import Table
-from penstock.models.analytics.config import Plan
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import bound, golden, model_cycles, page_costs, strider_cycles
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
@@ -79,7 +79,7 @@ class Run:
 class Design(Compiled):
     """A compiled kernel: the plan, where columns go, the models' start, and the Verilog (made when first asked for)."""
 
-    plan: Plan
+    plan: AnalyticsPlan
     start: dict[str, np.ndarray]
     shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
@@ -184,7 +184,7 @@ class Design(Compiled):
                     "trained": cycles.trained, "striders": strider_cycles(self.plan, costs) * count}
         return Run("model", None, None, cycles.total, counters, (), count, False, limits, perf_counter() - begin)
 
-    def _simulate(self, limited: Plan, table: Table, memory: FixedLatency, backend: str, options: dict[str, Any]) -> Run:
+    def _simulate(self, limited: AnalyticsPlan, table: Table, memory: FixedLatency, backend: str, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
         trace = bool(options.get("waves"))
         library = self.library(trace=trace) if backend == "rtl" else self.netlist_library(options.pop("family", None), trace=trace)
@@ -194,7 +194,7 @@ class Design(Compiled):
         return Run(backend, result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
                    out.bytes_read, out.bytes_written)
 
-    def _on_board(self, limited: Plan, table: Table, options: dict[str, Any]) -> Run:
+    def _on_board(self, limited: AnalyticsPlan, table: Table, options: dict[str, Any]) -> Run:
         from penstock.host.device import train
         device = options.pop("device", None)
         with ExitStack() as stack:
@@ -232,7 +232,7 @@ class Design(Compiled):
                 "shapes": {k: list(v) for k, v in self.shapes.items()}, "labels": list(self.labels), "run_values": self.run_values}
 
 
-def simulated_memory(plan: Plan) -> tuple[str, int]:
+def simulated_memory(plan: AnalyticsPlan) -> tuple[str, int]:
     """Return kind and bytes of the memory that a device in simulation has: the board's where that is single-port RAM or has addresses made for it, else
     block RAM of any size (0)."""
     board = boards().get(plan.target)

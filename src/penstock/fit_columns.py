@@ -32,8 +32,8 @@ from penstock.models.numerics.formats import Fixed, Format, float32, parse_forma
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers, Method
+from penstock.models.qr.table_config import Segment, TableFitPlan, layout, register_map
 from penstock.models.qr.table_cycles import bound, run, words_read
-from penstock.models.qr.table_engine import Segment, TableEngine, layout, register_map
 from penstock.models.qr.table_memory import SIMULATED, memory_for, places, unpack_answer
 from penstock.models.qr.table_resources import estimate
 from penstock.models.resources import Resources
@@ -69,7 +69,7 @@ class ColumnsDesign(Compiled):
     """A compiled fit over columns: where they are in the table, and the engine."""
 
     graph: FitGraph
-    engine: TableEngine
+    engine: TableFitPlan
     part: str
     memory: FixedLatency
     given_verilog: str | None = field(default=None, repr=False, compare=False)
@@ -391,4 +391,4 @@ def _full_page(walk: WalkConfig) -> np.ndarray:
 
 def load_columns(manifest: Mapping[str, Any], verilog: str) -> ColumnsDesign:
     """Return the design that `ColumnsDesign.save` wrote, from its files' contents."""
-    return ColumnsDesign(graph_from(manifest["fit"]), TableEngine.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
+    return ColumnsDesign(graph_from(manifest["fit"]), TableFitPlan.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)

@@ -24,7 +24,7 @@ from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.numerics.formats import Format, float32
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound as Limits
 from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.image import pack_memo
@@ -53,7 +53,7 @@ class FitDesign(Compiled):
     """A compiled fit kernel: what is fitted, the engine, and its Verilog (made when first asked for)."""
 
     graph: FitGraph
-    config: Config
+    config: FitPlan
     part: str
     memory: FixedLatency
     given_verilog: str | None = field(default=None, repr=False, compare=False)
@@ -90,7 +90,7 @@ class FitDesign(Compiled):
     def trainer(self, backend: str = "golden", *, device: Device | None = None, **options: Any) -> Any:
         """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's.
 
-        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the
+        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `EngineBackend`, to be closed by the
         caller, with "board" one on `device`, which `penstock.open` gives.
 
         Raises ValueError for another backend, for a `device` that does not go with it, and for method "givens" with target slot, whose tombstones would keep
@@ -103,11 +103,11 @@ class FitDesign(Compiled):
             raise ValueError("backend board takes the device that it runs on, no other one does")
         if backend == "golden":
             return Trainer(self.config, **options)
-        from penstock.host.learned_index.engine import Engine, Timed
+        from penstock.host.learned_index.engine import EngineBackend, Timed
         if backend == "model":
             return Trainer(self.config, Timed(self.config, self.memory), **options)
         own = {"device": self.runs_on(device)} if device is not None else {"memory": self.memory, "library": self.library()}
-        return Trainer(self.config, Engine(self.config, **own), **options)
+        return Trainer(self.config, EngineBackend(self.config, **own), **options)
 
     def describe(self) -> dict[str, Any]:
         graph = self.graph
@@ -173,7 +173,9 @@ class FitDesign(Compiled):
         from penstock.host.device import memory_for
         return self.device_in_simulation(max(memory_for(step.jobs, self.config) for step in rounds))
 
-    def _start(self, rounds: Sequence[Round], memory: FixedLatency, backend: str, options: dict[str, Any], stack: ExitStack) -> Callable[[Sequence[Job]], Simulated]:
+    def _start(
+        self, rounds: Sequence[Round], memory: FixedLatency, backend: str, options: dict[str, Any], stack: ExitStack
+    ) -> Callable[[Sequence[Job]], Simulated]:
         """Return what runs the jobs of one start; what it needs for that is open as long as `stack` is."""
         if backend == "pysim":
             from penstock.sim.qr_python import Simulation
@@ -255,7 +257,7 @@ def graph_from(said: Mapping[str, Any]) -> FitGraph:
 def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
     """Return the design that `FitDesign.save` wrote, from its files' contents."""
     graph = graph_from(manifest["fit"])
-    return FitDesign(graph, Config.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
+    return FitDesign(graph, FitPlan.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
 
 
 def compile_fit(kernel: FitKernel, part: Target, *, memory: str | FixedLatency | None = None, load: Load | None = None) -> FitDesign:

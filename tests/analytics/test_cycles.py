@@ -177,7 +177,8 @@ def test_shares() -> None:
 @pytest.mark.parametrize(("rows", "features", "target", "memory", "choices", "epochs"), [
     (4000, 54, "small", FixedLatency(20, 8), Choices(), 1), (4000, 54, "vu9p", FixedLatency(40, 64), Choices(), 2),
     (2000, 10, "vu9p", FixedLatency(30, 16), Choices(threads=4, lanes=4), 3),
-    (3000, 30, "u55c", FixedLatency(60, 32), Choices(threads=8, ports=4), 5), (1500, 20, "u55c", FixedLatency(5, 32), Choices(threads=8, ports=8, walkers=3), 1)])
+    (3000, 30, "u55c", FixedLatency(60, 32), Choices(threads=8, ports=4), 5),
+    (1500, 20, "u55c", FixedLatency(5, 32), Choices(threads=8, ports=8, walkers=3), 1)])
 def test_leap(rows: int, features: int, target: str, memory: FixedLatency, choices: Choices, epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(rows).normal(size=(rows, features)).astype(np.float32)
     data = Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": x[:, 0], "x": x}, page_size=8192)

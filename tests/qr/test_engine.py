@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from penstock.hdl.modules import ModuleLibrary
-from penstock.hdl.qr.engine import Engine
+from penstock.hdl.qr.engine import FitEngine
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
@@ -23,7 +23,7 @@ from penstock.sim.qr import build, simulate
 from penstock.sim.qr_cases import Group, keys
 from penstock.sim.qr_runs import compare, random_run
 
-CONFIG = Config(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
 BLOCKS = {"target": Label.RANK, "blocks": 64}
@@ -207,7 +207,7 @@ def test_no_jobs_and_errors_of_the_bus(engine):
 def test_what_there_is_no_hardware_for():
     for other in ({"target": Label.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
         with pytest.raises(ValueError, match="hardware"):
-            Engine(replace(CONFIG, **other), ModuleLibrary())
+            FitEngine(replace(CONFIG, **other), ModuleLibrary())
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.hdl.qr.givens_core import GivensCore
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
 from penstock.models.qr.job import Bounds, Job, Label, Method, Sums, Window
@@ -39,7 +39,7 @@ def full_job(source, number, length, count, slots, same=False):
 @pytest.mark.parametrize(("n", "bus", "target"), [(6, 32, Label.SLOT), pytest.param(5, 16, Label.RANK, marks=pytest.mark.long)])
 def test_jobs(n, bus, target):
     slots = target is Label.SLOT
-    config = Config(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
+    config = FitPlan(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
                     bounds=Bounds.WIDENED if slots else Bounds.RESCAN, vectors=2, lanes=2, contexts=3, bus_bytes=bus, jobs=32)
     source = np.random.default_rng(bus)
     groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0), (45, 3), (0, 7)])) for length in (n - 1, 3, n - 2)]

@@ -10,7 +10,7 @@ import pytest
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import codes, predict
 from penstock.models.qr.bounds import widened_ranks
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
 from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
@@ -20,7 +20,7 @@ from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums,
 from penstock.sim.qr_cases import Group, keys
 from penstock.sim.qr_runs import crowd
 
-CONFIG = Config(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
+CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 
 
 def refits(config, seed, count=120, length=6, batches=8):
