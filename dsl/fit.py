@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..models.qr.job import Bounds, Method, Target
+from ..models.qr.job import Bounds, Label, Method
 from . import functions
 from .builder import GraphBuilder, Operand, Ref
 from .constants import kind_of
@@ -48,7 +48,7 @@ class FitGraph:
     features: str
     label: str | None
     columns: int
-    target: Target | None
+    target: Label | None
     method: Method
     incremental: bool
     bounds: Bounds
@@ -193,7 +193,7 @@ class FitKernel(AnyKernel):
         if columns > MOST_COLUMNS:
             raise self.error("E454", f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}", first.span, hint="bind fewer columns to it")
         keys = first.op == "window"
-        return FitGraph(self.name, own, None if keys else second.attrs["name"], columns if columns > 1 else 0, Target(second.op) if keys else None,
+        return FitGraph(self.name, own, None if keys else second.attrs["name"], columns if columns > 1 else 0, Label(second.op) if keys else None,
                         given.get("method", Method.GRAM), incremental, bounds, node.span, self.source or "")
 
     def _width(self, shape: Sequence[int]) -> int:

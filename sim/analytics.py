@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..hdl.analytics.engine import Engine
+from ..hdl.analytics.engine import AnalyticsEngine
 from ..hdl.modules import ModuleLibrary
-from ..models.analytics.config import Plan
+from ..models.analytics.config import AnalyticsPlan
 from ..models.analytics.job import port_pages
 from ..models.analytics.shell import images, unpack_result
 from ..models.numerics.formats import Codes
@@ -23,7 +23,7 @@ BOOT, RESULT, PAGES = 0x0100_0000, 0x0200_0000, 0x1_0000_0000
 WINDOW = 0x1_0000_0000
 
 
-def places(plan: Plan) -> tuple[int, int, int, int]:
+def places(plan: AnalyticsPlan) -> tuple[int, int, int, int]:
     """Return the addresses of boot image, result and first page, and the distance between the pages of two ports; a lean plan's addresses are short, or
     even have to lie in a memory of a given size."""
     if plan.memory_bytes:
@@ -38,18 +38,18 @@ class Simulated(Ended):
     models: dict[str, Codes] | None
 
 
-def engine(plan: Plan, design: int = 0) -> tuple[Engine, ModuleLibrary]:
+def engine(plan: AnalyticsPlan, design: int = 0) -> tuple[AnalyticsEngine, ModuleLibrary]:
     """Return the plan's engine, not elaborated yet, and the library that takes its modules."""
     library = ModuleLibrary()
-    return Engine(plan, plan.port, library, design=design), library
+    return AnalyticsEngine(plan, plan.port, library, design=design), library
 
 
-def ports(plan: Plan) -> tuple[PortSpec, ...]:
+def ports(plan: AnalyticsPlan) -> tuple[PortSpec, ...]:
     """Return the memory ports of the plan's top."""
     return tuple(PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports))
 
 
-def simulate(plan: Plan, library: Library, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, epochs: int | None = None,
+def simulate(plan: AnalyticsPlan, library: Library, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, epochs: int | None = None,
              **options: Any) -> Simulated:
     """Run the design on heap pages (pages, page_size) and return what came out; `options` as `sim.native.run_on_images`. Raises Hung as that."""
     image = images(plan, runs, models)

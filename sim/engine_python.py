@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
 from ..models.errors import ErrorCode, HardwareError
-from ..models.memory import Fixed
+from ..models.memory import FixedLatency
 from .memory import AxiMemory
 from .native import Ended
 
@@ -29,9 +29,9 @@ class EngineSimulation:
         Timing of the memory port.
     """
 
-    def __init__(self, engine: Any, memory: Fixed | None = None) -> None:
+    def __init__(self, engine: Any, memory: FixedLatency | None = None) -> None:
         self._engine = engine
-        self._port = AxiMemory(engine.m0, np.zeros(0, dtype=np.uint8), memory or Fixed())
+        self._port = AxiMemory(engine.m0, np.zeros(0, dtype=np.uint8), memory or FixedLatency())
         self._registers: Mapping[str, int] = {}
         self._limit, self._fresh = 0, True
         self._ended: tuple[int, HardwareError | None] | None = None

@@ -1,4 +1,4 @@
-"""Memory as a process of Amaranth's simulator: the twin of `models.memory.Fixed` for tests of single components.
+"""Memory as a process of Amaranth's simulator: the twin of `models.memory.FixedLatency` for tests of single components.
 
 Whole engines run on `sim.native`, which follows the same rules a thousand times faster.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.memory import Fixed
+from ..models.memory import FixedLatency
 
 __all__ = ["AxiMemory"]
 
@@ -48,7 +48,7 @@ class AxiMemory:
         All bursts so far, each [cycle, "read" or "write", address, beats, FNV-1a of its bytes].
     """
 
-    def __init__(self, bus: Any, content: np.ndarray, timing: Fixed) -> None:
+    def __init__(self, bus: Any, content: np.ndarray, timing: FixedLatency) -> None:
         self.bus = bus
         self.content = content
         self.timing = timing

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..hdl.shell.shell import Shell
 from ..models.errors import HardwareError
-from ..models.memory import Fixed
+from ..models.memory import FixedLatency
 from ..models.shell import Control, Interrupt, RegisterMap, Status
 from .machine import Ended, Hung, Progress, Transfer
 from .memory import AxiMemory
@@ -43,7 +43,7 @@ class _Pins:
 class _Port(AxiMemory):
     """A memory port in the windows of its space."""
 
-    def __init__(self, pins: Any, memory: Windows, timing: Fixed, space: int) -> None:
+    def __init__(self, pins: Any, memory: Windows, timing: FixedLatency, space: int) -> None:
         super().__init__(pins, np.zeros(0, dtype=np.uint8), timing)
         self._memory, self._space = memory, space
 
@@ -77,7 +77,7 @@ class PythonMachine:
         self,
         engine: Any,
         ports: tuple[PortSpec, ...],
-        memory: Fixed | Mapping[str, Fixed] | None = None,
+        memory: FixedLatency | Mapping[str, FixedLatency] | None = None,
         *,
         waves: str | Path | None = None,
     ) -> None:
@@ -85,8 +85,8 @@ class PythonMachine:
         self._shell = Shell(engine, self.register_map)
         self._memory, self._waves = Windows(), waves
         timings = (
-            {f"m{k}": memory or Fixed() for k in range(len(ports))}
-            if memory is None or isinstance(memory, Fixed)
+            {f"m{k}": memory or FixedLatency() for k in range(len(ports))}
+            if memory is None or isinstance(memory, FixedLatency)
             else memory
         )
         self._ports = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..hdl.modules import Submodules
-from ..hdl.qr.engine import Engine
-from ..models.memory import Fixed
-from ..models.qr.config import Config
+from ..hdl.qr.engine import FitEngine
+from ..models.memory import FixedLatency
+from ..models.qr.config import FitPlan
 from ..models.qr.image import place_jobs
 from ..models.qr.job import Job
 from .engine_python import EngineSimulation
@@ -27,9 +27,9 @@ class Simulation:
         Timing of the memory port.
     """
 
-    def __init__(self, config: Config, memory: Fixed | None = None) -> None:
+    def __init__(self, config: FitPlan, memory: FixedLatency | None = None) -> None:
         self.config = config
-        self._simulation = EngineSimulation(Engine(config, Submodules()), memory)       # type: ignore[arg-type]
+        self._simulation = EngineSimulation(FitEngine(config, Submodules()), memory)       # type: ignore[arg-type]
 
     def run(self, jobs: Sequence[Job], *, limit: int = 1_000_000) -> Simulated:
         """Run jobs, as `sim.qr.simulate` does. Raises as `EngineSimulation.run`."""

@@ -18,7 +18,7 @@ from ..hdl.memory.reader import BurstReader
 from ..hdl.strider.port import AccessPort
 from ..hdl.strider.sequencer import PageSequencer
 from ..models.errors import ErrorCode, HardwareError
-from ..models.memory.timing import Fixed
+from ..models.memory.timing import FixedLatency
 from ..models.strider.config import PortConfig, WalkConfig
 from ..models.strider.costs import analyse
 from ..models.strider.cycles import Collector, PortModel
@@ -172,7 +172,7 @@ def _build(config: PortConfig) -> ctypes.CDLL:
 
 def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[np.uint8], *, epochs: int = 1,
              offer: NDArray[np.bool_] | None = None, ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1,
-             limit: int = 0, memory: Fixed | None = None) -> Outcome:
+             limit: int = 0, memory: FixedLatency | None = None) -> Outcome:
     """Run `epochs` passes over `pages` (or until an error).
 
     `offer` and `ready` are patterns over cycles, repeated; None: always. With `memory` a sequencer and a reader fetch the pages from it, from
@@ -230,7 +230,7 @@ def _accepter(ready: NDArray[np.bool_] | None) -> Callable[[int], int]:
 
 
 def check_port(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8], *, epochs: int = 1, offer: NDArray[np.bool_] | None = None,
-               ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1, memory: Fixed | None = None,
+               ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1, memory: FixedLatency | None = None,
                program: Sequence[Instruction] | None = None) -> Outcome:
     """Run a port and compare it with the golden walker, code by code, and with the cycle model, cycle by cycle.
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hdl.modules import Submodules
-from ..hdl.qr.table_engine import Engine
-from ..models.memory import Fixed
+from ..hdl.qr.table_engine import TableFitEngine
+from ..models.memory import FixedLatency
 from ..models.qr.columns import Totals
-from ..models.qr.table_engine import Segment, TableEngine
+from ..models.qr.table_config import Segment, TableFitPlan
 from ..models.qr.table_memory import memory_for, pack_totals, places, registers
 from .engine_python import EngineSimulation
 from .table_fit import Fitted
@@ -30,9 +30,9 @@ class Simulation:
         Timing of the memory port.
     """
 
-    def __init__(self, config: TableEngine, memory: Fixed | None = None) -> None:
+    def __init__(self, config: TableFitPlan, memory: FixedLatency | None = None) -> None:
         self.config = config
-        self._simulation = EngineSimulation(Engine(config, Submodules()), memory)       # type: ignore[arg-type]
+        self._simulation = EngineSimulation(TableFitEngine(config, Submodules()), memory)       # type: ignore[arg-type]
 
     def run(self, pages: NDArray[np.uint8], totals: Totals, segments: Sequence[Segment], *, limit: int = 1_000_000) -> Fitted:
         """Make one fit, as `sim.table_fit.simulate` does, of segments of the pages that lie at `table_memory.places`. Raises as `EngineSimulation.run`."""

@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
-from ...models.qr.job import Target
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Label
 from .records import record_shape
 from .rows import Rows
 
@@ -15,7 +15,7 @@ __all__ = ["AllRows"]
 
 class AllRows(wiring.Component):
     """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Each row adds
-    its label times itself to c, in a full job it comes as well. Target `slot`: a place without a live row changes nothing.
+    its label times itself to c, in a full job it comes as well. Label `slot`: a place without a live row changes nothing.
 
     With blocks (`models.qr.ranks`) it is in a block of its place: blocks of equal size, the last ones with fewer rows or none.
 
@@ -29,7 +29,7 @@ class AllRows(wiring.Component):
     o : Out(stream.Signature(record_shape(n_max)))
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         self.rows = Rows(config, units=1)
         n, bus = config.n_max, 8 * config.bus_bytes
@@ -55,7 +55,7 @@ class AllRows(wiring.Component):
         with m.If(ends):
             m.d.comb += [record.end.eq(1), record.code.eq(wrong * ErrorCode.QR_ORDER.value)]
         with m.Else():
-            counts = Const(1) if self.config.target is Target.RANK else row.use
+            counts = Const(1) if self.config.target is Label.RANK else row.use
             m.d.comb += [record.value.eq(Mux(counts, row.label, 0)), record.sign.eq(counts & full), record.live.eq(row.use & full), record.label.eq(row.label),
                          record.a.eq(row.a), record.row.eq(row.row)]
         if self.config.blocks > 1:

@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Bounds as Kind
-from ...models.qr.job import Target
+from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
 from ..index import index_range
 from ..modules import Parts, Submodules
@@ -46,7 +46,7 @@ class Bounds(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -62,7 +62,7 @@ class Bounds(wiring.Component):
         cycles later.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
         lent = {"dot_w": In(data.ArrayLayout(32, n)), "dot_x": In(data.ArrayLayout(signed(9), n)), "guess": Out(31), "uses": Out(1)}
@@ -98,7 +98,7 @@ class Bounds(wiring.Component):
             m.d.comb += lost.eq(kept.code)
         with m.Elif(job.head.code != 0):
             m.d.comb += lost.eq(job.head.code)
-        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Target.SLOT)):        # a row without its bit
+        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Label.SLOT)):        # a row without its bit
             m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
         with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
             m.d.comb += lost.eq(ErrorCode.QR_MEMO.value)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect
 
 from ...models.errors import ErrorCode
 from ...models.qr.blocks import LISTED
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index, index_range
@@ -45,7 +45,7 @@ class Core(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -68,7 +68,7 @@ class Core(wiring.Component):
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
         number = index_range(jobs)

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES
 from ..index import index
 from .records import record_shape
@@ -40,7 +40,7 @@ class Delta(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`; `gram_lanes` is a multiple of the entries of a bus word, or the whole triangle.
+        `models.qr.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or the whole triangle.
 
     Members
     -------
@@ -60,7 +60,7 @@ class Delta(wiring.Component):
         `gram_lanes` is neither.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
         self.triangle, self.each = n * (n + 1) // 2, bus // ENTRY_BYTES

@@ -5,10 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import SPAN_MAX
 from ...models.qr.image import MAGIC
-from ...models.qr.job import Bounds, Method, Target
+from ...models.qr.job import Bounds, Label, Method
 from ...models.qr.moments import ROWS_MAX
 
 __all__ = ["JobCheck", "descriptor_shape", "head_shape"]
@@ -36,7 +36,7 @@ class JobCheck(wiring.Component):
         `models.errors.ErrorCode` of the inputs one cycle before. The head's means something where the descriptor's is OK.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         super().__init__({"descriptor": In(descriptor_shape), "head": In(head_shape), "descriptor_code": Out(8), "head_code": Out(8)},
                          src_loc_at=1 + src_loc_at)
@@ -44,10 +44,10 @@ class JobCheck(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         d, head, config = self.descriptor, self.head, self.config
-        method, target = list(Method).index(config.method), list(Target).index(config.target)
+        method, target = list(Method).index(config.method), list(Label).index(config.target)
         aligned = Cat(address[:(config.bus_bytes - 1).bit_length()] for address in (d.memo, d.changes, d.rows_at, d.result))
         contradiction = (d.flags[1:] != method | target << 1) | (d.inserted + d.buried > d.rows) | (d.inserted + d.moved > d.rows)
-        contradiction = contradiction | ((d.rows != d.span) if config.target is Target.RANK else (d.rows > d.span))
+        contradiction = contradiction | ((d.rows != d.span) if config.target is Label.RANK else (d.rows > d.span))
         contradiction = contradiction | (d.removed > ROWS_MAX) | aligned.any()
         m.d.sync += self.descriptor_code.eq(_first(
             ((d.length == 0) | (d.length >= config.n_max), ErrorCode.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), ErrorCode.QR_ROWS),

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Method
 from ...models.qr.schedule import settling
@@ -28,13 +28,13 @@ from .intake import Intake, head_kept_shape
 from .shift import trend_shape
 from .writeback import WriteBack
 
-__all__ = ["Engine"]
+__all__ = ["FitEngine"]
 
 #: words on their way, by what they are
 _ROUTE = data.StructLayout({"route": ROUTE_BITS, "final": 1})
 
 
-class Engine(wiring.Component):
+class FitEngine(wiring.Component):
     """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.cycles`.
 
     A run: all jobs of the ring, whose results and memos are written in the jobs' order. A job that is in error has the code in its result and leaves
@@ -43,7 +43,7 @@ class Engine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` that is `made`.
+        `models.qr.FitPlan` that is `made`.
     library
         Takes the modules that are instantiated by name.
 
@@ -53,7 +53,7 @@ class Engine(wiring.Component):
         There is no hardware for the configuration.
     """
 
-    def __init__(self, config: Config, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, config: FitPlan, library: ModuleLibrary, *, design: int = 0):
         if not config.built:
             raise ValueError("there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
                              "gram with at least n_max lanes; a row in a bus word")

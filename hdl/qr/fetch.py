@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Bounds, Method, Sums
 from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, frame_words, head_words, read_sums, shift_words, sums_words, words
 from ...models.qr.requests import AHEAD, Route
@@ -49,7 +49,7 @@ class Fetch(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -67,7 +67,7 @@ class Fetch(wiring.Component):
         A job has begun.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         super().__init__({
             "start": In(1), "ring": In(ADDRESS_BITS), "jobs": In(32), "retired": In(32), "descriptor_valid": In(1), "descriptor": In(descriptor_shape),

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.ranks import MOVE_BITS
 from ...models.qr.schedule import dot_latency
 from ..arith.pipeline import Pipeline
@@ -25,7 +25,7 @@ class Follow(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -43,7 +43,7 @@ class Follow(wiring.Component):
     errors_valid : Out(1), errors_job : Out, o_errors : Out(errors_shape)
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         self.late = dot_latency(config.n_max) - 1
         n, number = config.n_max, index_range(config.jobs)

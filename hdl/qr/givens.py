@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.schedule import VECTORING
 from ..arith.pipeline import Pipeline
 from ..modules import Parts, Submodules
@@ -41,7 +41,7 @@ class Givens(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` of method `givens`.
+        `models.qr.FitPlan` of method `givens`.
 
     Members
     -------
@@ -59,7 +59,7 @@ class Givens(wiring.Component):
         Words of the new factors, one job's after the other's, in the order in which they are done.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         super().__init__({

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index_range
@@ -34,7 +34,7 @@ class GivensCore(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -51,7 +51,7 @@ class GivensCore(wiring.Component):
         Words of the new factors, one job's behind the other's, in the order in which they are done.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
         number = index_range(jobs)

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.rotations import ARRIVE, BACK, PLACES, RING
 from ...models.qr.schedule import STEP
 from ..arith.pipeline import Pipeline
@@ -79,7 +79,7 @@ class Issue(wiring.Component):
         Of the contexts.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, count = config.n_max, config.contexts
         which = index_range(count)

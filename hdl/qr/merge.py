@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Sums
 from ...models.qr.layout import ENTRY_BYTES
 from .delta import entries_shape, moments_shape
@@ -23,7 +23,7 @@ class Merge(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -37,7 +37,7 @@ class Merge(wiring.Component):
         New words; `gram`: of AᵀA, `last`: the job's last one. The `Delta`'s bank may be given back when that is taken.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         bus, n = config.bus_bytes, config.n_max
         self.chunks = -(-(n * (n + 1) // 2) // (bus // ENTRY_BYTES))

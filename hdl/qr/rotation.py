@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.rotations import PLACES, RING
 from ...models.qr.schedule import ADD, MUL
 from ..arith.pipeline import Pipeline, leading_zeros
@@ -54,7 +54,7 @@ class VectorUnit(wiring.Component):
         `done` and `result` of the unit before.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         lanes, slot = data.ArrayLayout(32, config.lanes), slot_shape(config)
         super().__init__({
@@ -177,7 +177,7 @@ class RowRing(wiring.Component):
         A row's last lanes have been read.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         which, slot = index_range(config.contexts), slot_shape(config)
         super().__init__({

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.layout import blocks_together, frame_words, words
 from ...models.qr.ranks import BLOCK_BITS, BLOCK_ROWS, MOVE_BITS, TREND_BITS
 from ..index import index
@@ -37,7 +37,7 @@ class Shift(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` with `blocks`.
+        `models.qr.FitPlan` with `blocks`.
 
     Members
     -------
@@ -57,7 +57,7 @@ class Shift(wiring.Component):
         What is to be added to this word of c, one cycle later.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
         self.each, self.together = 8 * bus // BLOCK_BITS, blocks_together(config)

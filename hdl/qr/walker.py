@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.shell import ADDRESS_BITS
 
 __all__ = ["Walker", "pass_shape", "stride_choice", "strides"]
@@ -37,7 +37,7 @@ class Walker(wiring.Component):
     o : Out(stream.Signature({address, beats, bits, last}))
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         super().__init__({
             "i": In(stream.Signature(pass_shape(config.n_max))),

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ..index import index, index_range
 from ..stream.queue import Queue
 from .barrel import shifted_left
@@ -40,7 +40,7 @@ class WayBack(wiring.Component):
         Port of the way out.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, count, lanes = config.n_max, config.contexts, config.lanes
         which, slot, values = index_range(count), slot_shape(config), data.ArrayLayout(32, lanes)
@@ -163,7 +163,7 @@ class Unload(wiring.Component):
     o : Out(stream.Signature(factor_shape(config)))
     """
 
-    def __init__(self, config: Config, way_back: WayBack, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, way_back: WayBack, *, src_loc_at=0):
         self.config, self.groups = config, way_back.groups
         n, count = config.n_max, config.contexts
         which = index_range(count)

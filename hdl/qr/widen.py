@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.ranks import TREND_BITS
 from ...models.qr.schedule import ADD, FLOOR, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
@@ -48,7 +48,7 @@ class Widen(wiring.Component):
         A `Dot` unit, which is theirs while `uses` is high: in the cycles of `models.qr.schedule.widen_turns`.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         weights = data.ArrayLayout(32, n)

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.job import port_pages
 from ...models.analytics.shell import count_bits, images, unpack_result
 from ...models.numerics.formats import Codes
@@ -28,7 +28,7 @@ def _round(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
 
 
-def _layout(plan: Plan, boot: int, result: int, pages: int) -> tuple[dict[str, int], int]:
+def _layout(plan: AnalyticsPlan, boot: int, result: int, pages: int) -> tuple[dict[str, int], int]:
     """Return the address registers of a run, and the bytes of memory that it takes: boot image, result, each port's pages."""
     place = -(-boot // _BUS) * _BUS
     if place // _ALIGNED != (place + result - 1) // _ALIGNED:
@@ -42,13 +42,13 @@ def _layout(plan: Plan, boot: int, result: int, pages: int) -> tuple[dict[str, i
     return registers, place
 
 
-def memory_needed(plan: Plan, runs: Sequence[Codes], models: Mapping[str, Codes], pages: int) -> int:
+def memory_needed(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Codes], pages: int) -> int:
     """Return the bytes of memory, a multiple of 4096, that a run on so many pages takes."""
     image = images(plan, runs, models)
     return _layout(plan, len(image.boot), image.result_bytes, pages)[1]
 
 
-def train(device: Device, plan: Plan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, epochs: int | None = None,
+def train(device: Device, plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes], *, epochs: int | None = None,
           watchdog: int = 1_000_000, limit: float | None = None, progress: Callable[[int], None] | None = None) -> Simulated:
     """Train on heap pages (pages, page_size) on a device that runs the plan's design; `seconds` are those of the run, not of loading.
 

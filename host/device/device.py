@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.errors import ErrorCode, HardwareError
 from ...models.link import Identity, Space
 from ...models.link import Status as Answer
-from ...models.qr.config import Config
-from ...models.qr.table_engine import TableEngine
+from ...models.qr.config import FitPlan
+from ...models.qr.table_config import TableFitPlan
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.native import MonitorState
 from .client import Client, Statistics
@@ -354,14 +354,14 @@ def open_device(url: str, *, design: str | Path | None = None, register_map: Reg
 def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, Any]]:
     """Return what makes the engine that a manifest describes, and the library of its modules."""
     if manifest["engine"] == "qr" and manifest["fit"]["target"] is None:
-        fitted = TableEngine.from_json(manifest["config"])
+        fitted = TableFitPlan.from_json(manifest["config"])
         from ...sim.table_fit import engine as table_engine
         return lambda: table_engine(fitted, design)
     if manifest["engine"] == "qr":
-        config = Config.from_json(manifest["config"])
+        config = FitPlan.from_json(manifest["config"])
         from ...sim.qr import engine as qr_engine
         return lambda: qr_engine(config, design)
-    plan = Plan.from_json(manifest["plan"])
+    plan = AnalyticsPlan.from_json(manifest["plan"])
     from ...sim.analytics import engine
     return lambda: engine(plan, design)
 

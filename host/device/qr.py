@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.image import place_jobs
 from ...models.qr.job import Job
 from ...models.shell import Status
@@ -19,12 +19,12 @@ __all__ = ["memory_for", "refit"]
 _PIECE = 4096
 
 
-def memory_for(jobs: Sequence[Job], config: Config) -> int:
+def memory_for(jobs: Sequence[Job], config: FitPlan) -> int:
     """Return the bytes of memory, a multiple of 4096, that a run of these jobs takes."""
     return -(-len(place_jobs(jobs, config, 0).memory) // _PIECE) * _PIECE
 
 
-def refit(device: Device, config: Config, jobs: Sequence[Job], *, watchdog: int = 1_000_000, limit: float | None = None,
+def refit(device: Device, config: FitPlan, jobs: Sequence[Job], *, watchdog: int = 1_000_000, limit: float | None = None,
           progress: Callable[[int], None] | None = None) -> Simulated:
     """Run jobs on a device with an engine of this configuration; `seconds` are those of the run, not of loading.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.qr.columns import Totals
-from ...models.qr.table_engine import Segment, TableEngine
+from ...models.qr.table_config import Segment, TableFitPlan
 from ...models.qr.table_memory import memory_for, pack_totals, places, registers
 from ...models.shell import Status
 from ...sim.table_fit import Fitted
@@ -40,7 +40,7 @@ class TableFits:
     Raises DeviceError where the memory is too small, LinkError where the device cannot be reached.
     """
 
-    def __init__(self, device: Device, engine: TableEngine, pages: NDArray[np.uint8]) -> None:
+    def __init__(self, device: Device, engine: TableFitPlan, pages: NDArray[np.uint8]) -> None:
         needed, size = memory_for(engine, len(pages)), device.identity.memory_bytes
         if needed > size:
             raise DeviceError(f"the table takes {needed} bytes of memory: {len(pages)} pages of {engine.walk.schema.page_size} bytes, sums and weights; the "

@@ -1,7 +1,7 @@
 """Backends of the trainer beside the golden model: the golden model with the engine's time, and the engine, simulated or on a device, with its own memory.
 
 ```
-with Engine(config) as engine:
+with EngineBackend(config) as engine:
     index = LearnedIndex(items, trainer=Trainer(config, engine), deferred=True)
 ```
 """
@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import NoReturn
 
 from ...models.errors import ErrorCode, HardwareError
-from ...models.memory import Fixed
-from ...models.qr.config import Config
+from ...models.memory import FixedLatency
+from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
 from ...models.qr.image import pack_changes, pack_descriptor, pack_head, pack_memo, pack_rows, unpack_result
@@ -26,13 +26,13 @@ from ...sim.qr import build
 from ..device import Device, DeviceError
 from .machines import Connected, Full, Machine, Room, Simulated
 
-__all__ = ["Engine", "Timed"]
+__all__ = ["EngineBackend", "Timed"]
 
 class Timed:
     """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted."""
 
-    def __init__(self, config: Config, memory: Fixed | None = None) -> None:
-        self.config, self.memory = config, memory or Fixed()
+    def __init__(self, config: FitPlan, memory: FixedLatency | None = None) -> None:
+        self.config, self.memory = config, memory or FixedLatency()
         self.cycles = self.runs = self.jobs = 0
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
@@ -43,7 +43,7 @@ class Timed:
         return results
 
 
-class Engine:
+class EngineBackend:
     """An engine as a backend: simulated, or on a device. A submission is one start, or several where the memory does not hold all its jobs at once; memos stay
     in the engine's memory, where the next job of their group finds them, until others need the room.
 
@@ -59,7 +59,7 @@ class Engine:
     A submission raises DeviceError where the device's memory does not even hold one of its jobs.
     """
 
-    def __init__(self, config: Config, *, memory: Fixed | None = None, library: Library | None = None, device: Device | None = None) -> None:
+    def __init__(self, config: FitPlan, *, memory: FixedLatency | None = None, library: Library | None = None, device: Device | None = None) -> None:
         self.config = config
         self._session: Session | None = None
         self._machine: Machine
@@ -73,7 +73,7 @@ class Engine:
         self._held: set[int] = set()                                    # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> EngineBackend:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:

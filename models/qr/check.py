@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ..errors import ErrorCode
 from .arith import LABEL_MAX
-from .config import Config
-from .job import Bounds, Job, Method, Sums, Target
+from .config import FitPlan
+from .job import Bounds, Job, Label, Method, Sums
 from .moments import ROWS_MAX, target_of
 from .ranks import crowded
 
@@ -37,12 +37,12 @@ def _slots(values: NDArray[np.int64]) -> ErrorCode | None:
     return None
 
 
-def check(job: Job, config: Config) -> ErrorCode | None:
+def check(job: Job, config: FitPlan) -> ErrorCode | None:
     """Return what is wrong with the job, None if nothing is. The first of these, in this order:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
     them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW, QR_REMOVED), the order of the rows that are read
-    (QR_ORDER), blocks of too many rows (QR_ROWS; of a refit before its rows' order), tombstones where `Config.needs_live`
+    (QR_ORDER), blocks of too many rows (QR_ROWS; of a refit before its rows' order), tombstones where `FitPlan.needs_live`
     (QR_DESCRIPTOR). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
@@ -54,7 +54,7 @@ def check(job: Job, config: Config) -> ErrorCode | None:
         return ErrorCode.QR_ROWS
     if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
         return ErrorCode.QR_DESCRIPTOR
-    if job.memo is None and config.target is Target.SLOT and not job.alive.all():
+    if job.memo is None and config.target is Label.SLOT and not job.alive.all():
         return ErrorCode.QR_DESCRIPTOR
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:
@@ -69,9 +69,9 @@ def check(job: Job, config: Config) -> ErrorCode | None:
     return (disorder(job, config) if everything else None) or (ErrorCode.QR_ROWS if full else ErrorCode.QR_DESCRIPTOR if unseen else None)
 
 
-def disorder(job: Job, config: Config) -> ErrorCode | None:
+def disorder(job: Job, config: FitPlan) -> ErrorCode | None:
     """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
-    return ErrorCode.QR_ORDER if descending(job.rows[job.alive] if config.target is Target.SLOT else job.rows) else None
+    return ErrorCode.QR_ORDER if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows) else None
 
 
 def _labels(job: Job) -> ErrorCode | None:
@@ -102,7 +102,7 @@ def _changes(job: Job) -> ErrorCode | None:
     return _slots(job.removed_labels) or _slots(job.moved_from)
 
 
-def _memo(job: Job, config: Config) -> ErrorCode | None:
+def _memo(job: Job, config: FitPlan) -> ErrorCode | None:
     memo = job.memo
     assert memo is not None
     if memo.method is not config.method or memo.target is not config.target:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .blocks import END, AllRows, Gearbox, Records, Shift
-from .config import Config
+from .config import FitPlan
 from .job import Sums
 from .layout import Size, block_words, frame_words, row_stride, shift_words, sums_words
 from .requests import Route
@@ -50,7 +50,7 @@ class Totals:
 class Refresh:
     """`hdl.qr.totals.Refresh`: one sum after the other, then columns of right sides."""
 
-    def __init__(self, config: Config, wake: Callable[[int], None]) -> None:
+    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         self.scans, self.wake = config.sums is Sums.SCAN, wake
         self.cutter = Gearbox(config.bus_bytes // 8, 1)
         self.active = self.fresh = False

@@ -12,7 +12,7 @@ from ..numerics.formats import Codes
 from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check, disorder
-from .config import Config
+from .config import FitPlan
 from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
 from .moments import Exact, changed, design, scanned, target_of
 from .ranks import Frames, block_sums, frames
@@ -31,7 +31,7 @@ def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
     return from_integer(exact.moments - middle * exact.sums), np.float32(from_integer(middle))
 
 
-def factors(job: Job, config: Config, exact: Exact) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
+def factors(job: Job, config: FitPlan, exact: Exact) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
     """Return d, u to solve with, the columns kept, and d, u of the memo (method `givens`)."""
     if config.method is Method.GRAM:
         assert exact.gram is not None
@@ -63,13 +63,13 @@ def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     return tuple(met), tuple(factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3])
 
 
-def _moved(config: Config, framed: Frames | None, rescanned: bool) -> Integers | None:
+def _moved(config: FitPlan, framed: Frames | None, rescanned: bool) -> Integers | None:
     if not config.blocks:
         return None
     return np.zeros(config.blocks, dtype=np.int64) if rescanned or framed is None else framed.moved
 
 
-def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
+def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     """Refit one group.
 
     Parameters

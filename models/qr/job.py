@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = ["Anchor", "Bounds", "Fit", "Job", "Memo", "Method", "Sums", "Target", "Window", "change", "empty_rows", "row_stride"]
+__all__ = ["Anchor", "Bounds", "Fit", "Job", "Label", "Memo", "Method", "Sums", "Window", "change", "empty_rows", "row_stride"]
 
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Method(StrEnum):
     GRAM = "gram"
 
 
-class Target(StrEnum):
+class Label(StrEnum):
     """What a row's label is: its rank among the live rows, or the slot of the host's array (labels given, gaps allowed)."""
 
     RANK = "rank"
@@ -141,7 +141,7 @@ class Memo:
     """
 
     method: Method
-    target: Target
+    target: Label
     window: Window
     offsets: Rows
     epoch: int

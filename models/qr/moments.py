@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .job import Integers, Job, Memo, Rows, Target
+from .job import Integers, Job, Label, Memo, Rows
 
 __all__ = ["ROWS_MAX", "Exact", "changed", "design", "old_ranks", "scanned"]
 
@@ -86,6 +86,6 @@ def old_ranks(job: Job) -> tuple[Integers, NDArray[np.int64]]:
     return before[:m] + np.cumsum(lost)[:m], before[job.removed_at] + np.cumsum(gone) - gone
 
 
-def target_of(job: Job) -> Target:
+def target_of(job: Job) -> Label:
     """Which target the job is for."""
-    return Target.RANK if job.labels is None else Target.SLOT
+    return Label.RANK if job.labels is None else Label.SLOT

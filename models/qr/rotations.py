@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import partial
 from itertools import count
 
-from .config import Config
+from .config import FitPlan
 from .folding import Folding
 from .schedule import STEP, VECTORING
 from .unloading import Unloading
@@ -88,7 +88,7 @@ class Rotations:
         Told of cycles to come in which something happens by itself; others in which nothing is offered may be passed over.
     """
 
-    def __init__(self, config: Config, wake: Callable[[int], None]) -> None:
+    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         self.config, self.wake = config, wake
         self.contexts: list[Context] = []                        # by age
         self.places = list(range(config.contexts))
@@ -342,7 +342,7 @@ class Fed:
         Called with the time at which a job's weights are there, and its number.
     """
 
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
+    def __init__(self, config: FitPlan, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
         self.solver, self.post, self.finished = Rotations(config, lambda time: None), post, finished
         self.waiting: deque[tuple[int, int, Folding, int]] = deque()
         self.rows: deque[int] = deque()                          # rows still to come, job by job
@@ -382,7 +382,7 @@ class Fed:
             self.running = False
 
 
-def alone(config: Config, works: Sequence[Folding], *, rotated: bool = False) -> int:
+def alone(config: FitPlan, works: Sequence[Folding], *, rotated: bool = False) -> int:
     """Return the cycles of one solver from the first job's start to the last weights (`rotated`: to the last rotation), everything there from the start."""
     events: list[tuple[int, int, Callable[[int], None]]] = []
     ends: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .config import Config
+from .config import FitPlan
 
 if TYPE_CHECKING:
     from .rotations import Context, State
@@ -16,7 +16,7 @@ __all__ = ["Unloading"]
 class Unloading:
     """The way out of new factors: row by row through one memory port, packed into bus words."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: FitPlan) -> None:
         self.lanes, self.word = config.lanes, config.bus_bytes // 4
         self.most = self.word + self.lanes + 1                   # floats with which one more piece is taken
         self.asked: list[tuple[Context, State | None]] = []

@@ -1,6 +1,6 @@
 // The native harness: one Verilated design, its clock, its memory and its control port.
 //
-// Serves 1 to 32 AXI4 ports with exactly the timing of models/memory/timing.py (`Fixed`), whose docstring is the reference; drives
+// Serves 1 to 32 AXI4 ports with exactly the timing of models/memory/timing.py (`FixedLatency`), whose docstring is the reference; drives
 // AXI4-Lite register accesses; runs until the interrupt or a limit. Python (sim/native/session.py) calls the C functions at the end.
 //
 // One cycle of the clock is two evaluations, as in a bare loop: with the clock low all outputs are settled, so transfers are sampled

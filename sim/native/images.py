@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.errors import HardwareError
-from ...models.memory import Fixed
+from ...models.memory import FixedLatency
 from .session import Library, RunReport, Session
 
 __all__ = ["Ended", "Hung", "Image", "run_on_images"]
@@ -46,7 +46,7 @@ class Ended:
     seconds: float
 
 
-def run_on_images(library: Library, images: Sequence[Image], registers: Mapping[str, int], *, memory: Fixed | None = None, limit: int = 1 << 40,
+def run_on_images(library: Library, images: Sequence[Image], registers: Mapping[str, int], *, memory: FixedLatency | None = None, limit: int = 1 << 40,
                   watchdog: int = 1_000_000, stall_percent: int = 0, seed: int = 1, waves: str | Path | None = None,
                   progress: Callable[[int], None] | None = None) -> Ended:
     """Run an engine once.
@@ -75,7 +75,7 @@ def run_on_images(library: Library, images: Sequence[Image], registers: Mapping[
     """
     with Session(library, memory, seed=seed) as session:
         if stall_percent:
-            session.set_memory(memory or Fixed(), stall_percent=stall_percent, seed=seed)
+            session.set_memory(memory or FixedLatency(), stall_percent=stall_percent, seed=seed)
         for image in images:
             if image.content.size:
                 session.map(image.address, image.content, writable=image.writable)

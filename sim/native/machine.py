@@ -10,7 +10,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.memory import Fixed
+from ...models.memory import FixedLatency
 from ...models.shell import Status
 from ..machine import Ended, Hung, Progress, Transfer
 from ..windows import Window, Windows
@@ -35,7 +35,7 @@ class NativeMachine:
     def __init__(
         self,
         library: Library,
-        memory: Fixed | Mapping[str, Fixed] | None = None,
+        memory: FixedLatency | Mapping[str, FixedLatency] | None = None,
         *,
         stall_percent: int = 0,
         seed: int = 1,
@@ -44,7 +44,7 @@ class NativeMachine:
         self.register_map = library.register_map
         self.session = Session(library, seed=seed)
         if memory is not None or stall_percent:
-            self.session.set_memory(memory or Fixed(), stall_percent=stall_percent, seed=seed)
+            self.session.set_memory(memory or FixedLatency(), stall_percent=stall_percent, seed=seed)
         if waves is not None:
             self.session.trace(waves)
         self._memory = Windows()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...hdl.shell.verilog import to_verilog
 from ...models.errors import HardwareError
-from ...models.memory import Fixed
+from ...models.memory import FixedLatency
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
 from ..machine import Transfer
 from .toolchain import PortSpec, build_library, design_ports, wave_format
@@ -202,13 +202,13 @@ class Session:
         Of random initial values, for a library built with `random`.
     """
 
-    def __init__(self, library: Library, memory: Fixed | None = None, *, seed: int = 0) -> None:
+    def __init__(self, library: Library, memory: FixedLatency | None = None, *, seed: int = 0) -> None:
         self.library = library
         self.register_map = library.register_map
         self._api = library.load()
         self._handle = self._api.penstock_open(seed)
         self._windows: dict[tuple[int, int], np.ndarray] = {}
-        self.set_memory(memory or Fixed())
+        self.set_memory(memory or FixedLatency())
 
     def close(self) -> None:
         """End the session; closing twice is fine."""
@@ -231,7 +231,7 @@ class Session:
 
     def set_memory(
         self,
-        memory: Fixed | Mapping[str, Fixed],
+        memory: FixedLatency | Mapping[str, FixedLatency],
         *,
         stall_percent: int = 0,
         seed: int = 1,
@@ -242,7 +242,7 @@ class Session:
         it is for bit-exactness alone.
         """
         for k, port in enumerate(self.library.ports):
-            timing = memory if isinstance(memory, Fixed) else memory.get(f"m{k}")
+            timing = memory if isinstance(memory, FixedLatency) else memory.get(f"m{k}")
             if timing is not None:
                 interval = timing.interval(port.data_bytes)
                 self._api.penstock_timing(

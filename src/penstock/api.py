@@ -22,9 +22,9 @@ from penstock.dsl.overrides import initial_value, with_overrides
 from penstock.dsl.plan import Choices, plan
 from penstock.dsl.ranges import out_of_range
 from penstock.host.sources import SourceError, Table, are_stored, open_table
-from penstock.models.analytics.config import Plan
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.heap.schema import Schema
-from penstock.models.memory import Fixed, parse_memory
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.numerics.formats import Format, float32, parse_format
 from penstock.models.target import Target
 from penstock.targets import target_named, timing_of
@@ -44,7 +44,7 @@ def load(folder: str | Path) -> Any:
                 return load_columns(manifest, verilog or "")
             from penstock.fits import load_fit
             return load_fit(manifest, verilog or "")
-        return Design(Plan.from_json(manifest["plan"]), {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
+        return Design(AnalyticsPlan.from_json(manifest["plan"]), {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
                       {k: tuple(v) for k, v in manifest["shapes"].items()}, manifest["run_values"], parse_memory(manifest["memory"]),
                       tuple(manifest["labels"]), verilog)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -54,7 +54,7 @@ def load(folder: str | Path) -> Any:
 def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None,
             format: str | Format | None = None, *, dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None,
             metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None,
-            memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
+            memory: str | FixedLatency | None = None, choices: Choices | None = None) -> Any:
     """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel becomes a `fits.FitDesign`, over
     columns a `fit_columns.ColumnsDesign`.
 

@@ -20,12 +20,12 @@ from penstock.compiled import Compiled
 from penstock.dsl.diagnostics import Span
 from penstock.dsl.kernel import checked_epochs
 from penstock.host.sources import Table
-from penstock.models.analytics.config import Plan
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import bound, golden, model_cycles, page_costs, strider_cycles
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import images, register_map
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -79,11 +79,11 @@ class Run:
 class Design(Compiled):
     """A compiled kernel: the plan, where columns go, the models' start, and the Verilog (made when first asked for)."""
 
-    plan: Plan
+    plan: AnalyticsPlan
     start: dict[str, np.ndarray]
     shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
-    memory: Fixed
+    memory: FixedLatency
     labels: tuple[str, ...] = ()            #: its outputs, which a random table must make learnable
     given_verilog: str | None = field(default=None, repr=False, compare=False)
 
@@ -138,7 +138,7 @@ class Design(Compiled):
         """Return codes of models as numbers in the kernel's shapes."""
         return {name: self.plan.format.decode(value).reshape(self.shapes[name]) for name, value in codes.items()}
 
-    def run(self, table: Table | str, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
+    def run(self, table: Table | str, backend: str = "golden", *, memory: FixedLatency | str | None = None, epochs: int | None = None, **options: Any) -> Run:
         """Train on a table.
 
         Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated),
@@ -170,7 +170,7 @@ class Design(Compiled):
         counters = {"tuples": trained.tuples, "batches": trained.batches, "epochs": trained.epochs, "converged": int(trained.converged)}
         return Run(backend, self.decode(trained.models), trained.models, None, counters, (), trained.epochs, trained.converged, seconds=seconds)
 
-    def predict(self, table: Table | Assumed, *, memory: Fixed | None = None, epochs: int | None = None) -> Run:
+    def predict(self, table: Table | Assumed, *, memory: FixedLatency | None = None, epochs: int | None = None) -> Run:
         """Return the exact cycles of a run of so many epochs (the plan's own number without), without computing results."""
         timing, count = memory or self.memory, self.plan.epochs if epochs is None else epochs
         begin = perf_counter()
@@ -184,7 +184,7 @@ class Design(Compiled):
                     "trained": cycles.trained, "striders": strider_cycles(self.plan, costs) * count}
         return Run("model", None, None, cycles.total, counters, (), count, False, limits, perf_counter() - begin)
 
-    def _simulate(self, limited: Plan, table: Table, memory: Fixed, backend: str, options: dict[str, Any]) -> Run:
+    def _simulate(self, limited: AnalyticsPlan, table: Table, memory: FixedLatency, backend: str, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
         trace = bool(options.get("waves"))
         library = self.library(trace=trace) if backend == "rtl" else self.netlist_library(options.pop("family", None), trace=trace)
@@ -194,7 +194,7 @@ class Design(Compiled):
         return Run(backend, result, out.models, out.cycles, out.counters, (out.error,) if out.error else (), epochs, converged, None, out.seconds,
                    out.bytes_read, out.bytes_written)
 
-    def _on_board(self, limited: Plan, table: Table, options: dict[str, Any]) -> Run:
+    def _on_board(self, limited: AnalyticsPlan, table: Table, options: dict[str, Any]) -> Run:
         from penstock.host.device import train
         device = options.pop("device", None)
         with ExitStack() as stack:
@@ -232,7 +232,7 @@ class Design(Compiled):
                 "shapes": {k: list(v) for k, v in self.shapes.items()}, "labels": list(self.labels), "run_values": self.run_values}
 
 
-def simulated_memory(plan: Plan) -> tuple[str, int]:
+def simulated_memory(plan: AnalyticsPlan) -> tuple[str, int]:
     """Return kind and bytes of the memory that a device in simulation has: the board's where that is single-port RAM or has addresses made for it, else
     block RAM of any size (0)."""
     board = boards().get(plan.target)

@@ -27,14 +27,13 @@ from penstock.host.sources import Table, are_stored, open_table
 from penstock.host.workloads import Changes, TooFew
 from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.memory import Fixed, parse_memory
-from penstock.models.numerics.formats import Fixed as FixedPoint
-from penstock.models.numerics.formats import Format, float32, parse_format
+from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.numerics.formats import Fixed, Format, float32, parse_format
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers, Method
+from penstock.models.qr.table_config import Segment, TableFitPlan, layout, register_map
 from penstock.models.qr.table_cycles import bound, run, words_read
-from penstock.models.qr.table_engine import Segment, TableEngine, layout, register_map
 from penstock.models.qr.table_memory import SIMULATED, memory_for, places, unpack_answer
 from penstock.models.qr.table_resources import estimate
 from penstock.models.resources import Resources
@@ -70,9 +69,9 @@ class ColumnsDesign(Compiled):
     """A compiled fit over columns: where they are in the table, and the engine."""
 
     graph: FitGraph
-    engine: TableEngine
+    engine: TableFitPlan
     part: str
-    memory: Fixed
+    memory: FixedLatency
     given_verilog: str | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -133,7 +132,7 @@ class ColumnsDesign(Compiled):
 
     # runs
 
-    def run(self, table: Table | str, backend: str = "golden", *, changes: Changes | None = None, memory: Fixed | None = None, **options: Any) -> Run:
+    def run(self, table: Table | str, backend: str = "golden", *, changes: Changes | None = None, memory: FixedLatency | None = None, **options: Any) -> Run:
         """Fit the table's first rows, then refit with `new` rows that come and the `gone` oldest that go, so often that the last row has come.
 
         Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (the weights, of the last fit), "model" (cycles), "rtl"
@@ -174,7 +173,7 @@ class ColumnsDesign(Compiled):
         """Return how many values of used columns are saturated: beyond its ends in a wider format with as many fraction bits."""
         narrow, walk = self.config.format, self.engine.walk
         wide = parse_format(f"fixed:{32 - narrow.fraction_bits},{narrow.fraction_bits}")
-        assert isinstance(wide, FixedPoint)
+        assert isinstance(wide, Fixed)
         values = wide.to_integers(walk_table(table.pages, replace(walk, format=wide))[0])
         return int(np.count_nonzero((values > narrow.top) | (values < -narrow.top - 1)))
 
@@ -202,13 +201,13 @@ class ColumnsDesign(Compiled):
             return totals
         return c.first(np.zeros((0, self.config.n), dtype=np.int64) if rows is None else rows[slice(*step.come)])
 
-    def predict(self, costs: Costs, *, changes: Changes | None = None, memory: Fixed | None = None) -> Run:
+    def predict(self, costs: Costs, *, changes: Changes | None = None, memory: FixedLatency | None = None) -> Run:
         """Return the exact cycles of such fits of a table, from what walking its pages costs, as long as no means wander, which the values alone tell. Raises
         TooFew, KernelError (E701)."""
         steps, counters = _steps(RowPages(costs).rows, changes)
         return self._predict(costs, None, steps, counters | {"saturated": 0}, memory or self.memory)
 
-    def _predict(self, costs: Costs, rows: Integers | None, steps: Sequence[_Step], counters: Mapping[str, int], timing: Fixed) -> Run:
+    def _predict(self, costs: Costs, rows: Integers | None, steps: Sequence[_Step], counters: Mapping[str, int], timing: FixedLatency) -> Run:
         engine, begin, where = self.engine, perf_counter(), RowPages(costs)
         taken: list[int] = []
         read = 0
@@ -242,7 +241,7 @@ class ColumnsDesign(Compiled):
         """Return the whole device in simulation, connected, with as much block RAM as fits over `table` take."""
         return self.device_in_simulation(memory_for(self.engine, len(table.pages)))
 
-    def _start(self, table: Table, backend: str, memory: Fixed, options: dict[str, Any], stack: ExitStack) -> tuple[int, Fit]:
+    def _start(self, table: Table, backend: str, memory: FixedLatency, options: dict[str, Any], stack: ExitStack) -> tuple[int, Fit]:
         """Return the address of the table's first page, and what makes fits; what it needs for that is open as long as `stack` is."""
         engine, pages = self.engine, table.pages
         if backend == "pysim":
@@ -258,7 +257,7 @@ class ColumnsDesign(Compiled):
         library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
         return SIMULATED.pages, lambda before, anew, segments: simulate(engine, library, pages, before, segments, memory=memory, **options)
 
-    def _simulate(self, table: Table, rows: Integers, steps: Sequence[_Step], counters: Mapping[str, int], memory: Fixed, backend: str,
+    def _simulate(self, table: Table, rows: Integers, steps: Sequence[_Step], counters: Mapping[str, int], memory: FixedLatency, backend: str,
                   options: dict[str, Any]) -> Run:
         where = RowPages(analyse(self.engine.port, self.engine.walk, table.pages))
         cycles = read = written = 0
@@ -358,7 +357,7 @@ def check_method(graph: FitGraph) -> None:
 
 
 def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | str | None, fmt: str | Format | None = None, *,
-                    dims: dict[str, int] | None = None, bindings: dict[str, Any] | None = None, memory: str | Fixed | None = None) -> ColumnsDesign:
+                    dims: dict[str, int] | None = None, bindings: dict[str, Any] | None = None, memory: str | FixedLatency | None = None) -> ColumnsDesign:
     """Compile a fit over columns for a part and a table. Raises KernelError, SourceError.
 
     Where the memory is on the part and no timing is given, the planner chooses the width of the memory port.
@@ -381,7 +380,7 @@ def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | st
     walk = WalkConfig(schema, layout(attributes), columns.format)
     given = None if memory is None and part.shared else timing_of(part.memory if memory is None else memory, part)
     engine = lower_table(graph, columns, walk, _full_page(walk), part, given)
-    return ColumnsDesign(graph, engine, part.name, given or Fixed(part.latency, engine.bus_bytes))
+    return ColumnsDesign(graph, engine, part.name, given or FixedLatency(part.latency, engine.bus_bytes))
 
 
 def _full_page(walk: WalkConfig) -> np.ndarray:
@@ -392,4 +391,4 @@ def _full_page(walk: WalkConfig) -> np.ndarray:
 
 def load_columns(manifest: Mapping[str, Any], verilog: str) -> ColumnsDesign:
     """Return the design that `ColumnsDesign.save` wrote, from its files' contents."""
-    return ColumnsDesign(graph_from(manifest["fit"]), TableEngine.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
+    return ColumnsDesign(graph_from(manifest["fit"]), TableFitPlan.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)

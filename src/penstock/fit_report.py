@@ -6,8 +6,8 @@ from rich import box
 from rich.table import Table
 
 from penstock.dsl.fit import FitGraph
-from penstock.models.qr.config import Config
-from penstock.models.qr.table_engine import TableEngine
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.table_config import TableFitPlan
 from penstock.outcome import Outcome
 from penstock.report import agreement, amount, plural, resource_row, seconds_text, target_row, verdict, written_rows
 
@@ -61,7 +61,7 @@ def _agreement_rows(table: Table, outcome: Outcome) -> None:
         table.add_row("model = RTL", verdict(outcome.cycle_exact, both))
 
 
-def engine_text(config: Config) -> str:
+def engine_text(config: FitPlan) -> str:
     """Return in words how an engine is built."""
     units = (f"{plural(config.solvers, 'solver')} × {plural(config.lanes, 'lane')}, {plural(config.gram_lanes, 'sum')} a cycle" if config.method.value == "gram"
              else f"{config.vectors} × {plural(config.lanes, 'rotation lane')}")
@@ -124,7 +124,7 @@ def columns_summary(outcome: Outcome) -> Table:
     return table
 
 
-def table_engine_text(engine: TableEngine) -> str:
+def table_engine_text(engine: TableFitPlan) -> str:
     """Return in words how the engine of a fit over columns is built."""
     columns = engine.columns
     return f"{plural(columns.gram_lanes, 'product')} a cycle, {plural(columns.row_cycles, 'cycle')} a row; {plural(engine.walkers, 'Strider')}"

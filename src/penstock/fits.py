@@ -22,14 +22,13 @@ from penstock.dsl.fit import FitGraph, FitKernel
 from penstock.dsl.lower.qr import Load, lower
 from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed, parse_memory
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.numerics.formats import Format, float32
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound as Limits
 from penstock.models.qr.cycles import bound, run
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Bounds, Fit, Job, Method
-from penstock.models.qr.job import Target as Label
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.shell import register_map
 from penstock.models.resources import Resources
@@ -54,9 +53,9 @@ class FitDesign(Compiled):
     """A compiled fit kernel: what is fitted, the engine, and its Verilog (made when first asked for)."""
 
     graph: FitGraph
-    config: Config
+    config: FitPlan
     part: str
-    memory: Fixed
+    memory: FixedLatency
     given_verilog: str | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -91,7 +90,7 @@ class FitDesign(Compiled):
     def trainer(self, backend: str = "golden", *, device: Device | None = None, **options: Any) -> Any:
         """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the trainer's.
 
-        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `Engine`, to be closed by the
+        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts cycles, with "rtl" an `EngineBackend`, to be closed by the
         caller, with "board" one on `device`, which `penstock.open` gives.
 
         Raises ValueError for another backend, for a `device` that does not go with it, and for method "givens" with target slot, whose tombstones would keep
@@ -104,11 +103,11 @@ class FitDesign(Compiled):
             raise ValueError("backend board takes the device that it runs on, no other one does")
         if backend == "golden":
             return Trainer(self.config, **options)
-        from penstock.host.learned_index.engine import Engine, Timed
+        from penstock.host.learned_index.engine import EngineBackend, Timed
         if backend == "model":
             return Trainer(self.config, Timed(self.config, self.memory), **options)
         own = {"device": self.runs_on(device)} if device is not None else {"memory": self.memory, "library": self.library()}
-        return Trainer(self.config, Engine(self.config, **own), **options)
+        return Trainer(self.config, EngineBackend(self.config, **own), **options)
 
     def describe(self) -> dict[str, Any]:
         graph = self.graph
@@ -130,7 +129,7 @@ class FitDesign(Compiled):
             raise ValueError(f"rows must be at least 1, not {rows}")
         return Refits.random(1000 * changes.groups if rows is None else rows, self.config.n_max, changes, seed)
 
-    def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: Fixed | str | None = None, **options: Any) -> Run:
+    def run(self, refits: Refits | None = None, backend: str = "golden", *, memory: FixedLatency | str | None = None, **options: Any) -> Run:
         """Fit groups of keys, then refit them round by round; each round is one start of the engine.
 
         Parameters: `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated), "netlist" (both, of what synthesis makes of it), "board" (both,
@@ -153,7 +152,7 @@ class FitDesign(Compiled):
         """Return what the golden model made of the rounds."""
         return self._run("golden", [fit for step in rounds for fit in step.fits], rounds, seconds=seconds)
 
-    def predict(self, rounds: Sequence[Round], memory: Fixed | None = None) -> Run:
+    def predict(self, rounds: Sequence[Round], memory: FixedLatency | None = None) -> Run:
         """Return the cycles of the rounds, and their bound, by the cycle model."""
         timing, begin = memory or self.memory, perf_counter()
         total = read = written = 0
@@ -174,7 +173,9 @@ class FitDesign(Compiled):
         from penstock.host.device import memory_for
         return self.device_in_simulation(max(memory_for(step.jobs, self.config) for step in rounds))
 
-    def _start(self, rounds: Sequence[Round], memory: Fixed, backend: str, options: dict[str, Any], stack: ExitStack) -> Callable[[Sequence[Job]], Simulated]:
+    def _start(
+        self, rounds: Sequence[Round], memory: FixedLatency, backend: str, options: dict[str, Any], stack: ExitStack
+    ) -> Callable[[Sequence[Job]], Simulated]:
         """Return what runs the jobs of one start; what it needs for that is open as long as `stack` is."""
         if backend == "pysim":
             from penstock.sim.qr_python import Simulation
@@ -187,7 +188,7 @@ class FitDesign(Compiled):
         library = self.library() if backend == "rtl" else self.netlist_library(options.pop("family", None))
         return lambda jobs: simulate(self.config, library, jobs, memory=memory, **options)
 
-    def simulate(self, rounds: Sequence[Round], memory: Fixed | None = None, backend: str = "rtl", **options: Any) -> Run:
+    def simulate(self, rounds: Sequence[Round], memory: FixedLatency | None = None, backend: str = "rtl", **options: Any) -> Run:
         """Return what the hardware made of the rounds, and its cycles; `options`: for "rtl" and "netlist" (`family=`) as of `sim.qr.simulate`, for "board"
         as of `host.device.refit`, `device=` one from `penstock.open` (without it the whole device in simulation). Raises as `library`, `netlist`."""
         with ExitStack() as stack:
@@ -256,10 +257,10 @@ def graph_from(said: Mapping[str, Any]) -> FitGraph:
 def load_fit(manifest: Mapping[str, Any], verilog: str) -> FitDesign:
     """Return the design that `FitDesign.save` wrote, from its files' contents."""
     graph = graph_from(manifest["fit"])
-    return FitDesign(graph, Config.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
+    return FitDesign(graph, FitPlan.from_json(manifest["config"]), manifest["target"], parse_memory(manifest["memory"]), verilog)
 
 
-def compile_fit(kernel: FitKernel, part: Target, *, memory: str | Fixed | None = None, load: Load | None = None) -> FitDesign:
+def compile_fit(kernel: FitKernel, part: Target, *, memory: str | FixedLatency | None = None, load: Load | None = None) -> FitDesign:
     """Compile a fit kernel over keys for a part; `load`: the refits that the engine is made for. Raises KernelError.
 
     Where the memory is on the part and no timing is given, the planner chooses the width of the memory port.
@@ -267,4 +268,4 @@ def compile_fit(kernel: FitKernel, part: Target, *, memory: str | Fixed | None =
     graph = kernel.trace()
     given = None if memory is None and part.shared else timing_of(part.memory if memory is None else memory, part)
     config = lower(graph, part, memory=given, load=load)
-    return FitDesign(graph, config, part.name, given or Fixed(part.latency, config.bus_bytes))
+    return FitDesign(graph, config, part.name, given or FixedLatency(part.latency, config.bus_bytes))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.dsl.graph import Graph, Uniform, Variable
-from penstock.models.analytics.config import Plan
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import Bound
 from penstock.models.resources import Resources
 from penstock.models.target import TARGETS, Target
@@ -135,7 +135,7 @@ def _kernel(name: str, where: str) -> str:
     return f"{name} ({where})"
 
 
-def _plan(plan: Plan) -> str:
+def _plan(plan: AnalyticsPlan) -> str:
     s = plan.schedule
     batch = f"a batch every {s.batch:,} cycles at least" if plan.merge_count != 1 else f"a new model every {s.batch:,} cycles at least"
     striders = plural(plan.walkers, "Strider")

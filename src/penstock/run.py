@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engines.base import Bound, Design, Given, Workload
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes
 from penstock.targets import timing_of
 
@@ -77,7 +77,7 @@ def golden(workload: Workload) -> Run:
     )
 
 
-def model(workload: Workload, memory: Fixed) -> Run:
+def model(workload: Workload, memory: FixedLatency) -> Run:
     """Return the cycles of a run by the cycle model."""
     begin = perf_counter()
     found = workload.model(memory)
@@ -138,7 +138,7 @@ def hardware(
 def _native(
     design: Design,
     needed: int,
-    memory: Fixed,
+    memory: FixedLatency,
     *,
     waves: str | None = None,
     stall_percent: int = 0,
@@ -153,7 +153,7 @@ def _native(
 def _netlist(
     design: Design,
     needed: int,
-    memory: Fixed,
+    memory: FixedLatency,
     *,
     family: str | None = None,
     waves: str | None = None,
@@ -167,7 +167,7 @@ def _netlist(
 
 
 def _python(
-    design: Design, needed: int, memory: Fixed, *, waves: str | None = None
+    design: Design, needed: int, memory: FixedLatency, *, waves: str | None = None
 ) -> Machine:
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
@@ -176,7 +176,7 @@ def _python(
 
 
 def _board(
-    design: Design, needed: int, memory: Fixed, *, device: Device | None = None
+    design: Design, needed: int, memory: FixedLatency, *, device: Device | None = None
 ) -> Machine:
     from penstock.host.device.machine import DeviceMachine
 
@@ -203,7 +203,7 @@ def carry_out(
     design: Design,
     workload: Workload,
     backend: str,
-    memory: Fixed | None = None,
+    memory: FixedLatency | None = None,
     **options: Any,
 ) -> Run:
     """Return the run of a workload on one backend; `options`: of machine and run."""
@@ -221,7 +221,7 @@ def run(
     data: Any = None,
     backend: str = "golden",
     *,
-    memory: Fixed | str | None = None,
+    memory: FixedLatency | str | None = None,
     **options: Any,
 ) -> Run:
     """Run a design on data, see `Design.run`."""

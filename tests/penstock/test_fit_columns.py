@@ -17,7 +17,7 @@ from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
-from penstock.models.qr.table_engine import Segment
+from penstock.models.qr.table_config import Segment
 from penstock.models.qr.table_memory import memory_for, unpack_answer
 from penstock.models.strider.table import walk_table
 

@@ -11,16 +11,16 @@ from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.delta import Delta
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
 from penstock.models.qr.image import pack_changes, unpack_changes
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
 from penstock.models.qr.moments import changed
 from penstock.sim.pysim import feed
 from penstock.sim.qr_cases import jobs_of
 
-CONFIG = Config(n_max=8, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
+CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
 
 
 def items_of(job, config):

@@ -11,14 +11,14 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.descriptor import JobCheck
 from penstock.models.errors import ErrorCode
 from penstock.models.qr.check import check
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
 from penstock.models.qr.image import Places, pack_descriptor, pack_memo
-from penstock.models.qr.job import Bounds, Method, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size
 from penstock.sim.qr_cases import jobs_of
 
-CONFIG = Config(n_max=8, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
+CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
 
 
 def damaged(source, data, count):

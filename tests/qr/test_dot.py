@@ -12,14 +12,14 @@ from penstock.hdl.qr.dot import NOTHING, Dot, Pass
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes, dot, numbers
 from penstock.models.qr.bounds import follow, pass_over
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.schedule import dot_latency
 from penstock.sim.operands import mixed_codes
 from penstock.sim.qr_cases import jobs_of
 
-CONFIG = Config(n_max=7, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36)
+CONFIG = FitPlan(n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36)
 
 
 @pytest.mark.parametrize("n", [5, 8])

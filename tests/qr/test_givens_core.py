@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from penstock.hdl.qr.givens_core import GivensCore
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
-from penstock.models.qr.job import Bounds, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
 from penstock.sim.qr_cases import jobs_of, keys, mean_offsets
 from penstock.sim.streams import build_streams, run_streams
@@ -36,10 +36,10 @@ def full_job(source, number, length, count, slots, same=False):
     return Job(number, Window(0, length), mean_offsets(rows), rows, labels=np.sort(source.choice(3 * count + 1, count, replace=False)) if slots else None)
 
 
-@pytest.mark.parametrize(("n", "bus", "target"), [(6, 32, Target.SLOT), pytest.param(5, 16, Target.RANK, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("n", "bus", "target"), [(6, 32, Label.SLOT), pytest.param(5, 16, Label.RANK, marks=pytest.mark.long)])
 def test_jobs(n, bus, target):
-    slots = target is Target.SLOT
-    config = Config(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
+    slots = target is Label.SLOT
+    config = FitPlan(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
                     bounds=Bounds.WIDENED if slots else Bounds.RESCAN, vectors=2, lanes=2, contexts=3, bus_bytes=bus, jobs=32)
     source = np.random.default_rng(bus)
     groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0), (45, 3), (0, 7)])) for length in (n - 1, 3, n - 2)]

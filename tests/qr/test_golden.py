@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 METHODS = [Method.GIVENS, Method.GRAM]
@@ -76,7 +76,7 @@ def batches(source: np.random.Generator, group: Group, count: int, length: int, 
 def test_thousand_batches_as_least_squares(method):
     """`givens` cannot forget a row: as exact as least squares of the live rows if a group that lost some is trained afresh."""
     source = np.random.default_rng(5)
-    config = Config(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
+    config = FitPlan(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
     group = Group(config, keys(source, 200, 6, 40))
     for number, job in enumerate(batches(source, group, 1000, 6, 40, 5, share=0)):
         fit = done(refit(job, config))
@@ -88,11 +88,11 @@ def test_thousand_batches_as_least_squares(method):
             assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
 
 
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(Label))
 @pytest.mark.parametrize("method", METHODS)
 def test_incremental_equals_scan_and_widened_holds(method, target):
     source = np.random.default_rng(11)
-    config = Config(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=8)
+    config = FitPlan(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=8)
     group = Group(config, keys(source, 400, 8, 36))
     kinds = set()
     for job in batches(source, group, 60, 8, 36, 12, limit=250):
@@ -114,7 +114,7 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
 def test_odd_columns(method):
     """Constant, collinear and all-equal columns get no weight; the fit stays that of least squares."""
     source = np.random.default_rng(3)
-    config = Config(n_max=16, method=method)
+    config = FitPlan(n_max=16, method=method)
     rows = keys(source, 300, 6, 50)
     rows[:, 2] = 77                                   # constant, its offset exact
     rows[:, 4] = 255 - rows[:, 1]                     # collinear with the bias and column 1
@@ -140,7 +140,7 @@ def test_odd_columns(method):
 def test_collinear_arriving_late(method):
     """A column that noise alone tells apart from others, folded over many refits, is found out."""
     source = np.random.default_rng(8)
-    config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL)
 
     def rows(count):
         made = source.integers(0, 60, (count, 5)).astype(np.uint8)
@@ -161,7 +161,7 @@ def test_collinear_arriving_late(method):
 @pytest.mark.parametrize("bounds", list(Bounds))
 def test_empty_and_deletes(method, bounds):
     source = np.random.default_rng(4)
-    config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, segments=4)
+    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, segments=4)
     group = Group(config, keys(source, 50, 5, 30))
     first = done(refit(group.full(), config))
     group.take(first)
@@ -191,7 +191,7 @@ def test_empty_and_deletes(method, bounds):
 def test_windows_shift():
     """A memo belongs to its window and offsets: another one is refused, a full job makes a new one."""
     source = np.random.default_rng(6)
-    config = Config(n_max=8, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
     group = Group(config, keys(source, 60, 5, 30))
     group.take(done(refit(group.full(), config)))
     job = group.batch(keys(source, 3, 5, 30), np.zeros(0, dtype=np.int64))
@@ -204,14 +204,14 @@ def test_windows_shift():
 
 def test_errors():
     source = np.random.default_rng(2)
-    config = Config(n_max=8, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
     group = Group(config, keys(source, 60, 5, 30))
     full = group.full()
     group.take(done(refit(full, config)))
     job = group.batch(keys(source, 3, 5, 30), np.array([4, 9]))
     done(refit(job, config))
 
-    def code(bad: Job, config: Config = config) -> ErrorCode:
+    def code(bad: Job, config: FitPlan = config) -> ErrorCode:
         result = refit(bad, config)
         assert isinstance(result, HardwareError)
         return result.code
@@ -232,7 +232,7 @@ def test_errors():
     assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == ErrorCode.QR_DESCRIPTOR
     assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == ErrorCode.QR_MEMO
     assert code(job, replace(config, method=Method.GIVENS)) == ErrorCode.QR_MEMO
-    slot = replace(config, target=Target.SLOT)
+    slot = replace(config, target=Label.SLOT)
     assert code(replace(full, labels=np.arange(60)[::-1]), slot) == ErrorCode.QR_ORDER
     assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == ErrorCode.QR_ROWS
     givens = replace(config, method=Method.GIVENS)
@@ -244,9 +244,9 @@ def test_errors():
 @given(st.data())
 def test_job_sequences(data):
     """Any sequence of batches, on any engine: sums exact, every live row in its window, c as from a scan."""
-    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Target)))
+    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Label)))
     length = data.draw(st.integers(1, 7))
-    config = Config(n_max=8, method=method, target=target, sums=data.draw(st.sampled_from(list(Sums))),
+    config = FitPlan(n_max=8, method=method, target=target, sums=data.draw(st.sampled_from(list(Sums))),
                     bounds=data.draw(st.sampled_from(list(Bounds))), segments=data.draw(st.sampled_from([1, 4])))
     source = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     alphabet = data.draw(st.sampled_from([1, 2, 30, 256]))

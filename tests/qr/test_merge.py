@@ -13,15 +13,15 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.delta import Delta
 from penstock.hdl.qr.merge import Merge
 from penstock.hdl.qr.records import Records
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
 from penstock.sim.pysim import drain, feed
 from penstock.sim.qr_cases import jobs_of
 
-CONFIG = Config(n_max=8, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
+CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
 
 
 def sums_words(memo, config):

@@ -10,17 +10,17 @@ import pytest
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import codes, predict
 from penstock.models.qr.bounds import widened_ranks
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
-from penstock.models.qr.job import Anchor, Bounds, Fit, Sums, Target
+from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
 from penstock.models.qr.moments import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
 from penstock.sim.qr_cases import Group, keys
 from penstock.sim.qr_runs import crowd
 
-CONFIG = Config(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
+CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 
 
 def refits(config, seed, count=120, length=6, batches=8):
@@ -101,7 +101,7 @@ def test_memos_of_other_engines():
         found = refit(job, other)
         assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_MEMO
         assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is ErrorCode.QR_MEMO
-    for bad in ({"target": Target.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
+    for bad in ({"target": Label.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
         with pytest.raises(ValueError, match="blocks"):
             replace(CONFIG, **bad)
 

@@ -12,8 +12,8 @@ from penstock.hdl.qr.widen import Widen
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes
 from penstock.models.qr.bounds import EMPTY, widened, widened_ranks
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Anchor, Bounds, Sums, Target
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Anchor, Bounds, Label, Sums
 from penstock.models.qr.ranks import Frames
 from penstock.models.qr.schedule import widen_latency
 
@@ -22,7 +22,7 @@ from penstock.models.qr.schedule import widen_latency
 def test_segments(blocks):
     """Of slots, and of ranks with blocks: there with any trend, and any rest of the moves."""
     n = 6
-    config = Config(n_max=n, target=Target.RANK if blocks else Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=21, blocks=blocks)
+    config = FitPlan(n_max=n, target=Label.RANK if blocks else Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=21, blocks=blocks)
     dut, source, cases = Widen(config), np.random.default_rng(1), []
     for number in range(90):
         columns = int(source.integers(2, n + 1))

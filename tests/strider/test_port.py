@@ -10,7 +10,7 @@ import pytest
 from penstock.hdl.strider.walker import Walker
 from penstock.models.errors import ErrorCode
 from penstock.models.heap.schema import Schema
-from penstock.models.memory.timing import Fixed
+from penstock.models.memory.timing import FixedLatency
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
 from penstock.models.strider.isa import Instruction
@@ -58,7 +58,7 @@ def sweep(config, seeds, corruptions, system=False):
         if drawn is None:
             continue
         walk, pages = drawn
-        memory = Fixed(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64]))) if system else None
+        memory = FixedLatency(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64]))) if system else None
         for k in range(1 + corruptions):
             out = check_port(config, walk, corrupt(pages, rng, 4) if k else pages, epochs=int(rng.integers(1, 4)), offer=pattern(rng),
                              ready=pattern(rng), first_block=int(rng.integers(9)), block_stride=int(rng.integers(1, 4)), memory=memory)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.errors import Conflict
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed, block_ram
+from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -51,7 +51,7 @@ class Given:
     rows: int | None = None
     seed: int | None = None
     format: str | Format | None = None
-    memory: str | Fixed | None = None
+    memory: str | FixedLatency | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def option(self, name: str, default: Any = None) -> Any:
@@ -116,7 +116,7 @@ class Workload(ABC):
         """Return the results, bit for bit, or the error that ends the run."""
 
     @abstractmethod
-    def model(self, memory: Fixed) -> Cycles:
+    def model(self, memory: FixedLatency) -> Cycles:
         """Return the exact cycles of the run with memory of this timing behind the ports."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Design(ABC):
     """
 
     part: str
-    memory: Fixed
+    memory: FixedLatency
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     kind: ClassVar[str] = ""
@@ -222,7 +222,7 @@ class Design(ABC):
         return "block RAM", 0
 
     @property
-    def device_timing(self) -> Fixed | None:
+    def device_timing(self) -> FixedLatency | None:
         """Timing of the memory of such a device, None where no model of it is exact."""
         return block_ram(self.bus_ports[0].data_bytes)
 
@@ -378,7 +378,7 @@ class Design(ABC):
         )
         return simulated_device(source, self.registers)
 
-    def machine(self, backend: str, needed: int, memory: Fixed | None = None, **options: Any) -> Machine:
+    def machine(self, backend: str, needed: int, memory: FixedLatency | None = None, **options: Any) -> Machine:
         """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
         its runs take; `options`: the machine's own."""
         from penstock.run import MACHINES
@@ -390,7 +390,7 @@ class Design(ABC):
         data: Any = None,
         backend: str = "golden",
         *,
-        memory: Fixed | str | None = None,
+        memory: FixedLatency | str | None = None,
         **options: Any,
     ) -> Run:
         """Run the design on data.

@@ -16,10 +16,10 @@ from penstock.boards.board import Board, boards
 from penstock.dsl.diagnostics import Span, error
 from penstock.dsl.kernel import checked_epochs
 from penstock.engines.base import Design, Given
-from penstock.models.analytics.config import Plan
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import count_bits, images, register_map
-from penstock.models.memory import ON_CHIP, Fixed
+from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -43,7 +43,7 @@ class AnalyticsDesign(Design):
     of metas and constants; `labels`: columns that a random table must make learnable.
     """
 
-    plan: Plan
+    plan: AnalyticsPlan
     start: dict[str, np.ndarray]
     shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
@@ -82,9 +82,9 @@ class AnalyticsDesign(Design):
         )
 
     def component(self, parts: Parts) -> Any:
-        from penstock.hdl.analytics.engine import Engine
+        from penstock.hdl.analytics.engine import AnalyticsEngine
 
-        return Engine(self.plan, self.plan.port, parts, design=self.identity)
+        return AnalyticsEngine(self.plan, self.plan.port, parts, design=self.identity)
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
@@ -189,7 +189,7 @@ class AnalyticsDesign(Design):
         return "SPRAM" if single else "block RAM", self.plan.memory_bytes
 
     @property
-    def device_timing(self) -> Fixed | None:
+    def device_timing(self) -> FixedLatency | None:
         kind = self.device_memory[0]
         if self.plan.ports > 1 or kind not in ON_CHIP:
             return None

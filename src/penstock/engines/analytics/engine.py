@@ -67,12 +67,12 @@ class AnalyticsEngine(Engine):
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
         import numpy as np
 
-        from penstock.models.analytics.config import Plan
+        from penstock.models.analytics.config import AnalyticsPlan
         from penstock.models.memory import parse_memory
 
         from .design import AnalyticsDesign
 
-        plan = Plan.from_json(manifest["plan"])
+        plan = AnalyticsPlan.from_json(manifest["plan"])
         return AnalyticsDesign(
             plan.target,
             parse_memory(manifest["memory"]),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from penstock.dsl.bind import Binding
 from penstock.dsl.graph import Graph, Uniform, Variable
-from penstock.models.analytics.config import Plan
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import Bound
 from penstock.models.heap.schema import Schema
 from penstock.outcome import Outcome
@@ -93,7 +93,7 @@ def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
         yield Row("  no tuple", Share(outcome.rtl.counters["starved"], cycles))
 
 
-def _plan(plan: Plan) -> str:
+def _plan(plan: AnalyticsPlan) -> str:
     schedule = plan.schedule
     unit = "a batch" if plan.merge_count != 1 else "a new model"
     striders = plural(plan.walkers, "Strider") + (" each" if plan.ports > 1 else "")

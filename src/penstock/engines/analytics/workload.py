@@ -23,7 +23,7 @@ from penstock.models.analytics.job import (
 )
 from penstock.models.analytics.shell import images, unpack_result
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
 from penstock.sim.machine import PAGE, Metered, round_up
@@ -72,7 +72,7 @@ def _watchdog(design: AnalyticsDesign) -> int:
 
 
 def _cycles(
-    design: AnalyticsDesign, costs: Costs, pages: int, memory: Fixed, epochs: int
+    design: AnalyticsDesign, costs: Costs, pages: int, memory: FixedLatency, epochs: int
 ) -> Cycles:
     plan = design.plan
     taken = model_cycles(plan, costs, memory, epochs)
@@ -101,7 +101,7 @@ class Assumption(Workload):
     def golden(self) -> Result:
         raise NotImplementedError("assumed rows have no values")
 
-    def model(self, memory: Fixed) -> Cycles:
+    def model(self, memory: FixedLatency) -> Cycles:
         plan = self.design.plan
         costs = self.table.costs(plan.port, plan.walk)
         return _cycles(self.design, costs, self.table.pages, memory, plan.epochs)
@@ -142,7 +142,7 @@ class Training(Workload):
     def golden(self) -> Result:
         return self._golden
 
-    def model(self, memory: Fixed) -> Cycles:
+    def model(self, memory: FixedLatency) -> Cycles:
         plan, epochs = self.design.plan, self.design.plan.epochs
         if plan.until is not None:              # how many epochs there are is a result
             if self._golden.error is not None:

@@ -17,10 +17,10 @@ from ..strider.config import PortConfig, WalkConfig
 from ..strider.layout import Source, TupleLayout
 from ..strider.program import port_config
 from .columns import Columns
-from .config import Config
+from .config import FitPlan
 from .shell import ADDRESS_BITS
 
-__all__ = ["AHEAD", "UNIT_BYTES", "Segment", "TableEngine", "layout", "register_map"]
+__all__ = ["AHEAD", "UNIT_BYTES", "Segment", "TableFitPlan", "layout", "register_map"]
 
 #: bytes of a number in memory
 UNIT_BYTES = 8
@@ -29,7 +29,7 @@ AHEAD = 8
 
 
 @dataclass(frozen=True)
-class TableEngine:
+class TableFitPlan:
     """The hardware of a fit: `columns`, what the Striders walk, the memory port, and how many Striders, page buffers and slots there are."""
 
     columns: Columns
@@ -51,16 +51,16 @@ class TableEngine:
         return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.buffers, slots=self.slots, lean=True)
 
     @cached_property
-    def solver(self) -> Config:
+    def solver(self) -> FitPlan:
         n = max(4, self.columns.n)
-        return Config(n_max=n, lanes=n, contexts=1, jobs=1, bus_bytes=self.bus_bytes)
+        return FitPlan(n_max=n, lanes=n, contexts=1, jobs=1, bus_bytes=self.bus_bytes)
 
     def to_json(self) -> dict[str, Any]:
         return {**{name: getattr(self, name) for name in ("bus_bytes", "walkers", "buffers", "slots")}, "columns": self.columns.to_json(),
                 "schema": self.walk.schema.to_json(), "layout": asdict(self.walk.layout), "visibility": self.walk.visibility}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> TableEngine:
+    def from_json(cls, data: dict[str, Any]) -> TableFitPlan:
         columns, said = Columns(**data["columns"]), data["layout"]
         placed = TupleLayout(said["lanes"], said["beats"], (), tuple(Source(**source) for source in said["sources"]), said["on_null"])
         walk = WalkConfig(Schema.from_json(data["schema"]), placed, columns.format, data["visibility"])
