@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from penstock.dsl.fit import FitGraph
+from penstock.dsl.qr.kernel import FitGraph
 from penstock.models.qr.config import Config
 from penstock.models.qr.table_engine import TableEngine
 from penstock.outcome import Outcome
