@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from penstock.api import Design, Run, Table
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.load import load_kernel
 from penstock.models.heap.schema import Column, Schema
 
 __all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machine", "main", "markdown", "merged", "missing", "ms", "random_table", "repeated",

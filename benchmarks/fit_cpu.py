@@ -16,9 +16,9 @@ from common import SEED, Options, Section, machine, main, markdown, random_table
 from penstock.api import Table, compile
 from penstock.boards.board import boards
 from penstock.boards.clocks import REACH
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.kernel import AnyKernel
-from penstock.dsl.lower.qr import Load, lower
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.dsl.qr.plan import Load, lower
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, run

@@ -16,7 +16,7 @@ from estimates import packed
 
 from penstock.api import compile
 from penstock.boards.board import Board, boards
-from penstock.dsl.load import load_kernel
+from penstock.dsl.core.load import load_kernel
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.qr.table_resources import estimate

@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.fit_front import fit
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.library import (
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.library import (
     abs,
     exp,
     gaussian,
@@ -34,7 +33,8 @@ from penstock.dsl.library import (
     where,
     window,
 )
-from penstock.dsl.python import Input, Key, Meta, Model, Output, kernel
+from penstock.dsl.core.python import Input, Key, Meta, Model, Output, kernel
+from penstock.dsl.qr.front import fit
 
 if TYPE_CHECKING:
     from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load

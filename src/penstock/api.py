@@ -11,16 +11,17 @@ import numpy as np
 
 from penstock.assumed import assume, fitted, paged
 from penstock.design import BACKENDS, Design, Run
-from penstock.dsl.bind import Binding, bind, schema_for
-from penstock.dsl.diagnostics import KernelError, Span, error
-from penstock.dsl.fit import FitKernel
-from penstock.dsl.functions import closest
-from penstock.dsl.graph import Graph
-from penstock.dsl.kernel import AnyKernel, Kernel
-from penstock.dsl.load import load_kernel
-from penstock.dsl.overrides import initial_value, with_overrides
-from penstock.dsl.plan import Choices, plan
-from penstock.dsl.ranges import out_of_range
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.overrides import initial_value, with_overrides
+from penstock.dsl.analytics.plan import Choices, plan
+from penstock.dsl.analytics.ranges import out_of_range
+from penstock.dsl.core.bind import Binding, bind, schema_for
+from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.graph import Graph
+from penstock.dsl.core.hints import closest
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.qr.kernel import FitKernel
 from penstock.host.sources import SourceError, Table, are_stored, open_table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.heap.schema import Schema

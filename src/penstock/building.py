@@ -25,12 +25,12 @@ from penstock.boards.pll import Unreachable
 from penstock.boards.tools import ToolError, ToolMissing
 from penstock.boards.top import clock_setting
 from penstock.commands import compiled
-from penstock.dsl.diagnostics import KernelError, Span, error
-from penstock.dsl.fit import FitKernel
-from penstock.dsl.functions import closest
-from penstock.dsl.graph import Graph
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.graph import Graph
+from penstock.dsl.core.hints import closest
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.qr.kernel import FitKernel
 from penstock.models.analytics.shell import count_bits
 from penstock.models.link.timing import divisor
 from penstock.models.target import Target
@@ -178,7 +178,7 @@ def _smaller_hint(request: Request, board: Board, design: Compiled, problem: Unf
     from penstock.fits import FitDesign
     if not isinstance(design, FitDesign):
         return "fewer columns take less; or choose a board with a larger device"
-    from penstock.dsl.lower.qr import Load, longest_text
+    from penstock.dsl.qr.plan import Load, longest_text
     return f"the longest window that fits is {longest_text(design.graph, part, Load())}; or choose a board with a larger device"
 
 

@@ -160,7 +160,7 @@ def simulate(state: State, **values: Any) -> int:
 @click.pass_obj
 def explain(state: State, code: str) -> None:
     """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
-    from penstock.dsl.codes import explain as page
+    from penstock.dsl.core.codes import explain as page
     from penstock.failures import HARDWARE_PAGES
     text = page(HARDWARE_PAGES.get(code.strip().upper(), code))
     if state.out.is_terminal:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import penstock.api as api
 from penstock.assumed import paged
 from penstock.design import simulated_memory
-from penstock.dsl.diagnostics import Diagnostic, Span, error, render
-from penstock.dsl.fit import FitKernel
-from penstock.dsl.kernel import AnyKernel, Kernel
-from penstock.dsl.load import load_kernel
-from penstock.dsl.overrides import with_overrides
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.overrides import with_overrides
+from penstock.dsl.core.diagnostics import Diagnostic, Span, error, render
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.qr.kernel import FitKernel
 from penstock.failures import DISAGREE
 from penstock.host.sources import RandomOptions, are_stored
 from penstock.models.analytics.shell import register_map

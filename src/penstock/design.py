@@ -17,8 +17,8 @@ import numpy as np
 from penstock.assumed import Assumed
 from penstock.boards.board import boards
 from penstock.compiled import Compiled
-from penstock.dsl.diagnostics import Span
-from penstock.dsl.kernel import checked_epochs
+from penstock.dsl.analytics.kernel import checked_epochs
+from penstock.dsl.core.diagnostics import Span
 from penstock.host.sources import Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import bound, golden, model_cycles, page_costs, strider_cycles

@@ -13,7 +13,7 @@ import penstock.engines
 from penstock.engines.base import Engine
 
 if TYPE_CHECKING:
-    from penstock.dsl.kernel import AnyKernel
+    from penstock.dsl.core.kernel import AnyKernel
 
 __all__ = ["GROUP", "engine_named", "engine_of", "engines", "left_out"]
 

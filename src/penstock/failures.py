@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.dsl.diagnostics import Diagnostic, KernelError, Span, render
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, render
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.output import OutputError
 

@@ -18,10 +18,10 @@ import numpy as np
 from penstock.assumed import assume, fitted, paged
 from penstock.compiled import Compiled
 from penstock.design import Run
-from penstock.dsl.bind import bind
-from penstock.dsl.diagnostics import Span, error
-from penstock.dsl.fit import FitGraph, FitKernel
-from penstock.dsl.lower.table_fit import lower_table
+from penstock.dsl.core.bind import bind
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.qr.kernel import FitGraph, FitKernel
+from penstock.dsl.qr.table_plan import lower_table
 from penstock.fits import graph_from, graph_json
 from penstock.host.sources import Table, are_stored, open_table
 from penstock.host.workloads import Changes, TooFew

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import penstock.api as api
 from penstock.assumed import paged
 from penstock.boards.board import boards
-from penstock.dsl.diagnostics import Span, error
-from penstock.dsl.fit import FitKernel
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.qr.kernel import FitKernel
 from penstock.failures import DISAGREE, hardware_failure
 from penstock.fit_columns import COLUMNS_FILES, ColumnsDesign, check_method
 from penstock.fit_report import columns_summary, fit_table, summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from penstock.dsl.fit import FitGraph
+from penstock.dsl.qr.kernel import FitGraph
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.outcome import Outcome

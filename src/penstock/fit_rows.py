@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import penstock.api as api
-from penstock.dsl.diagnostics import KernelError, Span, error
-from penstock.dsl.fit import FitKernel
-from penstock.dsl.functions import closest
+from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.hints import closest
+from penstock.dsl.qr.kernel import FitKernel
 from penstock.host.sources import RandomOptions
 from penstock.host.workloads import Changes, Refits, TooFew
 from penstock.models.qr.job import Bounds, Sums

@@ -17,9 +17,9 @@ import numpy as np
 
 from penstock.compiled import Compiled
 from penstock.design import Run
-from penstock.dsl.diagnostics import Span
-from penstock.dsl.fit import FitGraph, FitKernel
-from penstock.dsl.lower.qr import Load, lower
+from penstock.dsl.core.diagnostics import Span
+from penstock.dsl.qr.kernel import FitGraph, FitKernel
+from penstock.dsl.qr.plan import Load, lower
 from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, parse_memory

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.dsl.graph import Graph, Uniform, Variable
+from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import Bound
 from penstock.models.resources import Resources
@@ -19,7 +19,7 @@ from penstock.models.target import TARGETS, Target
 from penstock.outcome import Outcome, differences
 
 if TYPE_CHECKING:
-    from penstock.dsl.bind import Binding
+    from penstock.dsl.core.bind import Binding
     from penstock.models.heap.schema import Schema
 
 __all__ = ["agreement", "amount", "binding_table", "plural", "profile_table", "resource_row", "seconds_text", "show", "summary", "target_row",

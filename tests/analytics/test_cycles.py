@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from penstock.api import assume, compile
-from penstock.dsl.load import load_kernel
-from penstock.dsl.plan import Choices
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.load import load_kernel
 from penstock.host.sources import Table
 from penstock.models.analytics import cycles, loader
 from penstock.models.analytics.config import Schedule

@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.api import Design, compile
-from penstock.dsl.plan import Choices
+from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dsl.bind import Source, bind, schema_for
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.kernel import Kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.bind import Source, bind, schema_for
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.heap.schema import Column, Schema
 
 VECTOR = "kernel f(x: input[d], y: output, w: model[d])\n w <- w - (sum(w * x) - y) * x"

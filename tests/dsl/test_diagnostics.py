@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.dsl import codes
-from penstock.dsl.diagnostics import Diagnostic, KernelError, Note, Span, error, render
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.overrides import with_overrides
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.overrides import with_overrides
+from penstock.dsl.core import codes
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Note, Span, error, render
 
 ROOT = Path(__file__).parents[2]
 

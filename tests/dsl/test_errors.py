@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.dsl.diagnostics import Diagnostic, KernelError
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError
+from penstock.dsl.core.load import load_kernel
 
 CASES = sorted(Path(__file__).with_name("bad").glob("*.txt"))
 #: mistakes that the front ends cannot but see differently: loops run in Python, and text names the models that get new values

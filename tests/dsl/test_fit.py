@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.fit import FitKernel
-from penstock.dsl.kernel import AnyKernel, Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.qr.kernel import FitKernel
 from penstock.models.qr.job import Bounds, Label, Method
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.graph import Graph, Region, Uniform
-from penstock.dsl.kernel import Kernel, resolve
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel, resolve
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.graph import Graph, Region, Uniform
+from penstock.dsl.core.load import load_kernel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

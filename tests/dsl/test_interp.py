@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.dsl import interp
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics import interp
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.load import load_kernel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

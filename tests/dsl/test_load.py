@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.load import load_kernel
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import load_kernel
 
 KERNEL = '@ps.kernel\ndef {name}(x: ps.Input["d"], w: ps.Model["d"]):\n    return w - x\n'
 HEAD = "import penstock as ps\n"

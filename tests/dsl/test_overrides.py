@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.graph import Uniform
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.overrides import initial_value, with_overrides
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.overrides import initial_value, with_overrides
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.graph import Uniform
 
 GRAPH = Kernel.from_text(
     "kernel f(x: input[d], w: model[d], rate: meta = 0.5, scale: meta)\n w <- w - rate * scale * x", "f.psk"

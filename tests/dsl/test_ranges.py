@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.overrides import with_overrides
-from penstock.dsl.ranges import out_of_range
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.overrides import with_overrides
+from penstock.dsl.analytics.ranges import out_of_range
 from penstock.models.numerics.formats import parse_format
 
 KERNEL = "kernel f(x: input[2], w: model[2], rate: meta = 0.5)\n w <- w - rate * x * {}\n init w = {}\n"

@@ -14,9 +14,9 @@ import penstock as ps
 from penstock.api import Run
 from penstock.boards.board import boards
 from penstock.cli import run
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.load import load_kernel
-from penstock.dsl.lower.qr import ROOM, Load, cost, lower
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.qr.plan import ROOM, Load, cost, lower
 from penstock.fits import FitDesign, compile_fit
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex

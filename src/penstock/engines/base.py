@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from penstock.boards.board import Board
-    from penstock.dsl.diagnostics import Diagnostic
-    from penstock.dsl.kernel import AnyKernel
+    from penstock.dsl.core.diagnostics import Diagnostic
+    from penstock.dsl.core.kernel import AnyKernel
     from penstock.failures import Failure
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device

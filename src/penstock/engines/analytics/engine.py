@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.kernel import Kernel
+from penstock.dsl.analytics.kernel import Kernel
 from penstock.engines.base import Engine, Given
 
 from .options import OPTIONS
 
 if TYPE_CHECKING:
-    from penstock.dsl.bind import Binding
-    from penstock.dsl.graph import Graph
-    from penstock.dsl.kernel import AnyKernel
+    from penstock.dsl.core.bind import Binding
+    from penstock.dsl.core.graph import Graph
+    from penstock.dsl.core.kernel import AnyKernel
     from penstock.models.heap.schema import Schema
     from penstock.models.numerics.formats import Format
     from penstock.models.target import Target
@@ -39,9 +39,9 @@ class AnalyticsEngine(Engine):
     arguments = frozenset({"choices", "dims", "bindings"})
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
-        from penstock.dsl.overrides import initial_value
-        from penstock.dsl.plan import plan
-        from penstock.dsl.ranges import out_of_range
+        from penstock.dsl.analytics.overrides import initial_value
+        from penstock.dsl.analytics.plan import plan
+        from penstock.dsl.analytics.ranges import out_of_range
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
@@ -143,7 +143,7 @@ class AnalyticsEngine(Engine):
         self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]
     ) -> bool:
         """Return whether the kernel with these sizes fits."""
-        from penstock.dsl.diagnostics import KernelError
+        from penstock.dsl.core.diagnostics import KernelError
         from penstock.host.sources import SourceError
 
         try:
@@ -161,8 +161,8 @@ def _front(kernel: Kernel, given: Given) -> tuple[Graph, Schema, Binding]:
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
     """
     from penstock.assumed import fitted
-    from penstock.dsl.bind import bind, schema_for
-    from penstock.dsl.overrides import with_overrides
+    from penstock.dsl.core.bind import bind, schema_for
+    from penstock.dsl.analytics.overrides import with_overrides
     from penstock.models.heap.schema import Schema
 
     dims, bindings = given.option("dims"), given.option("bindings")
@@ -188,7 +188,7 @@ def _bound(kernel: Kernel, part: Target, given: Given) -> tuple[Graph, Schema, B
 
 
 def _choices(given: Given) -> Any:
-    from penstock.dsl.plan import Choices
+    from penstock.dsl.analytics.plan import Choices
 
     if given.option("choices") is not None:
         return given.option("choices")
@@ -202,8 +202,8 @@ def _choices(given: Given) -> Any:
 
 def _format(given: str | Format | None) -> Format:
     """Return the format that is asked for, float32 without. Raises KernelError (E603)."""
-    from penstock.dsl.diagnostics import Span, error
-    from penstock.dsl.functions import closest
+    from penstock.dsl.core.diagnostics import Span, error
+    from penstock.dsl.core.hints import closest
     from penstock.models.numerics.formats import float32, parse_format
 
     if not isinstance(given, str):

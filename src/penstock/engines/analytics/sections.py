@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.dsl.bind import Binding
-from penstock.dsl.graph import Graph, Uniform, Variable
+from penstock.dsl.core.bind import Binding
+from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import Bound
 from penstock.models.heap.schema import Schema

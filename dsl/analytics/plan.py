@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ..models.analytics.config import AnalyticsPlan, Buffer
-from ..models.analytics.resources import estimate
-from ..models.heap.schema import TYPES, Schema
-from ..models.memory.timing import FixedLatency
-from ..models.numerics.formats import Format
-from ..models.resources import FILL, Resources
-from ..models.strider.layout import Source, TupleLayout, place
-from ..models.target import Target
-from .bind import Source as BoundSource
-from .diagnostics import Span, error
-from .graph import Graph
-from .lower.analytics import Program, lower
+from ...models.analytics.config import AnalyticsPlan, Buffer
+from ...models.analytics.resources import estimate
+from ...models.heap.schema import TYPES, Schema
+from ...models.memory.timing import FixedLatency
+from ...models.numerics.formats import Format
+from ...models.resources import FILL, Resources
+from ...models.strider.layout import Source, TupleLayout, place
+from ...models.target import Target
+from ..core.bind import Source as BoundSource
+from ..core.diagnostics import Span, error
+from ..core.graph import Graph
+from .lower import Program, lower
 from .schedule import Scheduled, schedule
 
 __all__ = ["Choices", "plan"]

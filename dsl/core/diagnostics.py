@@ -1,7 +1,7 @@
 """What a user's mistake looks like: one diagnostic with a code, a message, places in the source and a hint.
 
 Both front ends, the binding of columns and the options of a run raise `KernelError` with one `Diagnostic`. The command line
-prints `render(...)` and ends with exit code 1; `penstock explain CODE` prints the page of the code (`penstock.dsl.codes`).
+prints `render(...)` and ends with exit code 1; `penstock explain CODE` prints the page of the code (`penstock.dsl.core.codes`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .evaluate import MERGES, apply
-from .graph import Graph, Region
+from ..core.evaluate import MERGES, apply
+from ..core.graph import Graph, Region
 from .overrides import initial_value
 
 __all__ = ["Training", "run", "train"]

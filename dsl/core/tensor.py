@@ -10,9 +10,9 @@ import numpy as np
 
 from . import functions
 from .builder import GraphBuilder, Ref
+from .constants import make_uniform
 from .diagnostics import KernelError, Span, error
 from .dims import show
-from .kernel import make_uniform
 from .places import caller_span, decisive, iterated, names
 
 __all__ = ["Tensor", "call", "current"]

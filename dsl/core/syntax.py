@@ -199,8 +199,8 @@ class _Reader:
         if self.expected == {"COLON"}:
             name = str(self.before or "")
             span = self.span(self.before) if self.before is not None else place
-            from .fit import KINDS as OF_FITS
-            from .kernel import KINDS
+            from ..analytics.kernel import KINDS
+            from ..qr.kernel import KINDS as OF_FITS
             from .python import untyped
 
             head = next((word[0] for i in range(1, span.line + 1) if (word := self.word(i))), "")

@@ -22,9 +22,9 @@ from ...models.strider.config import WalkConfig
 from ...models.strider.costs import analyse
 from ...models.strider.rows import RowPages
 from ...models.target import Target
-from ..diagnostics import KernelError, error
-from ..fit import FitGraph
-from .qr import ROOM, TOLERANCE, ports_of
+from ..core.diagnostics import KernelError, error
+from .kernel import FitGraph
+from .plan import ROOM, TOLERANCE, ports_of
 
 __all__ = ["lower_table"]
 

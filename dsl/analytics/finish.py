@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import dims as D
-from . import hints
-from .builder import GraphBuilder, Operand
-from .diagnostics import Diagnostic, Span
-from .graph import LEAVES, Graph, Node, Region, Variable
+from ..core import dims as D
+from ..core import hints
+from ..core.builder import GraphBuilder, Operand
+from ..core.diagnostics import Diagnostic, Span
+from ..core.graph import LEAVES, Graph, Node, Region, Variable
 
 if TYPE_CHECKING:
     from .kernel import Kernel

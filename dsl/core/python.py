@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
+from ..analytics.finish import Return
+from ..analytics.kernel import KINDS, Kernel
 from . import functions, places
 from .builder import GraphBuilder
 from .constants import kind_of
 from .diagnostics import KernelError, Span, error
-from .finish import Return
-from .kernel import KINDS, AnyKernel, Kernel, Parameter
+from .kernel import AnyKernel, Parameter
 from .places import caller_span, node_span
 from .tensor import Tensor, current
 

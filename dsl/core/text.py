@@ -16,12 +16,15 @@ from typing import Any, TypeVar
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
+from ..analytics.finish import Return
+from ..analytics.kernel import KINDS, Kernel
 from . import functions, hints
 from .builder import GraphBuilder
+from .constants import make_uniform
 from .diagnostics import Span, error
-from .finish import Return
 from .graph import Uniform
-from .kernel import KINDS, AnyKernel, Kernel, Parameter, make_uniform
+from .hints import closest
+from .kernel import AnyKernel, Parameter
 from .python import misplaced
 from .syntax import syntax_error
 
@@ -102,7 +105,7 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
             source=source,
         )
     if tree.children[0].data == "fit":
-        from .fit_front import text_fit
+        from ..qr.front import text_fit
 
         return text_fit(tree.children[0], source, filename)
     return _kernel(tree.children[0], source, filename)
@@ -327,7 +330,7 @@ class Body:
                 "E409",
                 f"{name} is not a model; only a model gets a new value",
                 place,
-                hint=functions.closest(name, models) or f"write `{name} = ...` for an intermediate value",
+                hint=closest(name, models) or f"write `{name} = ...` for an intermediate value",
             )
         if name in self.returns:
             raise self.builder.error(

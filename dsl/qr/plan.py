@@ -23,8 +23,8 @@ from ...models.qr.schedule import widen_turns
 from ...models.qr.solver import alone
 from ...models.resources import FILL, Resources
 from ...models.target import Target
-from ..diagnostics import KernelError, error
-from ..fit import FitGraph
+from ..core.diagnostics import KernelError, error
+from .kernel import FitGraph
 
 __all__ = ["ROOM", "TOLERANCE", "Load", "cost", "longest_text", "lower", "ports_of"]
 

@@ -8,10 +8,9 @@ import math
 
 import numpy as np
 
-from penstock.models.numerics.formats import Fixed, Format, float32
-
-from .diagnostics import Diagnostic, Span
-from .graph import Graph, Uniform
+from ...models.numerics.formats import Fixed, Format, float32
+from ..core.diagnostics import Diagnostic, Span
+from ..core.graph import Graph, Uniform
 
 __all__ = ["out_of_range"]
 

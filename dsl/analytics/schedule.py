@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
-from ..models.analytics.timing import REDUCE_FN, read_times, write_times
-from ..models.numerics.formats import Format
-from ..models.numerics.latency import latency
-from .lower.analytics import Program
+from ...models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
+from ...models.analytics.timing import REDUCE_FN, read_times, write_times
+from ...models.numerics.formats import Format
+from ...models.numerics.latency import latency
+from .lower import Program
 
 __all__ = ["Scheduled", "schedule"]
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .builder import GraphBuilder, Operand, Ref
-from .constants import kind_of
+from .constants import kind_of, make_uniform
 from .diagnostics import KernelError, Span, error
-from .kernel import make_uniform
+from .hints import closest
 
 __all__ = [
     "FIT_FUNCTIONS",
     "FUNCTIONS",
     "call",
-    "closest",
     "control_flow",
     "index",
     "no_attribute",
@@ -270,12 +268,6 @@ def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterab
         span,
         hint=f"write ps.{name}" if name in mine else closest(name, [*mine, *known]) or f"the functions are {', '.join(mine)}",
     )
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """Return the hint that names what the user may have meant, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {found[0]}?" if found else ""
 
 
 def _error(

@@ -1,6 +1,6 @@
 """The codes of diagnostics: one page each in `pages/`, whose heading is the title.
 
-`python -m penstock.dsl.codes docs/diagnostics.md` writes the list for the documentation.
+`python -m penstock.dsl.core.codes docs/diagnostics.md` writes the list for the documentation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from .diagnostics import Span, error
-from .functions import closest
+from .hints import closest
 
 __all__ = ["codes", "document", "explain"]
 
@@ -61,7 +61,7 @@ def document() -> str:
         "# Diagnostics",
         "",
         "Every message about a kernel, its data or its options has a code; `penstock explain CODE` prints its page. Both front",
-        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.codes docs/diagnostics.md`.",
+        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.core.codes docs/diagnostics.md`.",
     ]
     group = ""
     for code in codes():

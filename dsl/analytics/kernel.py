@@ -1,143 +1,28 @@
-"""A kernel as written: its name, its parameters and its options, from either front end, and the way from there to a
-checked graph.
+"""A kernel of the analytics engine as written: its models, epochs and starts, from either front end, and the way from there
+to a checked graph.
 """
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from . import dims as D
-from .builder import GraphBuilder
-from .constants import kind_of
-from .diagnostics import Diagnostic, KernelError, Span, error
+from ..core import dims as D
+from ..core.builder import GraphBuilder
+from ..core.constants import kind_of
+from ..core.diagnostics import Diagnostic, Span, error
+from ..core.graph import Graph, Uniform
+from ..core.kernel import AnyKernel, Option, Parameter
 from .finish import Return, finish
-from .graph import Graph, Uniform
 
-__all__ = ["KINDS", "MAX_EPOCHS", "AnyKernel", "Kernel", "Option", "Parameter", "resolve"]
+__all__ = ["KINDS", "MAX_EPOCHS", "Kernel", "resolve"]
 
 KINDS = ("input", "output", "model", "meta")
 MAX_EPOCHS = 2**31 - 1
-_NAME = re.compile(r"[A-Za-z_]\w*\Z")
-
-
-@dataclass
-class Parameter:
-    """One parameter. `dims` as written: names or sizes; `default` is a meta's value, None where it has none."""
-
-    name: str
-    kind: str
-    dims: tuple[str | int, ...]
-    span: Span
-    default: float | None = None
-
-
-@dataclass
-class Option:
-    """An option of a kernel (its epochs, a model's start) with the place where it stands."""
-
-    value: Any
-    span: Span
-
-
-@dataclass
-class AnyKernel(ABC):
-    """What kernels of all engines have: a name, parameters, a place in a file, and a check.
-
-    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `engine` is what it is compiled for.
-    """
-
-    name: str
-    file: str
-    source: str | None
-    parameters: list[Parameter]
-    name_span: Span
-    warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
-    engine: ClassVar[str]
-
-    @staticmethod
-    def from_text(source: str, filename: str = "<kernel>") -> Any:
-        """Return the kernel, of whatever engine, that a text in the syntax of `.psk` files describes (docs/dsl.md). Raises KernelError."""
-        from .text import parse_kernel
-
-        return parse_kernel(source, filename)
-
-    @abstractmethod
-    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
-        """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
-
-    def of_kind(self, kind: str) -> list[Parameter]:
-        return [parameter for parameter in self.parameters if parameter.kind == kind]
-
-    @property
-    def dim_names(self) -> list[str]:
-        """The names of its dimensions, in order of appearance."""
-        return list(dict.fromkeys(dim for parameter in self.parameters for dim in parameter.dims if isinstance(dim, str)))
-
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
-        return error(code, message, span, *notes, hint=hint, source=self.source if span.file == self.file else None)
-
-    def check_names(self) -> None:
-        """Check that no name is given twice. Raises KernelError."""
-        seen: dict[str, Parameter] = {}
-        for parameter in self.parameters:
-            if parameter.name in seen:
-                raise self.error(
-                    "E204",
-                    f"{parameter.name} is defined twice",
-                    parameter.span,
-                    (seen[parameter.name].span, "first defined here"),
-                    hint="give one of them another name",
-                )
-            seen[parameter.name] = parameter
-
-    def check_sizes(self, parameter: Parameter) -> None:
-        """Check a parameter's dimensions as they are declared. Raises KernelError."""
-        for dim in parameter.dims:
-            if isinstance(dim, str) and _NAME.match(dim):
-                continue
-            if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
-                raise self.error(
-                    "E306",
-                    f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
-                    parameter.span,
-                    hint="a dimension is a name or a whole number",
-                )
-            if dim < 1:
-                raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
-            if dim > D.MAX_DIM:
-                raise self.error(
-                    "E307",
-                    f"a dimension of {dim}; the largest is {D.MAX_DIM}",
-                    parameter.span,
-                    hint=f"give {parameter.name} a smaller dimension: {D.LARGE_HINT}",
-                )
-
-    def check_dims(self, dims: Mapping[str, int]) -> None:
-        """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
-        range.
-        """
-        for name, size in dims.items():
-            if name not in self.dim_names:
-                used = ", ".join(self.dim_names)
-                raise self.error(
-                    "E504",
-                    f"the kernel {self.name} has no dimension {name}",
-                    self.name_span,
-                    hint=f"its dimensions are {used}" if used else "it has no named dimensions",
-                )
-            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
-                raise self.error(
-                    "E504",
-                    f"dimension {name} cannot have the size {size}",
-                    self.name_span,
-                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
-                )
 
 
 @dataclass
@@ -325,21 +210,6 @@ def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, so
             hint=f"{what} or uniform(low, high, seed=1)",
             source=source,
         )
-
-
-def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None = None) -> Uniform:
-    """Return `uniform(low, high, seed)`. Raises KernelError (E442)."""
-    for value in (low, high):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
-            what = f"the limits of uniform must be finite numbers, not {kind_of(value)}"
-            raise error("E442", what, span, hint="as in uniform(-0.3, 0.3, seed=1)", source=source)
-    if not low < high:
-        hint = f"swap them: uniform({high}, {low})" if low > high else f"for one value everywhere write the number itself, {low}"
-        raise error("E442", f"uniform needs low < high, not {low} and {high}", span, hint=hint, source=source)
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        what = f"the seed of uniform must be a whole number from 0, not {kind_of(seed)}"
-        raise error("E442", what, span, hint=f"as in uniform({low}, {high}, seed=1)", source=source)
-    return Uniform(float(low), float(high), int(seed))
 
 
 def resolve(kernel: Kernel, dims: Mapping[str, int]) -> Graph:

@@ -10,7 +10,7 @@ from . import dims as D
 from .diagnostics import KernelError, Span, error
 from .graph import Uniform
 
-__all__ = ["constant_array", "kind_of"]
+__all__ = ["constant_array", "kind_of", "make_uniform"]
 
 _HINT = "numbers, and NumPy arrays or lists of numbers, can be mixed with a kernel's values"
 
@@ -115,3 +115,18 @@ def kind_of(value: Any) -> str:
         return f"{value!r}"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None = None) -> Uniform:
+    """Return `uniform(low, high, seed)`. Raises KernelError (E442)."""
+    for value in (low, high):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
+            what = f"the limits of uniform must be finite numbers, not {kind_of(value)}"
+            raise error("E442", what, span, hint="as in uniform(-0.3, 0.3, seed=1)", source=source)
+    if not low < high:
+        hint = f"swap them: uniform({high}, {low})" if low > high else f"for one value everywhere write the number itself, {low}"
+        raise error("E442", f"uniform needs low < high, not {low} and {high}", span, hint=hint, source=source)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        what = f"the seed of uniform must be a whole number from 0, not {kind_of(seed)}"
+        raise error("E442", what, span, hint=f"as in uniform({low}, {high}, seed=1)", source=source)
+    return Uniform(float(low), float(high), int(seed))

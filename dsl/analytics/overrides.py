@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from . import functions
-from .diagnostics import KernelError, Span, error
-from .dims import show
-from .graph import Graph, Uniform, Variable
+from ..core.diagnostics import KernelError, Span, error
+from ..core.dims import show
+from ..core.graph import Graph, Uniform, Variable
+from ..core.hints import closest
 from .kernel import check_init_shape, checked_epochs, checked_init
 
 __all__ = ["initial_value", "with_overrides"]
@@ -66,7 +66,7 @@ def initial_value(variable: Variable) -> np.ndarray:
 def _variable(graph: Graph, variables: dict[str, Variable], name: str, kind: str, option: str) -> Variable:
     known = [v.name for v in variables.values() if v.kind == kind]
     if name not in known:
-        hint = functions.closest(name, known) or (f"its {kind}s are {', '.join(known)}" if known else f"it has no {kind}")
+        hint = closest(name, known) or (f"its {kind}s are {', '.join(known)}" if known else f"it has no {kind}")
         what = f"{name} is not a {kind} of the kernel {graph.name}"
         raise error("E501", what, Span.whole(option), hint=hint)
     return variables[name]

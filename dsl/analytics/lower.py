@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...models.analytics.config import Buffer, Op, Operand
-from ..graph import ELEMENTWISE, REDUCTIONS, Graph, Node, Region
+from ..core.graph import ELEMENTWISE, REDUCTIONS, Graph, Node, Region
 
 __all__ = ["Program", "lower"]
 

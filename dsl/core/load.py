@@ -12,6 +12,7 @@ from types import ModuleType
 
 from . import functions
 from .diagnostics import KernelError, Span, error
+from .hints import closest
 from .kernel import AnyKernel
 from .places import interrupted, traceback_span, tree
 
@@ -258,7 +259,7 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
         known = ("kernel", "fit", "Input", "Output", "Model", "Meta", "Key", *functions.FUNCTIONS, *functions.FIT_FUNCTIONS)
-        hint = functions.closest(str(problem.name), known) or f"it has {', '.join(known)}"
+        hint = closest(str(problem.name), known) or f"it has {', '.join(known)}"
         return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, RecursionError):
         hint = "recursion must end while the file is loaded"
@@ -267,7 +268,7 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
     if not hint and isinstance(problem, NameError):
         ours = ("kernel", "fit", "Input", "Output", "Model", "Meta", "Key", *functions.FUNCTIONS, *functions.FIT_FUNCTIONS)
         hint = f"write ps.{problem.name}, with `import penstock as ps` at the top" if problem.name in ours else ""
-        hint = hint or functions.closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
+        hint = hint or closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
     hint = hint or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"
     return error("E106", f"running {file} failed: {shown}", span, hint=hint, source=text)
 

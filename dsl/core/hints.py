@@ -1,18 +1,25 @@
-"""What to do about shapes and batches that do not fit: hints of diagnostics, with the names and sizes at hand."""
+"""What to do about shapes and batches that do not fit, and about misspelt names: hints of diagnostics, with the names and sizes at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 from . import dims as D
 
-__all__ = ["ZERO", "Operand", "broadcast", "matmul", "merges", "new_value"]
+__all__ = ["ZERO", "Operand", "broadcast", "closest", "matmul", "merges", "new_value"]
 
 #: an operand's name, empty where it has none, and its shape
 Operand = tuple[str, D.Shape]
 
 #: for divisions by a constant 0
 ZERO = "divide by another number; to leave elements out, multiply by a vector of zeros and ones"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return the hint that names what the user may have meant, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {found[0]}?" if found else ""
 
 
 def broadcast(operands: Sequence[Operand]) -> str:

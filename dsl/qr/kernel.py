@@ -15,14 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..models.qr.job import Bounds, Label, Method
-from . import functions
-from .builder import GraphBuilder, Operand, Ref
-from .constants import kind_of
-from .diagnostics import Diagnostic, KernelError, Span
-from .dims import Dim
-from .graph import Region
-from .kernel import AnyKernel, Option, Parameter
+from ...models.qr.job import Bounds, Label, Method
+from ..core import functions
+from ..core.builder import GraphBuilder, Operand, Ref
+from ..core.constants import kind_of
+from ..core.diagnostics import Diagnostic, KernelError, Span
+from ..core.dims import Dim
+from ..core.graph import Region
+from ..core.hints import closest
+from ..core.kernel import AnyKernel, Option, Parameter
 
 __all__ = ["KINDS", "LONGEST", "OPTIONS", "FitBuilder", "FitGraph", "FitKernel"]
 
@@ -140,7 +141,7 @@ def checked_option(builder: FitBuilder | FitKernel, name: str, value: Any, span:
     kinds: type[Method] | type[Bounds] = Method if name == "method" else Bounds
     names = [kind.value for kind in kinds]
     if not isinstance(value, str) or value not in names:
-        hint = functions.closest(value, names) if isinstance(value, str) else ""
+        hint = closest(value, names) if isinstance(value, str) else ""
         known = " and ".join(f'"{known}"' for known in names)
         raise builder.error("E458", f"{name} cannot be {kind_of(value)}", span, hint=hint or f"known are {known}")
     return kinds(value)

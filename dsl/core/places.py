@@ -16,7 +16,7 @@ from .diagnostics import Span
 
 __all__ = ["caller_span", "decisive", "function_node", "interrupted", "iterated", "node_span", "traceback_span"]
 
-_HERE = str(Path(__file__).resolve().parent) + os.sep
+_HERE = str(Path(__file__).resolve().parents[1]) + os.sep
 #: code of Python, of installed packages and of our own, wherever that is installed, is not the user's
 _FOREIGN = tuple(
     {

@@ -11,12 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.models.heap.schema import Column, Schema
-
-from . import functions
+from ...models.heap.schema import Column, Schema
 from .diagnostics import KernelError, Span
 from .dims import LARGE_HINT, MAX_DIM
 from .graph import Graph
+from .hints import closest
 from .kernel import AnyKernel, Parameter
 
 __all__ = ["Binding", "Source", "bind", "schema_for"]
@@ -90,7 +89,7 @@ class _Binder:
         known = {p.name: p for p in self.variables}
         for name, columns in self.bindings.items():
             if name not in known:
-                hint = functions.closest(name, known) or f"columns can be bound to {', '.join(known)}"
+                hint = closest(name, known) or f"columns can be bound to {', '.join(known)}"
                 raise self.error(
                     "E616", f"the kernel {self.kernel.name} has no input or output {name}", self.kernel.name_span, hint=hint
                 )
@@ -105,7 +104,7 @@ class _Binder:
         try:
             return self.schema.index(column)
         except KeyError:
-            close = functions.closest(column, (c.name for c in self.schema.columns if not c.dropped))
+            close = closest(column, (c.name for c in self.schema.columns if not c.dropped))
             raise self.error(
                 "E611", f"the table {self.schema.table} has no column {column}", parameter.span, hint=close or self.listing()
             ) from None

@@ -8,13 +8,13 @@ from typing import Any, overload
 
 from lark import Token
 
-from . import text
-from .builder import Operand
-from .diagnostics import Span, error
-from .fit import KINDS, OPTIONS, FitBuilder, FitKernel
-from .places import caller_span, node_span
-from .python import Traced, declared, defaults, written_options
-from .tensor import Tensor
+from ..core import text
+from ..core.builder import Operand
+from ..core.diagnostics import Span, error
+from ..core.places import caller_span, node_span
+from ..core.python import Traced, declared, defaults, written_options
+from ..core.tensor import Tensor
+from .kernel import KINDS, OPTIONS, FitBuilder, FitKernel
 
 __all__ = ["PythonFit", "TextFit", "fit", "text_fit"]
 
