@@ -52,6 +52,7 @@ class AnyKernel(ABC):
     name_span: Span
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
     engine: ClassVar[str]
+    title: ClassVar[str] = "kernel"            #: what messages call it
 
     @staticmethod
     def from_text(source: str, filename: str = "<kernel>") -> Any:

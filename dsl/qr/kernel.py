@@ -153,6 +153,7 @@ class FitKernel(AnyKernel):
 
     options: dict[str, Option] = field(default_factory=dict, kw_only=True)
     engine = "qr"
+    title = "fit kernel"
 
     @abstractmethod
     def body(self, builder: FitBuilder) -> list[tuple[Operand, Span]]:

@@ -38,7 +38,7 @@ from penstock.dsl.qr.front import fit
 
 if TYPE_CHECKING:
     from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load
-    from penstock.host.device import open_device as open
+    from penstock.devices import open_device as open
     from penstock.host.sources import open_table
 
 __all__ = [
@@ -94,8 +94,8 @@ def __getattr__(name: str) -> Any:
         from penstock import api
         return getattr(api, name)
     if name in _DEVICE:
-        from penstock.host import device
-        return getattr(device, _DEVICE[name])
+        from penstock import devices
+        return getattr(devices, _DEVICE[name])
     # what the front end's message about a misspelt name looks at
     raise AttributeError(f"module 'penstock' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 

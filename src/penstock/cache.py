@@ -20,10 +20,10 @@ def generator() -> str:
     """Return a digest of everything that makes Verilog of a plan."""
     import penstock.hdl
     import penstock.models
-    import penstock.sim.analytics
+    import penstock.sim
     state = hashlib.sha256(importlib.metadata.version("amaranth").encode())
-    files = [Path(penstock.sim.analytics.__file__)]
-    for package in (penstock.hdl, penstock.models):
+    files: list[Path] = []
+    for package in (penstock.hdl, penstock.models, penstock.sim):
         files += sorted(Path(package.__path__[0]).rglob("*.py"))
     for file in files:
         state.update(file.read_bytes())

@@ -132,8 +132,8 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     if isinstance(problem, OSError):
         what = f"{problem.filename}: " if problem.filename else ""
         return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system"), hint=_SYSTEM.get(problem.errno or 0, _CACHE)))
-    native = sys.modules.get("penstock.sim.native")
-    if native is not None and isinstance(problem, native.Hung):
+    machine = sys.modules.get("penstock.sim.machine")
+    if machine is not None and isinstance(problem, machine.Hung):
         report = str(getattr(problem, "report", problem))
         return Failure(f"internal error: the simulated hardware hung; {_OURS}\n{report}", ({"code": "HUNG", "message": report, "address": ""},), INTERNAL)
     kind = f"{type(problem).__name__}: {problem}".rstrip(": ")

@@ -229,6 +229,8 @@ def run(
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     timing = None if memory is None else timing_of(memory, design.target)
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
+    if unknown := next((name for name in options if name not in design.arguments), None):
+        raise ValueError(f"a run of {design.name} takes no {unknown}")
     source = data if isinstance(data, str) else None
     workload = design.workload(Given(data, source, options=options))
     if backend in ("golden", "model"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.errors import Conflict
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency, block_ram
+from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -152,6 +152,8 @@ class Design(ABC):
 
     kind: ClassVar[str] = ""
     engine_name: ClassVar[str]
+    #: options of `run` that are the engine's own
+    arguments: ClassVar[frozenset[str]] = frozenset()
 
     # what an engine says
 
@@ -221,10 +223,12 @@ class Design(ABC):
         """Kind and bytes of the memory of a device in simulation; 0 bytes: as many as a run takes."""
         return "block RAM", 0
 
-    @property
-    def device_timing(self) -> FixedLatency | None:
-        """Timing of the memory of such a device, None where no model of it is exact."""
-        return block_ram(self.bus_ports[0].data_bytes)
+    def device_timing(self, kind: str) -> FixedLatency | None:
+        """Timing of a device's memory of that kind, None where no model of it is exact."""
+        # several ports share the memory of a device, which no model covers
+        if kind not in ON_CHIP or len(self.bus_ports) > 1:
+            return None
+        return ON_CHIP[kind](self.bus_ports[0].data_bytes)
 
     # what follows
 
@@ -454,6 +458,10 @@ class Engine(ABC):
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         """Raise Conflict for options that this kernel does not take, where the options of the
         engine alone do not say so."""
+
+    def needs(self, kernel: AnyKernel) -> str:
+        """Return in words what data a run of the kernel needs."""
+        return "a table"
 
     def open(self, source: str) -> Any:
         """Return what a data source holds, for `Given.data`. Raises SourceError."""

@@ -19,7 +19,6 @@ from penstock.engines.base import Design, Given
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import count_bits, images, register_map
-from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -50,6 +49,7 @@ class AnalyticsDesign(Design):
     labels: tuple[str, ...] = ()
 
     engine_name = "analytics"
+    arguments = frozenset({"epochs"})
 
     @property
     def name(self) -> str:
@@ -188,13 +188,6 @@ class AnalyticsDesign(Design):
         single = board is not None and board.memory.kind == "SPRAM" and self.plan.memory_bytes
         return "SPRAM" if single else "block RAM", self.plan.memory_bytes
 
-    @property
-    def device_timing(self) -> FixedLatency | None:
-        kind = self.device_memory[0]
-        if self.plan.ports > 1 or kind not in ON_CHIP:
-            return None
-        return ON_CHIP[kind](self.plan.bus_bytes)
-
     # runs
 
     def workload(self, given: Given) -> Training | Assumption:
@@ -202,9 +195,6 @@ class AnalyticsDesign(Design):
 
         Raises SourceError for the table, KernelError for a number of epochs that is none.
         """
-        unknown = set(given.options) - {"epochs"}
-        if unknown:
-            raise ValueError(f"a training takes no {sorted(unknown)[0]}")
         epochs = given.option("epochs")
         design = self
         if epochs is not None:
