@@ -58,13 +58,14 @@ class TableFits:
 
         After an error the next fit goes on from what this one went on from.
 
-        Raises ValueError where the first fit has no totals to go on from (`models.qr.columns.first` of its rows are such), LinkError where the device cannot be
+        Raises ValueError where the first fit has no totals to go on from (`models.qr.columns.initial_totals` of its rows are such),
+        LinkError where the device cannot be
         reached, TimeoutError after `limit` seconds.
         """
         device, engine, before = self._device, self._engine, self._answers[self._latest]
         after = self._answers[1 - self._latest]
         if totals is None and not self._begun:
-            raise ValueError("the first fit goes on from totals: models.qr.columns.first of its rows")
+            raise ValueError("the first fit goes on from totals: models.qr.columns.initial_totals of its rows")
         if totals is not None:
             device.write(before, pack_totals(totals, engine).tobytes())
         self._begun = True

@@ -164,7 +164,7 @@ class ColumnsDesign(Compiled):
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
             totals = self._summed(before, rows, step)
-            fits.append((totals, c.solved(totals, self.config.format)))
+            fits.append((totals, c.solve(totals, self.config.format)))
             return totals
         self._play(rows, steps, fit)
         return self._run("golden", fits, counters, seconds=perf_counter() - begin)
@@ -186,20 +186,20 @@ class ColumnsDesign(Compiled):
             totals = fit(before, before is not totals, step)
             if totals is None:
                 return
-            if c.wandered(totals):
-                totals = fit(c.recentred(totals), True, _Step((0, 0), (0, 0)))
+            if c.needs_recentring(totals):
+                totals = fit(c.recentre(totals), True, _Step((0, 0), (0, 0)))
                 if totals is None:
                     return
 
     @staticmethod
     def _summed(before: c.Totals, rows: Integers, step: _Step) -> c.Totals:
-        return c.taken(c.added(before, rows[slice(*step.come)]), rows[slice(*step.go)])
+        return c.remove_rows(c.add_rows(before, rows[slice(*step.come)]), rows[slice(*step.go)])
 
     def _before(self, step: _Step, totals: c.Totals | None, rows: Integers | None) -> c.Totals:
         """Return what a fit goes on from: nothing, with offsets of its own, or the fit before."""
         if totals is not None and self.graph.incremental:
             return totals
-        return c.first(np.zeros((0, self.config.n), dtype=np.int64) if rows is None else rows[slice(*step.come)])
+        return c.initial_totals(np.zeros((0, self.config.n), dtype=np.int64) if rows is None else rows[slice(*step.come)])
 
     def predict(self, costs: Costs, *, changes: Changes | None = None, memory: FixedLatency | None = None) -> Run:
         """Return the exact cycles of such fits of a table, from what walking its pages costs, as long as no means wander, which the values alone tell. Raises
@@ -276,7 +276,7 @@ class ColumnsDesign(Compiled):
                     wrong.extend([made.error] if made.error else [])
                     return None
                 totals, weights, mask = unpack_answer(made.answer, self.engine)
-                fits.append((totals, c.valued(totals, weights, mask, self.config.format)))
+                fits.append((totals, c.decode_solution(totals, weights, mask, self.config.format)))
                 return totals
             self._play(rows, steps, fit)
         if wrong:
