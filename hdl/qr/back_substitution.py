@@ -14,7 +14,7 @@ __all__ = ["BackSubstitution"]
 
 
 class BackSubstitution(wiring.Component):
-    """Operands of the way back's steps, in the order of columns from lane 0; the weights.
+    """Operands of the steps of back substitution, in the order of columns from lane 0; the weights.
 
     Element (k, j) of u lies in bank (j - k - 1) mod `lanes` (as it leaves the vector units): `lanes` neighbours of a row are written at once, and
     `lanes` neighbours of a column read at once.
@@ -26,7 +26,7 @@ class BackSubstitution(wiring.Component):
     d, d_context, d_column, d_value; z, z_context, z_column, z_value : In
         As `Vectoring` gives them.
     read, data, done : In(slot_shape(config)), result : In
-        Of the unit that does the way back.
+        Of the unit that does back substitution.
     columns, h, kept : In
         Of the contexts.
     u, z_o, factor : Out

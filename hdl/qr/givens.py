@@ -151,7 +151,7 @@ class Givens(wiring.Component):
             with m.If(take):
                 m.d.comb += [taken.eq(each.data.operation), take_slot.eq(each.data.slot), back.take_values.eq(each.u_o)]
 
-        # way back and way out
+        # back substitution and the factor writer
         last = units[-1]
         m.d.comb += [
             *(getattr(back, f"{name}{part}").eq(getattr(vectoring, f"{name}{part}")) for name in ("d", "z") for part in ("", "_context", "_column", "_value")),

@@ -31,7 +31,7 @@ RING = 64
 RESULT = VECTORING + STEP
 #: from a rotation's issue to that of its row's next one, whose first element goes straight from lane to vectoring unit
 ARRIVE = RESULT - 2
-#: from a step of the way back to the next one: its lanes may lie a cycle apart
+#: from a step of back substitution to the next one: its lanes may lie a cycle apart
 BACK = STEP + 1
 #: from an operation's issue to its first lane's operands from memory
 _READ = VECTORING + 1
@@ -45,7 +45,7 @@ class State(Enum):
     KEEPS = auto()      # the rest of the factor's rows, on their way out before a dropped one is folded
     LEAVES = auto()     # that the factor has gone out
     DROPS = auto()      # its column's row of u to be folded into those below
-    BACK = auto()       # the next step of the way back
+    BACK = auto()       # the next step of back substitution
     ENDS = auto()       # its weights
 
 
