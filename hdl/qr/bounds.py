@@ -14,9 +14,9 @@ from ..modules import Parts, Submodules
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
+from .row_requests import pass_shape
 from .rows import Rows
 from .shift import trend_shape
-from .walker import pass_shape
 from .widen import Widen
 
 __all__ = ["Bounds", "outcome_shape", "solved_shape"]

@@ -9,7 +9,7 @@ from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import SPAN_MAX
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
-from ...models.qr.moments import ROWS_MAX
+from ...models.qr.normal_equations import ROWS_MAX
 
 __all__ = ["JobCheck", "descriptor_shape", "head_shape"]
 

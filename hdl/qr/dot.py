@@ -70,7 +70,7 @@ class Pass(wiring.Component):
     """Takes `row_units` rows a cycle and keeps a segment up to date with them. Never stalls.
 
     What rows of cycle t add to the errors is in `o` from cycle t + `models.qr.schedule.dot_latency(n_max)` on, the box from cycle t + 1 on: so a segment
-    begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `follow` (target `slot`, one segment).
+    begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `update_anchor` (target `slot`, one segment).
 
     Members
     -------

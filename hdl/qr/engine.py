@@ -18,10 +18,10 @@ from ..modules import ModuleLibrary
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.queue import Queue
+from .anchor_update import AnchorUpdate, errors_shape
 from .bounds import Bounds
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch, slot_shape
-from .follow import Follow, errors_shape
 from .frames import Frames
 from .givens_core import GivensCore
 from .intake import Intake, head_kept_shape
@@ -156,8 +156,8 @@ class FitEngine(wiring.Component):
 
     def _anchors(self, job) -> None:
         m, intake, core, bounds = self.m, self.intake, self.core, self.bounds
-        m.submodules.follow = follow = Follow(self.config)
-        anchor, box, errors = intake.anchor, Signal(follow.box_shape), Signal(errors_shape)
+        m.submodules.anchor_update = update = AnchorUpdate(self.config)
+        anchor, box, errors = intake.anchor, Signal(update.box_shape), Signal(errors_shape)
         m.d.comb += [
             box.low.eq(anchor.segment.low), box.high.eq(anchor.segment.high),
             *(errors[name].eq(anchor.segment[name]) for name in ("err_min", "err_max", "least"))]
@@ -166,10 +166,10 @@ class FitEngine(wiring.Component):
         read = before.read_port(domain="comb")
         record = core.record
         m.d.comb += [
-            follow.begin.eq(intake.command.valid & intake.command.ready), follow.job.eq(intake.command.p.job), follow.w.eq(anchor.weights), follow.box.eq(box),
-            follow.valid.eq(core.record_valid & record.came), follow.row.use.eq(1), follow.row.label.eq(record.label), follow.row.a.eq(record.a),
-            bounds.dot_w.eq(follow.dot_w), bounds.dot_x.eq(follow.dot_x), follow.guess.eq(bounds.guess), core.hold.eq(bounds.uses),
-            follow.row.row.eq(record.row), follow.end.eq(core.record_valid & record.end), read.addr.eq(follow.read), follow.errors.eq(read.data)]
+            update.begin.eq(intake.command.valid & intake.command.ready), update.job.eq(intake.command.p.job), update.w.eq(anchor.weights), update.box.eq(box),
+            update.valid.eq(core.record_valid & record.came), update.row.use.eq(1), update.row.label.eq(record.label), update.row.a.eq(record.a),
+            bounds.dot_w.eq(update.dot_w), bounds.dot_x.eq(update.dot_x), update.guess.eq(bounds.guess), core.hold.eq(bounds.uses),
+            update.row.row.eq(record.row), update.end.eq(core.record_valid & record.end), read.addr.eq(update.read), update.errors.eq(read.data)]
         if self.config.blocks:
             m.submodules.frames = frames = Frames(self.config)
             # the words may come while the job before goes on
@@ -177,14 +177,14 @@ class FitEngine(wiring.Component):
             m.d.comb += begins.eq(intake.head_valid & (intake.head.code == 0))
             with m.If(begins):
                 m.d.sync += bank.eq(~bank)
-            with m.If(follow.begin):
+            with m.If(update.begin):
                 m.d.sync += now.eq(bank)
             m.d.comb += [frames.start.eq(begins), frames.into.eq(bank), frames.of.eq(now),
                          frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
-                         follow.moved.eq(frames.moved[0])]
-        boxes, _ = self._kept("followed_boxes", follow.box_shape, follow.box_valid, follow.box_job, follow.o_box)
-        found, _ = self._kept("followed_errors", errors_shape, follow.errors_valid, follow.errors_job, follow.o_errors)
-        box_now, errors_now = data.View(follow.box_shape, boxes), data.View(errors_shape, found)
+                         update.moved.eq(frames.moved[0])]
+        boxes, _ = self._kept("followed_boxes", update.box_shape, update.box_valid, update.box_job, update.o_box)
+        found, _ = self._kept("followed_errors", errors_shape, update.errors_valid, update.errors_job, update.o_errors)
+        box_now, errors_now = data.View(update.box_shape, boxes), data.View(errors_shape, found)
         segment = job.anchor.segment
         m.d.comb += [job.anchor.weights.as_value().eq(weights), segment.low.eq(box_now.low), segment.high.eq(box_now.high),
                      *(segment[name].eq(errors_now[name]) for name in ("err_min", "err_max", "least"))]

@@ -143,8 +143,8 @@ class Issue(wiring.Component):
             o.context.eq(context), o.column.eq(Mux(loads, load_column, column)), o.place.eq(picked["place"]), o.to.eq(picked["to"]),
             o.blank.eq(picked["blank"]),
             o.last.eq(Mux(loads, load_last, picked["last"])), o.flag.eq(picked["flag"])]
-        way_back = (picked["kind"] == Kind.BACK.value) | (picked["kind"] == Kind.FINAL.value)
-        unit_used = [(loads & (_of_unit(load_column, v, vectors, n))) | (~loads & chosen.any() & Mux(way_back, v == vectors - 1, (picked["onehot"] & sum(
+        steps_back = (picked["kind"] == Kind.BACK.value) | (picked["kind"] == Kind.FINAL.value)
+        unit_used = [(loads & (_of_unit(load_column, v, vectors, n))) | (~loads & chosen.any() & Mux(steps_back, v == vectors - 1, (picked["onehot"] & sum(
             1 << k for k in range(v, n, vectors))).any())) for v in range(vectors)]
         for v, used in enumerate(unit_used):
             with m.If(used & (slots != 0)):

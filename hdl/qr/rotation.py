@@ -43,11 +43,11 @@ class VectorUnit(wiring.Component):
     row : In(ArrayLayout(32, lanes)), rows : In(1)
         Operands from outside instead of a row that waits before the column: the first column's.
     u, z, factor : In
-        Operands of the way back: u, z, and what u is multiplied by.
+        Operands of back substitution: u, z, and what u is multiplied by.
     read, data : Out(slot_shape(config))
         Slots whose addresses, whose data are there in this cycle.
     done : Out(slot_shape(config)), result : Out(ArrayLayout(32, lanes))
-        Slots that are done: x' (z of the way back).
+        Slots that are done: x' (z of back substitution).
     u_o : Out(ArrayLayout(32, lanes))
         u, with `data`.
     next : In(slot_shape(config)), next_values : In

@@ -9,7 +9,7 @@ from ...models.qr.job import Label
 from ..stream.queue import Buffer
 from .barrel import shifted_right
 from .dot import row_shape
-from .walker import stride_choice, strides
+from .row_requests import stride_choice, strides
 
 __all__ = ["Rows", "rows_shape"]
 

@@ -28,7 +28,7 @@ _WIDE = 64
 class Totals(wiring.Component):
     """Adds up the records of one job after the other, a record a cycle; while one job's sums are read, the next job's grow.
 
-    Golden: differences of `models.qr.moments.changed` to the memo.
+    Golden: differences of `models.qr.normal_equations.update_sums` to the memo.
 
     Members
     -------

@@ -24,7 +24,8 @@ class Widen(wiring.Component):
     """Bounds for all rows of a segment of labels that have not shifted (target `slot`), or that follow a trend (with blocks), by the three sums of Claim 2 in
     docs/qr.md.
 
-    Golden: `models.qr.bounds.widened`, one segment, or `widened_ranks`. The bounds are there `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
+    Golden: `models.qr.bounds.widen_bounds`, one segment, or `widen_rank_bounds`. The bounds are there
+    `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
     after `start`. WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
 
     Members

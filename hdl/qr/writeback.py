@@ -17,7 +17,7 @@ from ..index import index, index_range
 from ..memory.reader import command_shape
 from .barrel import shifted_left
 from .bounds import outcome_shape
-from .way_back import factor_shape
+from .factor_writer import factor_shape
 
 __all__ = ["WriteBack"]
 

@@ -1,4 +1,4 @@
-"""The walker's body: the instructions that take a tuple apart."""
+"""The Strider's body: the instructions that take a tuple apart."""
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
@@ -19,7 +19,7 @@ _BITMAP_WORD, _BITMAP_BYTE = p.TUPLE_BITMAP // 4 * 4, p.TUPLE_BITMAP % 4
 
 
 class Body:
-    """Part of `Walker`: issues the windows of a tuple's attributes."""
+    """Part of `StriderPipeline`: issues the windows of a tuple's attributes."""
 
     def _body_registers(self, m):
         d, config, fixed = self.decoder, self.config, self.config.fixed

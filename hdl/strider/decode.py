@@ -1,4 +1,4 @@
-"""The decode stage of a walker: what the bytes of a window mean, and what is wrong with them."""
+"""The decode stage of a Strider: what the bytes of a window mean, and what is wrong with them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring

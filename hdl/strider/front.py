@@ -1,4 +1,4 @@
-"""The walker's front: page header, line pointers, tuple headers."""
+"""The Strider's front: page header, line pointers, tuple headers."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import enum
@@ -40,7 +40,7 @@ class Pointer(enum.Enum, shape=2):
 
 
 class Front:
-    """Part of `Walker`: finds tuples and judges them. Line pointers are looked at one ahead, where they leave the window or the queue behind it."""
+    """Part of `StriderPipeline`: finds tuples and judges them. Line pointers are looked at one ahead, where they leave the window or the queue behind it."""
 
     def _front_registers(self, m):
         config, decoder = self.config, self.decoder

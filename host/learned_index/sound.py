@@ -61,7 +61,8 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
     square, segments = (n, n), (config.segments,)
-    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "moments": (n,), "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
+    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "right_hand_side": (n,),
+              "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
               "moved": (config.blocks,)}
     arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [(fit.weights, (n,)), (fit.mask, (n,))]
     codes = [fit.weights, memo.d, memo.u]

@@ -195,7 +195,7 @@ class AnalyticsPlan:
     @cached_property
     def port(self) -> PortConfig:
         """How each memory port's Striders are built."""
-        return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
+        return port_config(self.walk, self.bus_bytes, striders=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
                            lean=self.lean, latency=self.window_latency)
 
     @cached_property

@@ -13,7 +13,7 @@ from .config import FitPlan
 from .layout import ENTRY_BYTES
 from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
 
-__all__ = ["END", "LISTED", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Shift", "Slice", "Solver"]
+__all__ = ["END", "LISTED", "FullScan", "Gearbox", "Loader", "Merge", "NormalEquationAccumulator", "Records", "Rows", "Shift", "Slice", "Solver"]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
@@ -138,8 +138,8 @@ class Rows:
         return bits or put or taken or self.go
 
 
-class AllRows:
-    """`hdl.qr.all_rows`: items as those of `Records`."""
+class FullScan:
+    """`hdl.qr.full_scan`: items as those of `Records`."""
 
     def __init__(self, config: FitPlan) -> None:
         self.rows = Rows(config, 1)
@@ -173,8 +173,8 @@ class AllRows:
         return moved or taken
 
 
-class Delta:
-    """`hdl.qr.delta`."""
+class NormalEquationAccumulator:
+    """`hdl.qr.normal_equations`."""
 
     def __init__(self, config: FitPlan, wake: Wake) -> None:
         n = config.n_max

@@ -9,7 +9,7 @@ from ..errors import ErrorCode
 from .arith import LABEL_MAX
 from .config import FitPlan
 from .job import Bounds, Job, Label, Method, Sums
-from .moments import ROWS_MAX, target_of
+from .normal_equations import ROWS_MAX, target_of
 from .ranks import crowded
 
 __all__ = ["check", "descending", "disorder"]

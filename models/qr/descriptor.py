@@ -10,7 +10,7 @@ from .config import FitPlan
 from .image import MAGIC
 from .job import Bounds, Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
-from .moments import ROWS_MAX
+from .normal_equations import ROWS_MAX
 
 __all__ = ["SPAN_MAX", "Descriptor", "check_descriptor", "check_head", "unpack_descriptor"]
 

@@ -31,7 +31,7 @@ from .layout import (
     row_stride,
     words,
 )
-from .moments import old_ranks
+from .normal_equations import old_ranks
 from .ranks import BLOCK_BITS, block_sums, frames, shifts
 
 __all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows",
@@ -165,7 +165,7 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
     if memo.blocks is not None and memo.moved is not None:
         parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, config)]
-    parts.append(memo.moments.astype("<i8").tobytes())
+    parts.append(memo.right_hand_side.astype("<i8").tobytes())
     i, j = _triangle(n)
     if memo.gram is not None:
         each = bus // ENTRY_BYTES
@@ -234,7 +234,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | ErrorCode:
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
     moved = np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
     sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
-    moments = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
+    right_hand_side = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
         raw = np.frombuffer(take(size[4]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
@@ -256,7 +256,8 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | ErrorCode:
     anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
     if segments and anchor is None:
         return ErrorCode.QR_MEMO
-    return Memo(config.method, _LABELS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks,
+    return Memo(config.method, _LABELS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, right_hand_side, gram, d, u, anchor,
+                sums_of_blocks,
                 moved)
 
 

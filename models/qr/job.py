@@ -121,12 +121,12 @@ class Memo:
     epoch
         Counts the refits since the full one; the job must name the same number.
     rows
-        Rows in the factor (live ones and tombstones); the same rows are in `moments`.
+        Rows in the factor (live ones and tombstones); the same rows are in `right_hand_side`.
     live
         Live rows among them.
     sums, squares
         int64 (n,): exact column sums and sums of squares over these rows; sums[0] = squares[0] = rows.
-    moments
+    right_hand_side
         int64 (n,): exact c = Aᵀb over these rows.
     gram
         int64 (n, n), upper triangle, the rest 0: exact AᵀA (method `gram`), else None.
@@ -149,7 +149,7 @@ class Memo:
     live: int
     sums: Integers
     squares: Integers
-    moments: Integers
+    right_hand_side: Integers
     gram: Integers | None = None
     d: Codes | None = None
     u: Codes | None = None

@@ -5,7 +5,7 @@ block's labels by one number each, and c with them, by that number times the blo
 went, and the few rows of a block in which a change lies whose label moves by another number than their block's, one record each.
 
 A row's label less all that its block has moved since the last pass over the rows is its *virtual* label: for most rows the label that they had then. What
-blocks have moved grows about linearly with the virtual label, as the group grows; widened bounds follow this trend (`bounds.widened_ranks`).
+blocks have moved grows about linearly with the virtual label, as the group grows; widened bounds follow this trend (`bounds.widen_rank_bounds`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from .config import FitPlan
 from .job import Integers, Job
-from .moments import design, old_ranks
+from .normal_equations import design, old_ranks
 
 __all__ = ["BLOCK_BITS", "BLOCK_ROWS", "MOVE_BITS", "TREND_BITS", "Frames", "Shifts", "block_sums", "crowded", "frames", "shifts"]
 

@@ -48,7 +48,7 @@ class TableFitPlan:
     @cached_property
     def port(self) -> PortConfig:
         """The Striders, with their program built in."""
-        return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.buffers, slots=self.slots, lean=True)
+        return port_config(self.walk, self.bus_bytes, striders=self.walkers, buffers=self.buffers, slots=self.slots, lean=True)
 
     @cached_property
     def solver(self) -> FitPlan:

@@ -16,7 +16,7 @@ from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Memo, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, head_words, memo_words, result_words, row_words, sums_words, words
-from .moments import ROWS_MAX
+from .normal_equations import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
 
 __all__ = ["Fails", "Work"]

@@ -1,4 +1,4 @@
-"""What a Strider delivers, straight from the page's bytes and the schema: the specification of the walkers.
+"""What a Strider delivers, straight from the bytes of the page and the schema: its specification.
 
 Order of checks, first one that applies (`docs/striders.md` has the same as a table):
 
@@ -38,7 +38,7 @@ class Stop(Exception):
 
 
 class PageBytes:
-    """A page that cannot be read outside. Raises AssertionError where a walker tries."""
+    """A page that cannot be read outside. Raises AssertionError where a Strider tries."""
 
     def __init__(self, page: NDArray[np.uint8]) -> None:
         self.data = page.tobytes()

@@ -1,6 +1,6 @@
 """A Strider as a machine: runs a program on a page, instruction by instruction, with the cycle of everything it does.
 
-The hardware (`hdl.strider.walker`) is this machine. It issues in order, at most one window (a bus word's bytes at any byte address) a
+The hardware (`hdl.strider.pipeline`) is this machine. It issues in order, at most one window (a bus word's bytes at any byte address) a
 cycle. An issue in cycle t forms its address in t + 1, the window is decoded in t + L - 1, and what it says is seen by an issue in cycle t + L, where L is
 `PortConfig.latency`. Addresses (the running position P, an array's place A) live where they are formed: what a window says about them serves an issue in
 t + L - 1 already; an issue that decides by their alignment sees what one in cycle t makes of them in t + 2.
@@ -73,7 +73,7 @@ class _Failed(Exception):
 
 
 class Machine:
-    """Runs `program` on pages, as one walker of a port with this configuration. Values are converted only if `deliver`."""
+    """Runs `program` on pages, as one Strider of a port with this configuration. Values are converted only if `deliver`."""
 
     def __init__(self, config: PortConfig, program: Sequence[Instruction], deliver: bool = True) -> None:
         self.deliver = deliver

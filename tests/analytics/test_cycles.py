@@ -119,7 +119,7 @@ def random_run(seed: int) -> tuple[Any, PortConfig, Costs, FixedLatency, int]:
     merge = ports * int(rng.choice([0, 1, threads, 4 * threads, draw(1, 50)]))
     plan = SimpleNamespace(ports=ports, threads=ports * threads, threads_per_port=threads, merge_count=merge, input_slots=draw(2, 8),
                            schedule=schedule, until=rng.choice([None, 1]))
-    config = PortConfig(1024 << draw(0, 3), int(rng.choice([4, 8, 64])), 4, beats, parse_format("float32"), ("float4",), walkers=int(rng.choice([1, 1, 2, 3])),
+    config = PortConfig(1024 << draw(0, 3), int(rng.choice([4, 8, 64])), 4, beats, parse_format("float32"), ("float4",), striders=int(rng.choice([1, 1, 2, 3])),
                         buffers=draw(2, 5), slots=draw(2, 9), latency=draw(4, 5))
     costs, kinds = Costs(), [random_page(rng, beats, slow * (interval + beats)) for _ in range(draw(1, 3))]
     for _ in range(draw(1, 4)):

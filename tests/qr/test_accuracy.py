@@ -40,7 +40,7 @@ def equals_python(job: Job, fit: Fit) -> None:
     a = [[1, *(int(x) - int(o) for x, o in zip(row, job.offsets, strict=True))] for row in job.rows]
     labels = [int(b) for b in job.target_labels()]
     for i in range(job.window.columns):
-        assert int(fit.memo.moments[i]) == sum(b * row[i] for b, row in zip(labels, a, strict=True))
+        assert int(fit.memo.right_hand_side[i]) == sum(b * row[i] for b, row in zip(labels, a, strict=True))
         if fit.memo.gram is not None:
             for j in range(i, job.window.columns):
                 assert int(fit.memo.gram[i, j]) == sum(row[i] * row[j] for row in a)

@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.dot import NOTHING, Dot, Pass
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes, dot, numbers
-from penstock.models.qr.bounds import follow, pass_over
+from penstock.models.qr.bounds import pass_over, update_anchor
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Label, Sums
@@ -101,7 +101,7 @@ def test_pass(units):
             await run(ctx, fit.weights, empty, items, flat(anchor))
             come = [i for i in (*job.inserted, *job.moved) if job.alive[i]]
             old = job.memo.anchor
-            await run(ctx, old.weights, segment(old, n), [item(job, i, True) for i in come], flat(follow(old, job)))
+            await run(ctx, old.weights, segment(old, n), [item(job, i, True) for i in come], flat(update_anchor(old, job)))
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)

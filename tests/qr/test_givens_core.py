@@ -24,9 +24,10 @@ def bus_words(data, bus, first=0, count=None):
 def parts(memo, config):
     """Words of a memo's c, of its sums and squares, and of its factor."""
     n, bus = memo.window.columns, config.bus_bytes
-    head, moments, sums, factor = words(HEAD_BYTES + n - 1, bus), words(8 * n, bus), words(16 * n, bus), words(2 * n * (n + 1), bus)
+    head, right_hand_side, sums, factor = words(HEAD_BYTES + n - 1, bus), words(8 * n, bus), words(16 * n, bus), words(2 * n * (n + 1), bus)
     data = pack_memo(memo, config)
-    return bus_words(data, bus, head, moments), bus_words(data, bus, head + moments, sums), bus_words(data, bus, head + moments + sums, factor)
+    return (bus_words(data, bus, head, right_hand_side), bus_words(data, bus, head + right_hand_side, sums),
+            bus_words(data, bus, head + right_hand_side + sums, factor))
 
 
 def full_job(source, number, length, count, slots, same=False):
@@ -64,8 +65,9 @@ def test_jobs(n, bus, target):
     given = {"command": [built.inputs["command"].const(c).as_bits() for c in commands], "bits": bits, "rows": rows,
              "changes": [word for job in jobs if job.memo is not None for word in bus_words(pack_changes(job, config), bus)],
              "load": [word for *_, factor in before for word in factor],
-             "memo": [word for moments, sums, _ in before for word in (moments if slots else []) + sums]}
-    expected = {"words": [word for moments, sums, _ in after for word in moments + sums], "factor": [word for *_, factor in after for word in factor]}
+             "memo": [word for right_hand_side, sums, _ in before for word in (right_hand_side if slots else []) + sums]}
+    expected = {"words": [word for right_hand_side, sums, _ in after for word in right_hand_side + sums],
+                "factor": [word for *_, factor in after for word in factor]}
     wanted = {"o0": len(jobs), "report": len(jobs), **{name: len(items) for name, items in expected.items()}}
     for pace, seed in ((1.0, 1), (0.5, 2), (0.8, 3)):
         _, found = run_streams(built, given, wanted, pace=pace, seed=seed)

@@ -56,7 +56,7 @@ def exact(job: Job, fit: Fit) -> None:
     memo = fit.memo
     for i, left in enumerate(columns):
         assert memo.sums[i] == sum(left) and memo.squares[i] == sum(x * x for x in left)
-        assert memo.moments[i] == sum(b * x for b, x in zip(labels, left, strict=True))
+        assert memo.right_hand_side[i] == sum(b * x for b, x in zip(labels, left, strict=True))
         if memo.gram is not None:
             for j in range(i, len(columns)):
                 assert memo.gram[i, j] == sum(x * y for x, y in zip(left, columns[j], strict=True))
@@ -105,7 +105,7 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
         if scans.needs_live and not job.alive.all():
             assert isinstance(scan, HardwareError) and scan.code is ErrorCode.QR_DESCRIPTOR
         else:
-            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.moments, fit.memo.moments)
+            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.right_hand_side, fit.memo.right_hand_side)
         group.take(fit)
     assert kinds == {True, False}
 
@@ -265,7 +265,7 @@ def test_job_sequences(data):
 def test_bounds_by_adversarial_search():
     """Widened bounds hold at every corner of every box, for weights near and far from the anchor's."""
     from penstock.models.qr.arith import codes
-    from penstock.models.qr.bounds import pass_over, widened
+    from penstock.models.qr.bounds import pass_over, widen_bounds
     source = np.random.default_rng(9)
     for trial in range(300):
         length = int(source.integers(1, 33))
@@ -280,7 +280,7 @@ def test_bounds_by_adversarial_search():
             pick = source.random(length + 1) < 0.5
             new[pick] += (size * 10.0 ** source.uniform(-8, 1) * source.standard_normal(int(pick.sum()))).astype(np.float32)
         _, _, anchor = pass_over(job, codes(old), 4)
-        found = widened(anchor, codes(new), offsets)
+        found = widen_bounds(anchor, codes(new), offsets)
         assert found is not None
         errors = job.target_labels() - predict(codes(new), offsets, rows)
         assert found[0] <= errors.min() and errors.max() <= found[1]
@@ -291,7 +291,7 @@ def test_bounds_by_adversarial_search():
             corners[0] = np.where(new[1:] > old[1:], anchor.high[s], anchor.low[s])
             corners[1] = np.where(new[1:] > old[1:], anchor.low[s], anchor.high[s])
             zero = np.zeros(1, dtype=np.int64)
-            allowed = widened(Anchor(codes(old), zero, zero, zero, zero, zero, zero + predict(codes(old), offsets, corners).min(),
+            allowed = widen_bounds(Anchor(codes(old), zero, zero, zero, zero, zero, zero + predict(codes(old), offsets, corners).min(),
                                      anchor.low[s:s + 1], anchor.high[s:s + 1]), codes(new), offsets)
             assert allowed is not None
             shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)

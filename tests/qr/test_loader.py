@@ -13,7 +13,7 @@ from penstock.models.qr.golden import refit, right_side
 from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, words
-from penstock.models.qr.moments import scanned
+from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.schedule import MIDDLE
 from penstock.sim.pysim import drain, feed
 from penstock.sim.qr_cases import keys, mean_offsets
@@ -27,7 +27,7 @@ def test_rows(bus, pace):
     for number, (n, count) in enumerate([(7, 30), (2, 5), (6, 0), (7, 1), (5, 60)]):
         rows = keys(source, count, n - 1)
         job = Job(number, Window(0, n - 1), mean_offsets(rows), rows, labels=np.sort(source.choice(1 << 30, count, replace=False)))
-        exact = scanned(job, True)
+        exact = sum_all_rows(job, True)
         c, middle = right_side(exact)
         gram = codes(from_integer(exact.gram))
         for row in range(n + 1):

@@ -13,7 +13,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.factor import eliminate, solve
 from penstock.models.qr.golden import right_side
 from penstock.models.qr.job import Job, Label, Window
-from penstock.models.qr.moments import scanned
+from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.schedule import gram_tasks
 from penstock.models.qr.solver import alone
 from penstock.sim.pysim import feed
@@ -36,7 +36,7 @@ def case(source, n, kind):
     offsets = mean_offsets(rows)
     if kind == "empty":
         rows = rows[:0]
-    exact = scanned(Job(0, Window(0, n - 1), offsets, rows, labels=np.sort(source.choice(400, len(rows), replace=False))), True)
+    exact = sum_all_rows(Job(0, Window(0, n - 1), offsets, rows, labels=np.sort(source.choice(400, len(rows), replace=False))), True)
     c, middle = right_side(exact)
     d, u, keep = eliminate(exact.gram)
     weights = solve(d, u, keep, c)

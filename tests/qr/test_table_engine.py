@@ -76,14 +76,14 @@ def spans(source: np.random.Generator, engine: TableFitPlan, table: Table) -> tu
 def check(engine: TableFitPlan, library, table: Table, seeds: range, stall_percent: int = 0) -> None:
     for seed in seeds:
         source = np.random.default_rng(seed)
-        before = c.added(c.first(table.rows), table.rows[:int(source.integers(0, len(table.rows)))])
+        before = c.add_rows(c.initial_totals(table.rows), table.rows[:int(source.integers(0, len(table.rows)))])
         (come, go), segments = spans(source, engine, table)
-        after = c.taken(c.added(before, table.rows[slice(*come)]), table.rows[slice(*go)])
+        after = c.remove_rows(c.add_rows(before, table.rows[slice(*come)]), table.rows[slice(*go)])
         memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
         found = simulate(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
                          stall_percent=stall_percent, seed=seed)
         assert found.error is None and found.answer is not None
-        assert (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all(), seed
+        assert (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all(), seed
         assert found.counters["summed"] == come[1] - come[0] + go[1] - go[0]
         assert found.bytes_read == words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
         if not stall_percent:
@@ -132,7 +132,7 @@ def test_refits_follow_each_other_without_drift() -> None:
     table = Table(features, features, fmt, rows, on_null=on_null)
     engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
     library, places = build(engine), RowPages(analyse(engine.port, engine.walk, table.pages))
-    totals, begin, end = c.first(table.rows), 0, 0
+    totals, begin, end = c.initial_totals(table.rows), 0, 0
     for come, go in [(30, 0), *[(4, 2)] * 12]:
         segments = []
         for first, last in ((end, end + come), (begin, begin + go)):
@@ -141,8 +141,8 @@ def test_refits_follow_each_other_without_drift() -> None:
         begin, end = begin + go, end + come
         found = simulate(engine, library, table.pages, totals, segments)
         totals, weights, mask = unpack_answer(found.answer, engine)
-        whole = c.added(c.first(table.rows), table.rows[begin:end])
-        fit = c.solved(whole, table.format)
+        whole = c.add_rows(c.initial_totals(table.rows), table.rows[begin:end])
+        fit = c.solve(whole, table.format)
         assert (totals.sums == whole.sums).all() and totals.rows == end - begin
         assert (weights == fit.weights).all() and (mask == fit.mask).all()
 
@@ -156,9 +156,9 @@ def test_pages_behind_the_last_row() -> None:
     assert pages > 6
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
         segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
-        found = simulate(engine, library, table.pages, c.first(table.rows), segments, memory=FixedLatency(latency, 2))
-        after = c.taken(c.added(c.first(table.rows), table.rows[:come]), table.rows[:go])
-        assert found.answer is not None and (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all()
+        found = simulate(engine, library, table.pages, c.initial_totals(table.rows), segments, memory=FixedLatency(latency, 2))
+        after = c.remove_rows(c.add_rows(c.initial_totals(table.rows), table.rows[:come]), table.rows[:go])
+        assert found.answer is not None and (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all()
 
 
 def test_a_bad_page_ends_the_run() -> None:
@@ -168,7 +168,7 @@ def test_a_bad_page_ends_the_run() -> None:
     library, pages = build(engine), table.pages.copy()
     pages[1, 18:20] = 0xFF                                       # pd_pagesize_version
     good = Segment(PAGES, 1, 0, 1, 0)
-    found = simulate(engine, library, pages, c.first(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
+    found = simulate(engine, library, pages, c.initial_totals(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
     assert found.answer is None and found.error is not None
     assert (found.error.code, found.error.block) == (ErrorCode.PAGE_VERSION, 8)
 
@@ -183,8 +183,8 @@ def test_what_has_no_hardware() -> None:
             TableFitPlan(other, table.walk)
     engine = TableFitPlan(columns, table.walk)
     assert TableFitPlan.from_json(engine.to_json()) == engine
-    totals = c.added(c.first(table.rows), table.rows)
-    again = unpack_answer(pack_answer(totals, c.solved(totals, table.format), engine), engine)
+    totals = c.add_rows(c.initial_totals(table.rows), table.rows)
+    again = unpack_answer(pack_answer(totals, c.solve(totals, table.format), engine), engine)
     assert (again[0].sums == totals.sums).all() and (again[0].offsets == totals.offsets).all() and len(pack_totals(totals, engine)) % 64 == 0
     places = RowPages(analyse(engine.port, engine.walk, table.pages))
     with pytest.raises(ValueError, match="is not in the last of 2 pages"):

@@ -112,8 +112,8 @@ class _Fits(Workload):
             totals = fit(before, before is not totals, step)
             if totals is None:
                 return
-            if c.wandered(totals):
-                totals = fit(c.recentred(totals), True, _Step((0, 0), (0, 0)))
+            if c.needs_recentring(totals):
+                totals = fit(c.recentre(totals), True, _Step((0, 0), (0, 0)))
                 if totals is None:
                     return
 
@@ -131,11 +131,11 @@ class _Fits(Workload):
         if totals is not None and self.graph.incremental:
             return totals
         empty = np.zeros((0, self._columns.n), dtype=np.int64)
-        return c.first(empty if rows is None else rows[slice(*step.come)])
+        return c.initial_totals(empty if rows is None else rows[slice(*step.come)])
 
     @staticmethod
     def _summed(before: c.Totals, rows: Integers, step: _Step) -> c.Totals:
-        return c.taken(c.added(before, rows[slice(*step.come)]), rows[slice(*step.go)])
+        return c.remove_rows(c.add_rows(before, rows[slice(*step.come)]), rows[slice(*step.go)])
 
     def _segment(
         self, rows: RowPages, span: tuple[int, int], address: int = 0
@@ -252,7 +252,7 @@ class TableFits(_Fits):
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
             totals = self._summed(before, rows, step)
-            fits.append((totals, c.solved(totals, self._columns.format)))
+            fits.append((totals, c.solve(totals, self._columns.format)))
             return totals
 
         self._play(rows, steps, fit)
@@ -301,7 +301,7 @@ class TableFits(_Fits):
             latest = 1 - latest
             answer = machine.read(after, plan.answer_words * plan.bus_bytes)
             totals, weights, mask = unpack_answer(answer, plan)
-            fits.append((totals, c.valued(totals, weights, mask, self._columns.format)))
+            fits.append((totals, c.decode_solution(totals, weights, mask, self._columns.format)))
             return totals
 
         self._play(rows, steps, fit)
@@ -324,7 +324,7 @@ class TableFits(_Fits):
         sums = latest[n:].reshape(n + 1, n + 1)
         totals = c.Totals(latest[:n], int(sums[0, 0]), sums)
         weights, mask = codes["weights"][-1], codes["mask"][-1].astype(bool)
-        values = c.valued(totals, weights, mask, self._columns.format).values
+        values = c.decode_solution(totals, weights, mask, self._columns.format).values
         return {"bias": values[:1], "weights": values[1:]}
 
     def failure(self, error: HardwareError) -> Failure:

@@ -1,4 +1,4 @@
-"""When a new factor leaves the solver of method `givens`: the twin of `hdl.qr.way_back.Unload`."""
+"""When a new factor leaves the solver of method `givens`: the twin of `hdl.qr.factor_writer.FactorWriter`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .config import FitPlan
 if TYPE_CHECKING:
     from .rotations import Context, State
 
-__all__ = ["Unloading"]
+__all__ = ["FactorWriter"]
 
 
-class Unloading:
+class FactorWriter:
     """The way out of new factors: row by row through one memory port, packed into bus words."""
 
     def __init__(self, config: FitPlan) -> None:

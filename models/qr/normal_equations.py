@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .job import Integers, Job, Label, Memo, Rows
 
-__all__ = ["ROWS_MAX", "Exact", "changed", "design", "old_ranks", "scanned"]
+__all__ = ["ROWS_MAX", "Exact", "design", "old_ranks", "sum_all_rows", "update_sums"]
 
 #: most rows of a group
 ROWS_MAX = 1 << 23
@@ -34,7 +34,7 @@ class Exact:
     live: int
     sums: Integers
     squares: Integers
-    moments: Integers
+    right_hand_side: Integers
     gram: Integers | None
 
 
@@ -44,19 +44,19 @@ def _gram(a: Integers) -> Integers:
     return np.triu(real.T @ real).astype(np.int64)
 
 
-def scanned(job: Job, gram: bool) -> Exact:
+def sum_all_rows(job: Job, gram: bool) -> Exact:
     """Everything from a pass over all rows."""
     a = design(job.rows, job.offsets)
     return Exact(len(a), int(job.alive.sum()), a.sum(axis=0), (a * a).sum(axis=0), job.target_labels() @ a, _gram(a) if gram else None)
 
 
-def changed(job: Job, memo: Memo, scan: bool) -> Exact:
+def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
     """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`."""
     new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
     gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
-    moments = job.target_labels() @ design(job.rows, job.offsets) if scan else memo.moments + _moved(job, new, gone)
+    right_hand_side = job.target_labels() @ design(job.rows, job.offsets) if scan else memo.right_hand_side + _moved(job, new, gone)
     return Exact(len(job.rows), memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum()),
-                 memo.sums + new.sum(axis=0) - gone.sum(axis=0), memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0), moments, gram)
+                 memo.sums + new.sum(axis=0) - gone.sum(axis=0), memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0), right_hand_side, gram)
 
 
 def _moved(job: Job, new: Integers, gone: Integers) -> Integers:

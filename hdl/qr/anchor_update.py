@@ -11,14 +11,14 @@ from ..arith.pipeline import Pipeline
 from ..index import index_range
 from .dot import row_shape, segment_shape
 
-__all__ = ["Follow", "errors_shape"]
+__all__ = ["AnchorUpdate", "errors_shape"]
 
 errors_shape = data.StructLayout({"err_min": 32, "err_max": 32, "least": 32})
 
 
-class Follow(wiring.Component):
-    """Includes new and moved rows in the segment of an anchor that has one segment. Never stalls; golden: `models.qr.bounds.follow` (target `slot`),
-    `follow_ranks` (with blocks).
+class AnchorUpdate(wiring.Component):
+    """Includes new and moved rows in the segment of an anchor that has one segment. Never stalls; golden: `models.qr.bounds.update_anchor` (target `slot`),
+    `update_rank_anchor` (with blocks).
 
     A job's box is there in the cycle of its `end`, its errors `late` = dot_latency(n_max) - 1 cycles later; rows of the next job may follow at once.
 

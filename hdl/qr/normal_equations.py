@@ -12,12 +12,12 @@ from ...models.qr.layout import ENTRY_BYTES
 from ..index import index
 from .records import record_shape
 
-__all__ = ["Delta", "entries_shape", "moments_shape"]
+__all__ = ["NormalEquationAccumulator", "entries_shape", "right_hand_side_shape"]
 
 _GRAM = 8 * ENTRY_BYTES
 
 
-def moments_shape(bus_bytes):
+def right_hand_side_shape(bus_bytes):
     """As many sums of c as a bus word holds."""
     return data.ArrayLayout(signed(64), bus_bytes // 8)
 
@@ -27,10 +27,10 @@ def entries_shape(bus_bytes):
     return data.ArrayLayout(signed(_GRAM), bus_bytes // ENTRY_BYTES)
 
 
-class Delta(wiring.Component):
+class NormalEquationAccumulator(wiring.Component):
     """Adds up records of one job after the other; while one job's sums are read, the next job's grow in the other bank.
 
-    Golden: differences of `models.qr.moments.changed` to the memo. A record whose `sign` is not 0 takes
+    Golden: differences of `models.qr.normal_equations.update_sums` to the memo. A record whose `sign` is not 0 takes
     ceil(columns (columns + 1) / 2 / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
     The sums are there 3 cycles after the job's end was accepted; in two of them nothing is accepted.
 
@@ -51,7 +51,7 @@ class Delta(wiring.Component):
         Offered while a finished job's sums can be read: the change of its live rows and the code of its records. Taking it frees the bank.
     chunk : In
         Which bus word's sums are wanted.
-    moments : Out(moments_shape(bus_bytes)), entries : Out(entries_shape(bus_bytes))
+    right_hand_side : Out(right_hand_side_shape(bus_bytes)), entries : Out(entries_shape(bus_bytes))
         What is to be added to this word of c and of AᵀA, one cycle later; entries beyond n_max columns are anything.
 
     Raises
@@ -72,7 +72,8 @@ class Delta(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(record_shape(n))), "columns": In(range(n + 1)),
             "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
-            "chunk": In(range(max(self.chunks, 2))), "moments": Out(moments_shape(bus)), "entries": Out(entries_shape(bus))}, src_loc_at=1 + src_loc_at)
+            "chunk": In(range(max(self.chunks, 2))),
+            "right_hand_side": Out(right_hand_side_shape(bus)), "entries": Out(entries_shape(bus))}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -128,16 +129,16 @@ class Delta(wiring.Component):
         some2, slot2, first2 = Signal(), Signal.like(slot), Signal()
         m.d.sync += [some2.eq(some), slot2.eq(slot1), first2.eq(first_slots)]
         banks = SimpleNamespace(closed=closed2, clear=clear, grows=bank, read=reading)
-        self._moments(m, a, value, banks)
+        self._right_hand_side(m, a, value, banks)
         if self.slots == 1:
             self._gram_of_registers(m, a, sign, some, banks)
         else:
             self._gram(m, a, sign, some2, slot1, slot2, first2, banks, zero_gram)
         return m
 
-    def _moments(self, m, a, value, banks):
+    def _right_hand_side(self, m, a, value, banks):
         sums = [self._sum(m, f"{k}", x * value, 64, banks) for k, x in enumerate(a)]
-        self._give(m, self.moments, sums)
+        self._give(m, self.right_hand_side, sums)
 
     def _gram_of_registers(self, m, a, sign, some, banks):
         # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256

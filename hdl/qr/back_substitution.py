@@ -1,22 +1,20 @@
-"""The way back of method `givens`: u once more, read by columns, and z; and the new factor's way out of the same memories."""
+"""Back substitution of method `givens`: u once more, read by columns, and z."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Array, Module, Mux, Signal, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ..index import index, index_range
-from ..stream.queue import Queue
-from .barrel import shifted_left
+from ..index import index_range
 from .givens_issue import Kind, operation_shape
 from .rotation import slot_shape
 
-__all__ = ["Unload", "WayBack", "factor_shape"]
+__all__ = ["BackSubstitution"]
 
 
-class WayBack(wiring.Component):
-    """Operands of the way back's steps, in the order of columns from lane 0; the weights.
+class BackSubstitution(wiring.Component):
+    """Operands of the steps of back substitution, in the order of columns from lane 0; the weights.
 
     Element (k, j) of u lies in bank (j - k - 1) mod `lanes` (as it leaves the vector units): `lanes` neighbours of a row are written at once, and
     `lanes` neighbours of a column read at once.
@@ -28,7 +26,7 @@ class WayBack(wiring.Component):
     d, d_context, d_column, d_value; z, z_context, z_column, z_value : In
         As `Vectoring` gives them.
     read, data, done : In(slot_shape(config)), result : In
-        Of the unit that does the way back.
+        Of the unit that does back substitution.
     columns, h, kept : In
         Of the contexts.
     u, z_o, factor : Out
@@ -137,87 +135,4 @@ class WayBack(wiring.Component):
             for k in range(lanes, n):
                 m.d.sync += self.weights[k].eq(0)
         m.d.comb += [self.ended.eq(is_final & done.final), self.ended_context.eq(operation.context)]
-        return m
-
-
-def factor_shape(config):
-    """A word of a new factor: row by row d_k, then u_kj for j > k, float32, zeros at the end."""
-    return data.StructLayout({"data": 8 * config.bus_bytes, "job": range(max(config.jobs, 2)), "last": 1})
-
-
-class Unload(wiring.Component):
-    """Reads a finished factor out of `WayBack`'s memories, `lanes` elements a cycle (d with the first ones of its row), and packs it into bus words.
-
-    Twin: `models.qr.rotations.Unloading`.
-
-    Members
-    -------
-    goes : In(1), goes_context : In
-        A context's factor is complete.
-    columns, jobs : In
-        Of the contexts.
-    address, column_address, en : Out, values, d : In
-        To `WayBack`.
-    gone : Out(1), gone_context : Out
-        All of a context's factor has been read, with this cycle.
-    o : Out(stream.Signature(factor_shape(config)))
-    """
-
-    def __init__(self, config: FitPlan, way_back: WayBack, *, src_loc_at=0):
-        self.config, self.groups = config, way_back.groups
-        n, count = config.n_max, config.contexts
-        which = index_range(count)
-        super().__init__({
-            "goes": In(1), "goes_context": In(which), "columns": In(data.ArrayLayout(range(n + 1), count)),
-            "jobs": In(data.ArrayLayout(range(max(config.jobs, 2)), count)), "address": Out(way_back.out_address.shape()),
-            "column_address": Out(way_back.out_column_address.shape()), "en": Out(1), "values": In(data.ArrayLayout(32, config.lanes)), "d": In(32),
-            "gone": Out(1), "gone_context": Out(which), "o": Out(stream.Signature(factor_shape(config)))}, src_loc_at=1 + src_loc_at)
-
-    def elaborate(self, platform):
-        m = Module()
-        config, lanes = self.config, self.config.lanes
-        n, count, floats = config.n_max, config.contexts, self.config.bus_bytes // 4
-        m.submodules.asked = asked = Queue(len(self.goes_context), max(count, 2))
-        active, context, columns, job = Signal(), Signal.like(self.goes_context), Signal(range(n + 1)), Signal(range(max(config.jobs, 2)))
-        column, slot, behind = Signal(range(n)), index(self.groups + 1, name="slot"), Signal(range(n + 1))     # behind: elements of the row not yet read
-        advance, final, row_ends = Signal(), Signal(), Signal()
-        m.d.comb += [asked.i.valid.eq(self.goes), asked.i.payload.eq(self.goes_context), asked.o.ready.eq(~active | (final & advance))]
-        m.d.comb += [
-            self.address.eq((context * n + column) * self.groups + slot), self.column_address.eq(context * n + column), self.en.eq(advance),
-            row_ends.eq(behind <= lanes), final.eq(row_ends & (column == columns - 1)), self.gone.eq(active & final & advance), self.gone_context.eq(context)]
-        piece, first, size, ends, piece_job = Signal(), Signal(), Signal(range(lanes + 2)), Signal(), Signal.like(job)
-        with m.If(advance):
-            m.d.sync += [piece.eq(active), first.eq(slot == 0), size.eq(Mux(row_ends, behind, lanes) + (slot == 0)), ends.eq(active & final),
-                         piece_job.eq(job), slot.eq(Mux(row_ends, 0, slot + 1))]
-            with m.If(row_ends):
-                m.d.sync += [column.eq(column + 1), behind.eq((columns - 2 - column)[:len(behind)])]
-            with m.Else():
-                m.d.sync += behind.eq(behind - lanes)
-            with m.If(final):
-                m.d.sync += active.eq(0)
-        with m.If(asked.o.valid & asked.o.ready):
-            here = Array([self.columns[c] for c in range(count)])[asked.o.payload]
-            m.d.sync += [active.eq(1), context.eq(asked.o.payload), columns.eq(here), job.eq(Array([self.jobs[c] for c in range(count)])[asked.o.payload]),
-                         column.eq(0), slot.eq(0), behind.eq(here - 1)]
-
-        # packing: zeros above the level
-        room = floats + 2 * lanes + 2
-        held, level, closing, word_job = Signal(32 * room), Signal(range(room + 1)), Signal(), Signal.like(job)
-        sends, sent = Signal(), Signal(range(floats + 1))
-        m.d.comb += [
-            advance.eq((level <= floats + lanes + 1) & ~closing), self.o.valid.eq((level >= floats) | (closing & (level != 0))),
-            self.o.p.data.eq(held), self.o.p.job.eq(word_job), self.o.p.last.eq(closing & (level <= floats)), sends.eq(self.o.valid & self.o.ready),
-            sent.eq(Mux(sends, Mux(level < floats, level, floats), 0))]
-        elements = Cat(self.d, self.values.as_value())
-        whole = Signal(32 * (lanes + 1))
-        m.d.comb += whole.eq(Mux(first, elements, elements >> 32))
-        masked = Cat(Mux(k < size, whole.word_select(k, 32), 0)[:32] for k in range(lanes + 1))
-        at, stays, added = Signal(range(room + 1)), Signal(32 * room), Signal(32 * room)
-        m.d.comb += [at.eq(level - sent), stays.eq(Mux(sends, held >> (32 * floats), held)), added.eq(shifted_left(m, masked, at, 32, 32 * room))]
-        with m.If(advance & piece):
-            m.d.sync += [held.eq(stays | added), level.eq(at + size), word_job.eq(piece_job), closing.eq(ends)]
-        with m.Else():
-            m.d.sync += [held.eq(stays), level.eq(at)]
-        with m.If(sends & self.o.p.last):
-            m.d.sync += closing.eq(0)
         return m

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import FitPlan
 from ...models.qr.shell import ADDRESS_BITS
 
-__all__ = ["Walker", "pass_shape", "stride_choice", "strides"]
+__all__ = ["RowRequests", "pass_shape", "stride_choice", "strides"]
 
 
 def strides(bus_bytes):
@@ -25,7 +25,7 @@ def pass_shape(n_max):
     return data.StructLayout({"address": ADDRESS_BITS, "span": 32, "length": range(n_max)})
 
 
-class Walker(wiring.Component):
+class RowRequests(wiring.Component):
     """Requests of one pass after the other: of each block of 8 · bus_bytes places the word of bits, then the words of rows.
 
     Rows lie as `models.qr.image.pack_rows` has them, the bits behind all of them. A pass accepted in cycle t offers its first request in t + 1; the next pass

@@ -1,4 +1,4 @@
-"""The page walker: `models.strider.machine` in hardware."""
+"""A Strider without its tuple buffer: `models.strider.machine` in hardware."""
 
 from itertools import pairwise
 
@@ -13,10 +13,10 @@ from .fetch import Fetch, program_layout
 from .front import Front, State
 from .pages import PageBuffers
 
-__all__ = ["Walker", "program_layout"]
+__all__ = ["StriderPipeline", "program_layout"]
 
 
-class Walker(Front, Body, Addresses, Fetch, wiring.Component):
+class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
     """Walks the pages written to it, one after the other; cycle by cycle what `models.strider.machine.Machine` says.
 
     A page whose last word is written in cycle t starts in cycle t + 1 at the earliest. An issue in cycle t forms its address and reads the page buffer in

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""hdl/qr/delta: a job's exact sums, both banks; equality with the golden's integers, cycles of the cycle model."""
+"""hdl/qr/normal_equations: a job's exact sums, both banks; equality with the golden's integers, cycles of the cycle model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
-from penstock.hdl.qr.delta import Delta
+from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
 from penstock.models.qr.image import pack_changes, unpack_changes
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
-from penstock.models.qr.moments import changed
+from penstock.models.qr.normal_equations import update_sums
 from penstock.sim.pysim import feed
 from penstock.sim.qr_cases import jobs_of
 
@@ -38,16 +38,16 @@ async def check(ctx, dut, job):
     n = job.window.columns
     while not ctx.get(dut.done.valid):
         await ctx.tick()
-    expected = changed(job, job.memo, False)
+    expected = update_sums(job, job.memo, False)
     assert ctx.get(dut.done.p.live) == expected.live - job.memo.live and ctx.get(dut.done.p.code) == job.group
-    moments, entries = [], []
+    right_hand_side, entries = [], []
     for number in range(dut.chunks):
         ctx.set(dut.chunk, number)
         await ctx.tick()
-        moments += [ctx.get(sum) for sum in dut.moments]
+        right_hand_side += [ctx.get(sum) for sum in dut.right_hand_side]
         entries += [ctx.get(dut.entries[k]) for k in range(dut.each)]
     difference = expected.gram - job.memo.gram
-    assert moments[:n] == (expected.moments - job.memo.moments).tolist()
+    assert right_hand_side[:n] == (expected.right_hand_side - job.memo.right_hand_side).tolist()
     assert entries[:n * (n + 1) // 2] == [difference[i, j] for j in range(n) for i in range(j + 1)]
 
 
@@ -57,7 +57,7 @@ def test_sums(lanes, bus, pace):
     jobs = list(jobs_of(config, np.random.default_rng(lanes), 7 if lanes != 12 else 4, 50, [(6, 5), (0, 0), (4, 0), (0, 4), (3, 3)]))
     jobs = [replace(job, group=number) for number, job in enumerate(jobs)]
     assert len(jobs) >= 3
-    dut = Delta(config)
+    dut = NormalEquationAccumulator(config)
     n = jobs[0].window.columns
     starts, seen = [], []
 
@@ -93,7 +93,7 @@ def test_sums(lanes, bus, pace):
 def test_reset_amid_a_job(lanes):
     config = replace(CONFIG, gram_lanes=lanes)
     job = replace(next(iter(jobs_of(config, np.random.default_rng(lanes), 7, 50, [(6, 5)]))), group=5)
-    dut, reset = Delta(config), Signal()
+    dut, reset = NormalEquationAccumulator(config), Signal()
 
     async def drive(ctx):
         ctx.set(dut.columns, job.window.columns)
@@ -112,6 +112,6 @@ def test_reset_amid_a_job(lanes):
 
 def test_lanes_that_cannot_be():
     with pytest.raises(ValueError, match="multiple of 6"):
-        Delta(replace(CONFIG, gram_lanes=13))
+        NormalEquationAccumulator(replace(CONFIG, gram_lanes=13))
 
 

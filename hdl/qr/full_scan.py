@@ -10,17 +10,17 @@ from ...models.qr.job import Label
 from .records import record_shape
 from .rows import Rows
 
-__all__ = ["AllRows"]
+__all__ = ["FullScan"]
 
 
-class AllRows(wiring.Component):
+class FullScan(wiring.Component):
     """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Each row adds
     its label times itself to c, in a full job it comes as well. Label `slot`: a place without a live row changes nothing.
 
     With blocks (`models.qr.ranks`) it is in a block of its place: blocks of equal size, the last ones with fewer rows or none.
 
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
-    command. Golden: `models.qr.moments.scanned`.
+    command. Golden: `models.qr.normal_equations.sum_all_rows`.
 
     Members
     -------
