@@ -29,6 +29,7 @@ __all__ = [
     "function",
     "left_out",
     "names",
+    "own",
     "owner",
 ]
 
@@ -176,7 +177,8 @@ class Dialect:
         return f"write @ps.{self.keyword} above the function (as text: `{self.keyword} name({self.header})`)"
 
 
-def _own() -> Iterator[Dialect]:
+def own() -> Iterator[Dialect]:
+    """Yield Penstock's own dialects, those of the packages beside this module."""
     for package in pkgutil.iter_modules(import_module(__package__).__path__, f"{__package__}."):
         if package.ispkg and find_spec(f"{package.name}.dialect") is not None:
             yield import_module(f"{package.name}.dialect").DIALECT
@@ -188,7 +190,7 @@ def _known() -> tuple[dict[str, Dialect], dict[str, str]]:
 
     What another package gets wrong breaks nothing here.
     """
-    found, out = {dialect.keyword: dialect for dialect in _own()}, {}
+    found, out = {dialect.keyword: dialect for dialect in own()}, {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
         try:
             offered = point.load()

@@ -7,24 +7,27 @@ imported when they are first asked for; `__init__.pyi` lists them for editors an
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
-_API = ("Choices", "Design", "KernelError", "Run", "SourceError", "compile", "load", "open_table")
+#: names that are no part of the kernel language, and where they are
+_API = {
+    **{
+        name: ("penstock.api", name)
+        for name in ("Choices", "Design", "KernelError", "Run", "SourceError", "compile", "load")
+    },
+    "open": ("penstock.host.device", "open_device"),
+    "open_table": ("penstock.host.sources", "open_table"),
+}
 
 
 def _found(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
-
         return version("penstock")
     if name in _API:
-        from penstock import api
-
-        return getattr(api, name)
-    if name == "open":
-        from penstock.host.device import open_device
-
-        return open_device
+        module, attribute = _API[name]
+        return getattr(import_module(module), attribute)
     from penstock.dsl.core.library import offered
 
     if name in offered():
@@ -47,4 +50,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from penstock.dsl.core.library import offered
 
-    return sorted({*offered(), *_API, "__version__", "open"})
+    return sorted({*offered(), *_API, "__version__"})
