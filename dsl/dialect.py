@@ -24,6 +24,7 @@ __all__ = [
     "Dialect",
     "Function",
     "Signature",
+    "absent",
     "dialects",
     "find",
     "function",
@@ -214,6 +215,11 @@ def dialects() -> Mapping[str, Dialect]:
 def left_out() -> Mapping[str, str]:
     """Return why entry points' dialects are left out, by the entry point's name."""
     return _known()[1]
+
+
+def absent() -> str:
+    """Return what a hint about an unknown word adds where dialects are left out."""
+    return "".join(f"; the installed dialect {name} is left out: {why}" for name, why in left_out().items())
 
 
 def find(keyword: str) -> Dialect:

@@ -269,7 +269,7 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
         known = dialect.names()
-        hint = closest(str(problem.name), known) or f"it has {', '.join(known)}"
+        hint = (closest(str(problem.name), known) or f"it has {', '.join(known)}") + dialect.absent()
         return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, RecursionError):
         hint = "recursion must end while the file is loaded"

@@ -8,7 +8,7 @@ from typing import Any
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..dialect import dialects
+from ..dialect import absent, dialects
 from . import functions
 from .diagnostics import KernelError, Span, error
 from .header import untyped
@@ -197,7 +197,7 @@ class _Reader:
 
     def _header(self, place: Span, opened: list[Token]) -> _Description | None:
         if "KEYWORD" in self.expected:
-            return "E101", f"a kernel begins with the word kernel, not with {self._found()}", place, [], _HEADER
+            return "E101", f"a kernel begins with the word kernel, not with {self._found()}", place, [], _HEADER + absent()
         if self.expected == {"COLON"}:
             name = str(self.before or "")
             span = self.span(self.before) if self.before is not None else place
