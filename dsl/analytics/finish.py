@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core import dims as D
-from ..core import hints
-from ..core.builder import GraphBuilder, Operand
+from ..core.builder import Operand
 from ..core.diagnostics import Diagnostic, Span
 from ..core.graph import LEAVES, Graph, Node, Region, Variable
-
-if TYPE_CHECKING:
-    from .kernel import Kernel
+from ..core.kernel import AnyKernel, Option
+from . import hints
+from .builder import AnalyticsBuilder
 
 __all__ = ["Return", "finish"]
 
@@ -28,8 +28,10 @@ class Return:
     span: Span
 
 
-def finish(kernel: Kernel, builder: GraphBuilder, returns: list[Return]) -> tuple[Graph, list[Diagnostic]]:
-    """Return the checked graph and the warnings. Raises KernelError."""
+def finish(
+    kernel: AnyKernel, builder: AnalyticsBuilder, returns: list[Return], init: Mapping[str, Option], epochs: int
+) -> tuple[Graph, list[Diagnostic]]:
+    """Return the checked graph and the warnings; `init` and `epochs` are the kernel's. Raises KernelError."""
     models = kernel.of_kind("model")
     given = {r.model: r for r in returns}
     roots: list[int] = []
@@ -64,11 +66,11 @@ def finish(kernel: Kernel, builder: GraphBuilder, returns: list[Return]) -> tupl
             )
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
-    graph = _assemble(kernel, builder, roots, until)
-    return graph, _warnings(kernel, graph)
+    graph = _assemble(kernel, builder, roots, until, init, epochs)
+    return graph, _warnings(graph)
 
 
-def _reach(builder: GraphBuilder, roots: list[int]) -> set[int]:
+def _reach(builder: AnalyticsBuilder, roots: list[int]) -> set[int]:
     seen: set[int] = set()
     todo = list(roots)
     while todo:
@@ -79,7 +81,14 @@ def _reach(builder: GraphBuilder, roots: list[int]) -> set[int]:
     return seen
 
 
-def _assemble(kernel: Kernel, builder: GraphBuilder, roots: list[int], until: int | None) -> Graph:
+def _assemble(
+    kernel: AnyKernel,
+    builder: AnalyticsBuilder,
+    roots: list[int],
+    until: int | None,
+    init: Mapping[str, Option],
+    epochs: int,
+) -> Graph:
     nodes = builder.nodes
     live = _reach(builder, roots if until is None else [*roots, until])
     # parameters stay, used or not: the table's layout counts them
@@ -101,7 +110,7 @@ def _assemble(kernel: Kernel, builder: GraphBuilder, roots: list[int], until: in
     variables: dict[str, Variable] = {}
     for parameter in kernel.parameters:
         ref = builder.variables[parameter.name]
-        option = kernel.init.get(parameter.name)
+        option = init.get(parameter.name)
         start: Any = 0.0 if option is None else option.value
         variables[parameter.name] = Variable(
             parameter.name,
@@ -120,13 +129,13 @@ def _assemble(kernel: Kernel, builder: GraphBuilder, roots: list[int], until: in
         variables,
         tuple(number[i] for i in roots),
         None if until is None else number[until],
-        kernel.epochs,
+        epochs,
         count,
         kernel.source or "",
     )
 
 
-def _convergence(builder: GraphBuilder, roots: list[int], until: int | None) -> set[int]:
+def _convergence(builder: AnalyticsBuilder, roots: list[int], until: int | None) -> set[int]:
     """The nodes that `until` alone needs: computed once an epoch. Leaves, merges and what is fixed for a run stay as they are."""
     if until is None:
         return set()
@@ -145,7 +154,7 @@ def _convergence(builder: GraphBuilder, roots: list[int], until: int | None) -> 
     return alone
 
 
-def _warnings(kernel: Kernel, graph: Graph) -> list[Diagnostic]:
+def _warnings(graph: Graph) -> list[Diagnostic]:
     used = {i for node in graph.nodes for i in node.inputs} | set(graph.returns)
     out = []
     for variable in graph.variables.values():

@@ -7,19 +7,21 @@ tuples in front.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.evaluate import MERGES, apply
 from ..core.graph import Graph, Region
+from ..core.operations import apply
 from .overrides import initial_value
 
 __all__ = ["Training", "run", "train"]
 
 #: at most so many elements of the largest value of a batch are held at once
 _CHUNK = 1 << 22
+#: how a merge combines the values of a batch, along the axis of tuples, and two partial results
+_MERGES: dict[str, Callable[..., np.ndarray]] = {"add": np.sum, "mul": np.prod, "max": np.max, "min": np.min}
 _COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -119,7 +121,7 @@ class _Run:
             self.compute(Region.TUPLE, tuples, batched=True)
             for i in self.merges:
                 node = self.graph.nodes[i]
-                new = MERGES[node.attrs["op"]](tuples[node.inputs[0]], axis=0)
+                new = _MERGES[node.attrs["op"]](tuples[node.inputs[0]], axis=0)
                 values[i] = _COMBINE[node.attrs["op"]](values[i], new) if i in values else new
             if end - first == 1:
                 values.update({i: tuples[i][0] for i, n in enumerate(self.graph.nodes) if n.region is Region.TUPLE})

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..core import dims as D
-from ..core.builder import GraphBuilder
 from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 from ..core.kernel import AnyKernel, Option, Parameter
+from .builder import AnalyticsBuilder
 from .finish import Return, finish
 
-__all__ = ["KINDS", "MAX_EPOCHS", "Kernel", "resolve"]
+__all__ = ["MAX_EPOCHS", "Kernel", "resolve"]
 
-KINDS = ("input", "output", "model", "meta")
 MAX_EPOCHS = 2**31 - 1
 
 
@@ -31,10 +30,11 @@ class Kernel(AnyKernel):
 
     epochs: int = 1
     init: dict[str, Option] = field(default_factory=dict)
+    keyword = "kernel"
     engine = "analytics"
 
     @abstractmethod
-    def body(self, builder: GraphBuilder) -> list[Return]:
+    def body(self, builder: AnalyticsBuilder) -> list[Return]:
         """Run the kernel's operations on the builder and return the models' new values."""
 
     def trace(self, dims: Mapping[str, int] | None = None, **sizes: int) -> Graph:
@@ -60,10 +60,10 @@ class Kernel(AnyKernel):
         return self.warnings
 
     def _trace(self, sizes: dict[str, int]) -> Graph:
-        builder = GraphBuilder(self.parameters, {name: int(size) for name, size in sizes.items()}, self.source)
+        builder = AnalyticsBuilder(self.dialect, self.parameters, sizes, self.source)
         self._check_init(builder)
         returns = self.body(builder)
-        graph, self.warnings = finish(self, builder, returns)
+        graph, self.warnings = finish(self, builder, returns, self.init, self.epochs)
         return graph
 
     # -- declarations ------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Kernel(AnyKernel):
             )
         self.init[name] = Option(checked_init(name, value, span, self.source), span)
 
-    def _check_init(self, builder: GraphBuilder) -> None:
+    def _check_init(self, builder: AnalyticsBuilder) -> None:
         for name, option in self.init.items():
             check_init_shape(name, option.value, builder.shape(builder.variables[name]), option.span, self.source)
 

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...models.analytics.config import Buffer, Op, Operand
-from ..core.graph import ELEMENTWISE, REDUCTIONS, Graph, Node, Region
+from ..core.graph import Graph, Node, Region
+from ..core.operations import ELEMENTWISE, REDUCTIONS
 
 __all__ = ["Program", "lower"]
 
-#: functions that cost too much for a unit on every lane: they take one element a cycle unless that were the bottleneck
-COSTLY = {"div", "sqrt", "exp", "log", "sigmoid", "tanh", "gaussian"}
-_FN = {"where": "select"}
-_REDUCE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "norm": "add"}
+#: units that are too large for every lane
+COSTLY = {operation.unit for operation in ELEMENTWISE.values() if operation.costly}
 
 
 @dataclass
@@ -208,7 +207,7 @@ class _Lowering:
         return Operand(view.buffer, down, col, False)
 
     def _elementwise(self, index: int, node: Node, region: str, dest: int, merge: str | None = None) -> int:
-        fn, shape = _FN.get(node.op, node.op), _two(node.shape)
+        fn, shape = ELEMENTWISE[node.op].unit, _two(node.shape)
         vector = merge is not None or self._vector(fn, shape)
         operands = tuple(self._operand(i, region, shape, ("i", "c"), vector) for i in node.inputs)
         self._append(node, index, fn, operands, self._extents(shape, vector), region, dest, vector=vector, merge=merge)
@@ -247,15 +246,16 @@ class _Lowering:
 
     def _fusible(self, index: int) -> bool:
         node = self.graph.nodes[index]
-        return node.op in ELEMENTWISE and self.uses[index] == 1 and _FN.get(node.op, node.op) not in COSTLY
+        return node.op in ELEMENTWISE and self.uses[index] == 1 and ELEMENTWISE[node.op].unit not in COSTLY
 
     def _reduction(self, index: int, node: Node, region: str) -> _View:
         source = node.inputs[0]
         inner = self.graph.nodes[source]
         rows, cols = _two(inner.shape)
-        reduce, axis = _REDUCE[node.op], node.attrs.get("axis")
+        operation, axis = REDUCTIONS[node.op], node.attrs.get("axis")
+        reduce = operation.unit
         if len(inner.shape) == 0 or rows * cols == 1:
-            fn = "abs" if node.op == "norm" else "pass"
+            fn = ELEMENTWISE[operation.scalar].unit if operation.scalar else "pass"
             return _View(self._emit(node, index, fn, (self._operand(source, region, (1, 1), ("i", "c"), True),), (1, 1, 1), region, (1, 1)))
         if axis is not None and axis < 0:
             axis += len(inner.shape)
@@ -265,11 +265,11 @@ class _Lowering:
         else:
             loops, extents, shape = ("i", "j"), (rows, 1, -(-cols // self.lanes)), (1, rows)
         operands: tuple[Operand, ...]
-        if node.op == "norm":
+        if operation.before:
             operand = self._operand(source, region, (rows, cols), loops, True)
-            fn, operands = "mul", (operand, operand)
+            fn, operands = operation.before, (operand, operand)
         elif self._fusible(source) and inner.region is node.region:
-            fn = _FN.get(inner.op, inner.op)
+            fn = ELEMENTWISE[inner.op].unit
             operands = tuple(self._operand(i, region, (rows, cols), loops, True) for i in inner.inputs)
         else:
             fn, operands = "pass", (self._operand(source, region, (rows, cols), loops, True),)
@@ -277,12 +277,12 @@ class _Lowering:
         if axis is None and rows > 1 and not down:             # a whole matrix: rows first, then the vector of their results
             again = (Operand(result, "", "j", False),)
             result = self._emit(node, index, "pass", again, (1, 1, -(-rows // self.lanes)), region, (1, 1), reduce=reduce, columns=rows)
-        if node.op == "norm":
+        if operation.after:
             total = self.buffers[result]
             dest = self._destination(index, node, region, (total.rows, total.cols))
-            vector = self._vector("sqrt", (total.rows, total.cols))
+            vector = self._vector(operation.after, (total.rows, total.cols))
             operand = Operand(result, "", "c", not vector)
-            self._append(node, index, "sqrt", (operand,), self._extents((total.rows, total.cols), vector), region, dest, vector=vector)
+            self._append(node, index, operation.after, (operand,), self._extents((total.rows, total.cols), vector), region, dest, vector=vector)
             result = dest
         return _View(result)
 

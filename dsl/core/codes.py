@@ -1,4 +1,4 @@
-"""The codes of diagnostics: one page each in `pages/`, whose heading is the title.
+"""The codes of diagnostics: one page each, here in `pages/` or in a dialect's folder, whose heading is the title.
 
 `python -m penstock.dsl.core.codes docs/diagnostics.md` writes the list for the documentation.
 """
@@ -9,6 +9,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from ..dialect import dialects
 from .diagnostics import Span, error
 from .hints import closest
 
@@ -19,12 +20,7 @@ _GROUPS = {
     "E1": "Files and syntax",
     "E2": "Names, functions and operators",
     "E3": "Shapes",
-    "E40": "Parameters and returned values",
-    "E41": "Parameters and returned values",
-    "E42": "Merges",
-    "E43": "Termination",
-    "E44": "Epochs and starts",
-    "E45": "Fit kernels",
+    "E4": "Parameters and returned values",
     "E5": "Options of a run",
     "E60": "Planning",
     "E61": "Columns",
@@ -37,13 +33,23 @@ _GROUPS = {
 
 
 @cache
+def _pages() -> dict[str, Path]:
+    """All pages by code, in order: common ones and the dialects'."""
+    folders = [_PAGES, *(dialect.pages for dialect in dialects().values() if dialect.pages is not None)]
+    return dict(sorted((page.stem, page) for folder in folders for page in folder.glob("*.md")))
+
+
+@cache
 def codes() -> dict[str, str]:
     """Return all codes with their titles, in order."""
-    found = {}
-    for page in sorted(_PAGES.glob("*.md")):
-        heading = page.read_text(encoding="utf-8").partition("\n")[0]
-        found[page.stem] = heading.partition(": ")[2]
-    return found
+    headings = {code: page.read_text(encoding="utf-8").partition("\n")[0] for code, page in _pages().items()}
+    return {code: heading.partition(": ")[2] for code, heading in headings.items()}
+
+
+def _group(code: str) -> str:
+    """The heading of a code in the list: that of the longest beginning which has one."""
+    groups = _GROUPS | {begin: title for dialect in dialects().values() for begin, title in dialect.groups.items()}
+    return groups[max((begin for begin in groups if code.startswith(begin)), key=len)]
 
 
 def explain(code: str) -> str:
@@ -52,7 +58,7 @@ def explain(code: str) -> str:
     if wanted not in codes():
         hint = closest(wanted, codes()) or "docs/diagnostics.md lists them all"
         raise error("E901", f"there is no diagnostic {code}", Span.whole("explain"), hint=hint)
-    return (_PAGES / f"{wanted}.md").read_text(encoding="utf-8")
+    return _pages()[wanted].read_text(encoding="utf-8")
 
 
 def document() -> str:
@@ -65,9 +71,8 @@ def document() -> str:
     ]
     group = ""
     for code in codes():
-        prefix = next(key for key in _GROUPS if code.startswith(key))
-        if _GROUPS[prefix] != group:
-            group = _GROUPS[prefix]
+        if _group(code) != group:
+            group = _group(code)
             lines += ["", f"## {group}"]
         lines += ["", "##" + explain(code).rstrip()]
     return "\n".join(lines) + "\n"

@@ -1,19 +1,21 @@
-"""The functions and operators of kernels by name: both front ends come here with what the user wrote."""
+"""Functions, operators and indices on values: both front ends come here with what the user wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..dialect import Function, Signature, owner
 from .builder import GraphBuilder, Operand, Ref
-from .constants import kind_of, make_uniform
+from .constants import kind_of
 from .diagnostics import KernelError, Span, error
 from .hints import closest
+from .operations import OPERATIONS, SYMBOLS, Elementwise, Reduction, Structural
 
 __all__ = [
-    "FIT_FUNCTIONS",
-    "FUNCTIONS",
+    "VALUES",
+    "bind_arguments",
     "call",
     "control_flow",
     "index",
@@ -25,49 +27,38 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Signature:
-    """How a function is called: positional arguments, and optional ones with their defaults."""
+def _of_operation(operation: Elementwise | Reduction | Structural) -> Function:
+    """Return the function that kernels call for an operation."""
+    name, apply = operation.name, _application(operation)
+    shown = [
+        inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="Any")
+        for p in (("v",) if isinstance(operation, Reduction) else operation.operands)
+    ]
+    required = tuple(p.name for p in shown)
+    signature = Signature(f"{name}({', '.join(required)})", required, {}, len(required))
+    if isinstance(operation, Reduction):
+        usage = f"{name}(v) or {name}(v, axis=0)"
+        signature = Signature(usage, required, {"axis": None}, 1, operation.too_many)
+        axis = inspect.Parameter("axis", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="int | None")
+        shown.append(axis)
+    declared = inspect.Signature(shown, return_annotation="Tensor")
+    return Function(name, signature, apply, declared, operation.doc)
 
-    usage: str
-    required: tuple[str, ...]
-    optional: Mapping[str, Any]
-    positional: int  #: how many arguments may stand without a name
+
+def _application(operation: Elementwise | Reduction | Structural) -> Callable[..., Any]:
+    name = operation.name
+    if isinstance(operation, Elementwise):
+        return lambda builder, span, **a: builder.elementwise(name, list(a.values()), span)
+    if isinstance(operation, Reduction):
+        return lambda builder, span, v, axis: builder.reduce(name, v, axis, span)
+    return lambda builder, span, **a: getattr(builder, name)(*a.values(), span)
 
 
-def _unary(name: str) -> Signature:
-    return Signature(f"{name}(v)", ("v",), {}, 1)
-
-
-def _reduction(name: str) -> Signature:
-    return Signature(f"{name}(v) or {name}(v, axis=0)", ("v",), {"axis": None}, 1)
-
-
-#: every function of the language
-FUNCTIONS: dict[str, Signature] = {
-    **{name: _unary(name) for name in ("sigmoid", "gaussian", "sqrt", "exp", "log", "tanh", "abs")},
-    **{name: _reduction(name) for name in ("sum", "prod", "norm", "max", "min")},
-    "where": Signature("where(condition, a, b)", ("condition", "a", "b"), {}, 3),
-    "outer": Signature("outer(a, b)", ("a", "b"), {}, 2),
-    "merge": Signature('merge(v, n, op="+"), or merge(v) over the whole epoch', ("v",), {"n": None, "op": "+"}, 3),
-    "until": Signature("until(condition)", ("condition",), {}, 1),
-    "uniform": Signature("uniform(low, high, seed=1)", ("low", "high"), {"seed": 1}, 3),
+#: the functions on values, one for every operation with a docstring, which dialects may offer
+VALUES: dict[str, Function] = {
+    name: _of_operation(operation) for name, operation in OPERATIONS.items() if operation.doc
 }
 
-#: every step of a fit kernel
-FIT_FUNCTIONS: dict[str, Signature] = {
-    "window": Signature("window(key, 32)", ("key", "bytes"), {}, 2),
-    "rank": Signature("rank(key)", ("key",), {}, 1),
-    "slot": Signature("slot(key)", ("key",), {}, 1),
-    "least_squares": Signature(
-        'least_squares(window(key, 32), target=rank(key), method="gram", incremental=True)',
-        ("features", "target"),
-        {"method": None, "incremental": None, "bounds": None},
-        2,
-    ),
-}
-
-_BINARY = {"+": "add", "-": "sub", "*": "mul", "/": "div", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 _LOGIC_HINT = "join conditions with * (both hold), turn one round with 1 - c; comparisons give 0 or 1"
 _OPERATOR_HINTS = {
     "==": "compare with (a <= b) * (a >= b)",
@@ -83,55 +74,39 @@ _WHERE_HINT = "use ps.where(condition, a, b) (as text: where), which computes bo
 
 
 def bind_arguments(
-    builder: GraphBuilder | None,
-    name: str,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    span: Span,
-    source: str | None = None,
+    called: Function, args: Sequence[Any], keywords: Mapping[str, Any], span: Span, source: str | None = None
 ) -> dict[str, Any]:
     """Return the arguments by name, defaults filled in. Raises KernelError (E203)."""
-    signature = (FUNCTIONS | FIT_FUNCTIONS)[name]
-    names = [*signature.required, *signature.optional]
+    name, signature = called.name, called.signature
+    parameters = [*signature.required, *signature.optional]
     usage = f"usage: {signature.usage}"
+
+    def wrong(message: str, hint: str = usage) -> KernelError:
+        return error("E203", message, span, hint=hint, source=source)
+
     if len(args) > signature.positional:
-        if name in ("max", "min"):
-            sign = ">" if name == "max" else "<"
-            usage += f"; for the {'larger' if name == 'max' else 'smaller'} of two values write where(a {sign} b, a, b)"
-        raise _error(builder, "E203", f"{name} takes {_arguments(signature.positional)}, not {len(args)}", span, usage, source)
-    values = dict(zip(names, args, strict=False))
+        takes = _arguments(signature.positional)
+        raise wrong(f"{name} takes {takes}, not {len(args)}", usage + signature.too_many)
+    values = dict(zip(parameters, args, strict=False))
     for key, value in keywords.items():
-        if key not in names:
-            raise _error(builder, "E203", f"{name} has no argument {key}", span, usage, source)
+        if key not in parameters:
+            raise wrong(f"{name} has no argument {key}")
         if key in values:
-            raise _error(builder, "E203", f"{name} gets its argument {key} twice", span, usage, source)
+            raise wrong(f"{name} gets its argument {key} twice")
         values[key] = value
     for key in signature.required:
         if key not in values:
-            raise _error(builder, "E203", f"{name} lacks its argument {key}", span, usage, source)
-    return {**signature.optional, **values}
+            raise wrong(f"{name} lacks its argument {key}")
+    return {key: values.get(key, signature.optional.get(key)) for key in parameters}
 
 
 def call(builder: GraphBuilder, name: str, args: Sequence[Any], keywords: Mapping[str, Any], span: Span) -> Any:
-    """Call a function on values of the kernel and literals. Returns a Ref (`until`: None; `uniform`: Uniform). Raises
-    KernelError.
-    """
+    """Call a function on values of the kernel and literals. Returns what the function gives, a Ref for most. Raises KernelError."""
     if name not in builder.functions:
         raise unknown_function(builder, name, span)
-    a = bind_arguments(builder, name, args, keywords, span)
-    if builder.fits:
-        return builder.fit(name, a, span)
-    if name in ("sum", "prod", "norm", "max", "min"):
-        return builder.reduce(name, a["v"], a["axis"], span)
-    if name == "merge":
-        return builder.merge(a["v"], a["n"], a["op"], span)
-    if name == "until":
-        return builder.stop_when(a["condition"], span)
-    if name == "uniform":
-        return make_uniform(a["low"], a["high"], a["seed"], span, builder.source)
-    if name == "outer":
-        return builder.outer(a["a"], a["b"], span)
-    return builder.elementwise(name, list(a.values()), span)
+    called = builder.functions[name]
+    a = bind_arguments(called, args, keywords, span, builder.source)
+    return called.apply(builder.source if called.literal else builder, span, **a)
 
 
 def operator(builder: GraphBuilder, symbol: str, operands: Sequence[Operand], span: Span) -> Ref:
@@ -139,11 +114,10 @@ def operator(builder: GraphBuilder, symbol: str, operands: Sequence[Operand], sp
     lack).
     """
     builder.computes(span)
-    if len(operands) == 1 and symbol in "+-":
-        ref = builder.operand(operands[0], span)
-        return builder.elementwise("neg", [ref], span) if symbol == "-" else ref
-    if symbol in _BINARY:
-        return builder.elementwise(_BINARY[symbol], operands, span)
+    if len(operands) == 1 and symbol == "+":
+        return builder.operand(operands[0], span)
+    if (symbol, len(operands)) in SYMBOLS:
+        return builder.elementwise(SYMBOLS[symbol, len(operands)], operands, span)
     if symbol == "@":
         return builder.matmul(operands[0], operands[1], span)
     if symbol == "**":
@@ -223,16 +197,15 @@ def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> Kernel
 def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
     """Return the error for an attribute or method that values of a kernel lack."""
     builder.computes(span)
-    hint = f"write ps.{name}(v) (as text: {name}(v))" if name in FUNCTIONS else "only .T, the transpose, is there"
+    hint = f"write ps.{name}(v) (as text: {name}(v))" if name in builder.functions else "only .T, the transpose, is there"
     return builder.error("E215", f"a value of the kernel has no attribute {name}", span, hint=hint)
 
 
 def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: str | None = None) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
-    hint = (
-        "a fit kernel says what is fitted, the same for every key: leave the condition out"
-        if builder is not None and builder.fits
-        else _LOGIC_HINT
+    own = builder.dialect.no_condition if builder is not None else ""
+    hint = own or (
+        _LOGIC_HINT
         if what in ("and", "or", "not")
         else "write (a < b) * (b < c)"
         if what == "a chained comparison"
@@ -241,7 +214,7 @@ def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: st
         else _WHERE_HINT
     )
     shown = what if " " in what or what == "Python" else f"`{what}`"
-    if what in ("and", "or", "not", "a chained comparison") and (builder is None or not builder.fits):
+    if what in ("and", "or", "not", "a chained comparison") and not own:
         hint += "; ps.where(condition, a, b) picks one of two values"
     return _error(
         builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source
@@ -255,12 +228,14 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()) -> KernelError:
-    if name in FIT_FUNCTIONS and not builder.fits:
-        hint = "write @ps.fit above the function (as text: `fit name(key: key)`)"
-        return builder.error("E451", f"{name} is a step of a fit kernel, not of one that learns tuple by tuple", span, hint=hint)
-    if name in FUNCTIONS and builder.fits:
-        hint = f"a fit kernel is one line: {FIT_FUNCTIONS['least_squares'].usage}; what learns tuple by tuple stands under @ps.kernel (as text: `kernel`)"
-        return builder.error("E451", f"{name} is no step of a fit kernel", span, hint=hint)
+    own, other = builder.dialect, owner(name)
+    if other is not None and name not in own.functions:
+        message = f"{name} is a {other.calls} of {other.one}, not of {f'one that {own.does}' if own.does else own.one}"
+        hint = other.begin
+        if own.no_function:
+            message = f"{name} is no {own.calls} of {own.one}"
+            hint = f"{own.no_function}; what {other.does} stands under @ps.{other.keyword} (as text: `{other.keyword}`)"
+        return builder.error("E451", message, span, hint=hint)
     mine = builder.functions
     return builder.error(
         "E202",

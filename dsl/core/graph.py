@@ -22,14 +22,6 @@ class Region(Enum):
     CONVERGENCE = 4  #: once an epoch (only what `until` alone needs)
 
 
-#: elementwise operations with NumPy broadcasting, and how many operands they take
-ELEMENTWISE = {"add": 2, "sub": 2, "mul": 2, "div": 2, "neg": 1, "abs": 1, "lt": 2, "gt": 2, "le": 2, "ge": 2, "where": 3,
-               "sigmoid": 1, "gaussian": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1}
-#: reductions; attribute `axis` is None (whole), 0 or 1
-REDUCTIONS = ("sum", "prod", "norm", "max", "min")
-#: other operations: `matmul` (NumPy's rules up to rank 2), `outer` (two vectors), `expand` (attribute `axis`: where a dimension of one is put
-#: in), `transpose`, `merge` (attributes `count`: tuples a batch, 0 for the whole epoch; `op`: "add", "mul", "max" or "min")
-STRUCTURAL = ("matmul", "outer", "expand", "transpose", "merge")
 #: leaves: `input`, `output`, `model`, `meta` (attribute `name`), `const` (attribute `value`)
 LEAVES = ("input", "output", "model", "meta", "const")
 

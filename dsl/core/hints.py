@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from . import dims as D
 
-__all__ = ["ZERO", "Operand", "broadcast", "closest", "matmul", "merges", "new_value"]
+__all__ = ["ZERO", "Operand", "broadcast", "closest", "matmul"]
 
 #: an operand's name, empty where it has none, and its shape
 Operand = tuple[str, D.Shape]
@@ -43,19 +43,3 @@ def matmul(left: Operand, right: Operand) -> str:
     if len(second) == 2 and first[-1] == second[1]:
         return f"transpose the right side: {a} @ {b}.T"
     return f"the left side's last dimension, {first[-1]}, and the right side's first, {second[0]}, must be the same"
-
-
-def new_value(name: str, have: D.Shape, want: D.Shape) -> str:
-    """How to bring a model's new value to the model's shape."""
-    if len(have) == len(want) == 2 and have == want[::-1]:
-        return "transpose it: (...).T"
-    if not want:
-        return "sum(...) makes a scalar of it; or declare the model with these dimensions"
-    why = "; is there a sum or @ too many?" if len(have) < len(want) else ""
-    return f"the new value needs the model's shape, as in `{name} - rate * g`, where g is {D.show(want)} too{why}"
-
-
-def merges(one: int, other: int) -> str:
-    """How to make two merges span the same batch."""
-    calls = [f"merge(v, {count})" if count else "merge(v)" for count in (one, other)]
-    return f"write {calls[0]} in both places, or {calls[1]}"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..dialect import Dialect, find
 from . import dims as D
 from .constants import kind_of
 from .diagnostics import Diagnostic, KernelError, Span, error
@@ -40,9 +41,10 @@ class Option:
 
 @dataclass
 class AnyKernel(ABC):
-    """What kernels of all engines have: a name, parameters, a place in a file, and a check.
+    """What kernels of all dialects have: a name, parameters, a place in a file, and a check.
 
-    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `engine` is what it is compiled for.
+    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `keyword` begins it, `engine` is
+    what it is compiled for.
     """
 
     name: str
@@ -51,15 +53,14 @@ class AnyKernel(ABC):
     parameters: list[Parameter]
     name_span: Span
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
+    keyword: ClassVar[str]
     engine: ClassVar[str]
     title: ClassVar[str] = "kernel"            #: what messages call it
 
-    @staticmethod
-    def from_text(source: str, filename: str = "<kernel>") -> Any:
-        """Return the kernel, of whatever engine, that a text in the syntax of `.psk` files describes (docs/dsl.md). Raises KernelError."""
-        from .text import parse_kernel
-
-        return parse_kernel(source, filename)
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that its keyword begins."""
+        return find(self.keyword)
 
     @abstractmethod
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
@@ -75,6 +76,25 @@ class AnyKernel(ABC):
 
     def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source if span.file == self.file else None)
+
+    def check_header(self) -> None:
+        """Check names, kinds and dimensions of the parameters. Raises KernelError."""
+        self.check_names()
+        for parameter in self.parameters:
+            self.check_sizes(parameter)
+
+    def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
+        """Give a parameter its default. Raises KernelError where it takes none, as all do unless the dialect says otherwise."""
+        raise self.error(
+            "E403",
+            f"the {parameter.kind} {parameter.name} has a default; parameters of {self.dialect.one} have none",
+            span,
+            hint="leave it out",
+        )
+
+    def set_option(self, name: str, value: Any, span: Span) -> None:
+        """Set an option of the decorator, one of those that the dialect declares. Raises KernelError."""
+        raise NotImplementedError(name)
 
     def check_names(self) -> None:
         """Check that no name is given twice. Raises KernelError."""

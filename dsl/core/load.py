@@ -9,14 +9,24 @@ import linecache
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from . import functions
+from .. import dialect
 from .diagnostics import KernelError, Span, error
 from .hints import closest
 from .kernel import AnyKernel
 from .places import interrupted, traceback_span, tree
+from .text import parse_kernel
 
-__all__ = ["load_kernel"]
+__all__ = ["from_text", "load_kernel"]
+
+
+def from_text(source: str, filename: str = "<kernel>") -> Any:
+    """Return the kernel, of whatever dialect, that a text in the syntax of `.psk` files describes (docs/dsl.md).
+
+    `filename` is what diagnostics call the text. Raises KernelError.
+    """
+    return parse_kernel(source, filename)
 
 
 def load_kernel(where: str | Path) -> AnyKernel:
@@ -37,7 +47,7 @@ def load_kernel(where: str | Path) -> AnyKernel:
         raise error("E108", f"{file} is not a kernel: its suffix must be .py or .psk", Span.whole(file), hint=_other(path))
     source = _read(path)
     if path.suffix == ".psk":
-        kernel: AnyKernel = AnyKernel.from_text(source, file)
+        kernel = from_text(source, file)
         if name is not None and name != kernel.name:
             raise error(
                 "E104",
@@ -258,15 +268,15 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         hint = f"is it installed where penstock is (pip install), or a file {str(problem.name).partition('.')[0]}.py beside this one?"
         return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
-        known = ("kernel", "fit", "Input", "Output", "Model", "Meta", "Key", *functions.FUNCTIONS, *functions.FIT_FUNCTIONS)
-        hint = closest(str(problem.name), known) or f"it has {', '.join(known)}"
+        known = dialect.names()
+        hint = (closest(str(problem.name), known) or f"it has {', '.join(known)}") + dialect.absent()
         return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
     if isinstance(problem, RecursionError):
         hint = "recursion must end while the file is loaded"
         return error("E107", f"running {file} failed: its code calls itself too deeply", span, hint=hint, source=text)
     hint = next((hint for kind, hint in _RUN_HINTS.items() if isinstance(problem, kind)), "")
     if not hint and isinstance(problem, NameError):
-        ours = ("kernel", "fit", "Input", "Output", "Model", "Meta", "Key", *functions.FUNCTIONS, *functions.FIT_FUNCTIONS)
+        ours = dialect.names()
         hint = f"write ps.{problem.name}, with `import penstock as ps` at the top" if problem.name in ours else ""
         hint = hint or closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
     hint = hint or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"

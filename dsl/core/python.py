@@ -1,4 +1,4 @@
-"""The Python front end: the decorator `kernel`, the annotations of its parameters, and tracing.
+"""The Python front end: decorators, the annotations of parameters, and tracing.
 
 The function runs once for every graph, on `Tensor`s instead of numbers. Whatever Python itself does with numbers and arrays
 of its own happens then and ends up as constants.
@@ -10,25 +10,25 @@ import ast
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, TypeVar, overload
+from typing import Any
 
-from ..analytics.finish import Return
-from ..analytics.kernel import KINDS, Kernel
+from ..dialect import Dialect
 from . import functions, places
 from .builder import GraphBuilder
 from .constants import kind_of
 from .diagnostics import KernelError, Span, error
+from .header import misplaced, untyped
 from .kernel import AnyKernel, Parameter
 from .places import caller_span, node_span
 from .tensor import Tensor, current
 
-__all__ = ["Annotation", "Input", "Key", "Meta", "Model", "Output", "PythonKernel", "Traced", "declared", "defaults", "kernel", "misplaced", "untyped",
-           "written_options"]
+__all__ = ["OPTIONS", "Annotation", "Traced", "decorator"]
 
-T = TypeVar("T", bound="Traced")
+#: options that a user may look for in every decorator, as the statements of texts are called
+OPTIONS = ("epochs", "init")
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,6 @@ class Annotation:
         name = self.kind.capitalize()
         shown = ", ".join(map(repr, dims)) or '"d"'
         raise error("E401", f"{name} is not a function", caller_span(), hint=f"dimensions stand in brackets: ps.{name}[{shown}]")
-
-
-#: a tuple's features
-Input = Annotation("input")
-#: a tuple's label
-Output = Annotation("output")
-#: what is learned
-Model = Annotation("model")
-#: a number that stays the same during a run
-Meta = Annotation("meta")
-#: a learned index's key
-Key = Annotation("key")
 
 
 #: for what the Python code of a kernel's function may raise, what to do
@@ -82,6 +70,16 @@ class Traced(AnyKernel):
     def __post_init__(self) -> None:
         self.__doc__ = self.function.__doc__
         self.__module__ = self.function.__module__
+
+    def set_options(self, options: Mapping[str, Any], written: Mapping[str, ast.expr]) -> None:
+        """Set the decorator's options; `written` is what stands behind them in the file, by name. Raises KernelError."""
+        for name, value in options.items():
+            if value is not None:
+                self.set_option(name, value, self.place(written.get(name)))
+
+    def place(self, node: ast.expr | None) -> Span:
+        """The place of an expression of the kernel's file; that of the kernel's name where there is none."""
+        return self.name_span if node is None else node_span(self.file, node)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise error(
@@ -137,6 +135,16 @@ class Traced(AnyKernel):
         hint = next((hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)), _RAISED_HINT)
         return builder.error("E109", f"the kernel's Python code raised {shown}", span, hint=hint)
 
+    def plain(self, builder: GraphBuilder, value: Any, span: Span) -> Any:
+        """Return what the builder takes for a value that the function returned. Raises KernelError (E214)."""
+        if not isinstance(value, Tensor):
+            return value
+        if value._builder is not builder:
+            message = "this value belongs to another kernel, or to an earlier trace of this one"
+            hint = "values live only inside the kernel's function: do not keep them in globals"
+            raise builder.error("E214", message, span, hint=hint)
+        return value._ref
+
     def return_spans(self, count: int) -> list[Span]:
         """The places of the returned values, where the function has one return statement."""
         node = places.function_node(self.function.__code__) if isinstance(self.function, FunctionType) else None
@@ -156,52 +164,6 @@ class Traced(AnyKernel):
         return [node_span(self.file, part) for part in parts]
 
 
-@dataclass
-class PythonKernel(Traced, Kernel):
-    """A kernel of the analytics engine whose body is a Python function."""
-
-    def body(self, builder: GraphBuilder) -> list[Return]:
-        return self._returns(builder, self.run(builder))
-
-    def _returns(self, builder: GraphBuilder, result: Any) -> list[Return]:
-        models = self.of_kind("model")
-        if result is None:
-            return []
-        values = (
-            list(result)
-            if isinstance(result, (tuple, list)) and (len(models) != 1 or any(isinstance(v, Tensor) for v in result))
-            else [result]
-        )
-        spans = self.return_spans(len(values))
-        if len(values) != len(models):
-            whole = spans[0] if spans else self.name_span
-            if spans and len(spans) > 1:
-                whole = Span(whole.file, whole.line, whole.column, spans[-1].end_line, spans[-1].end_column)
-            raise builder.error(
-                "E407",
-                f"the kernel returns {_count(len(values), 'value')} for {_count(len(models), 'model')}",
-                whole,
-                hint=f"return the new value of {models[0].name} alone"
-                if len(models) == 1
-                else f"return the new values of {', '.join(m.name for m in models)}, in this order",
-            )
-        out = []
-        for position, (model, value) in enumerate(zip(models, values, strict=True)):
-            if isinstance(value, Tensor):
-                if value._builder is not builder:
-                    raise builder.error(
-                        "E214",
-                        "this value belongs to another kernel, or to an earlier trace of this one",
-                        spans[position] if spans else self.name_span,
-                        hint="values live only inside the kernel's function: do not keep them in globals",
-                    )
-                ref = value._ref
-                out.append(Return(model.name, ref, spans[position] if spans else builder.nodes[ref.index].span))
-            else:
-                out.append(Return(model.name, value, spans[position] if spans else self.name_span))
-        return out
-
-
 def _own_nodes(function: ast.AST) -> list[ast.AST]:
     """The nodes of a function without those of functions defined inside it."""
     out: list[ast.AST] = []
@@ -214,56 +176,39 @@ def _own_nodes(function: ast.AST) -> list[ast.AST]:
     return out
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def decorator(dialect: Dialect) -> Callable[..., Any]:
+    """Return the decorator that makes a function a kernel of the dialect: `@ps.KEYWORD` or `@ps.KEYWORD(option=...)`."""
+
+    def decorate(function: Any = None, /, **options: Any) -> Any:
+        known = inspect.signature(dialect.options).parameters
+        for name in options:
+            if name in known:
+                continue
+            if name in OPTIONS and name not in dialect.statements:
+                raise error("E453", f"{dialect.one} has no {name}", caller_span(), hint=dialect.no_statement)
+            message = f"{dialect.keyword} has no argument {name}"
+            raise error("E203", message, caller_span(), hint=f"usage: {dialect.usage}")
+        if function is not None:
+            return _make(dialect, function, options)
+        return lambda decorated: _make(dialect, decorated, options)
+
+    decorate.__name__ = decorate.__qualname__ = dialect.keyword
+    decorate.__doc__ = dialect.options.__doc__
+    return decorate
 
 
-@overload
-def kernel(function: Callable[..., Any], /) -> PythonKernel: ...
-
-
-@overload
-def kernel(*, epochs: int = 1, init: Mapping[str, Any] | None = None) -> Callable[[Callable[..., Any]], PythonKernel]: ...
-
-
-def kernel(function: Any = None, /, **options: Any) -> Any:
-    """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
-
-    Parameters
-    ----------
-    epochs: passes over the table, 1 unless given.
-    init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
-
-    Raises
-    ------
-    KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
-    """
-    for name in options:
-        if name not in ("epochs", "init"):
-            raise error(
-                "E203", f"kernel has no argument {name}", caller_span(), hint='usage: @ps.kernel(epochs=10, init={"w": 0.1})'
-            )
-    if function is not None:
-        return _make(function, options)
-    return lambda decorated: _make(decorated, options)
-
-
-def _make(function: Any, options: dict[str, Any]) -> PythonKernel:
-    made, node = declared(PythonKernel, function, KINDS)
+def _make(dialect: Dialect, function: Any, options: dict[str, Any]) -> Any:
+    made, node = _declared(dialect, function)
     made.check_header()
-    for p, default in defaults(made):
-        made.set_default(p, default, p.span)
-    _options(made, node, options)
+    pairs = zip(made.parameters, inspect.signature(made.function).parameters.values(), strict=True)
+    for parameter, written in pairs:
+        if written.default is not written.empty:
+            made.set_default(parameter, written.default, parameter.span)
+    made.set_options(options, _written_options(node))
     return made
 
 
-def defaults(made: Traced) -> list[tuple[Parameter, Any]]:
-    """Return the parameters that have a default, with it."""
-    pairs = zip(made.parameters, inspect.signature(made.function).parameters.values(), strict=True)
-    return [(p, written.default) for p, written in pairs if written.default is not inspect.Parameter.empty]
-
-
-def declared(cls: type[T], function: Any, kinds: Sequence[str]) -> tuple[T, ast.FunctionDef | ast.AsyncFunctionDef | None]:
+def _declared(dialect: Dialect, function: Any) -> tuple[Traced, ast.FunctionDef | ast.AsyncFunctionDef | None]:
     """Return the kernel that a function declares, with its parameters, and the function's syntax tree. Raises KernelError."""
     what = None
     if not isinstance(function, FunctionType):
@@ -281,19 +226,17 @@ def declared(cls: type[T], function: Any, kinds: Sequence[str]) -> tuple[T, ast.
     elif inspect.isgeneratorfunction(function):
         what = "a function with yield"
     if what is not None or not isinstance(function, FunctionType):
-        returns = "the models' new values" if issubclass(cls, Kernel) else "least_squares(...)"
-        decorator = "@ps.kernel" if issubclass(cls, Kernel) else "@ps.fit"
         raise error(
             "E405",
             f"a kernel is made from a function, not from {what}",
             caller_span(),
-            hint=f"write `{decorator}` above a plain `def` that returns {returns}",
+            hint=f"write `@ps.{dialect.keyword}` above a plain `def` that returns {dialect.returns}",
         )
     code = function.__code__
     node = places.function_node(code)
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
-    made = cls(function.__name__, file, source, [], places.name_span(code, node), function=function)
+    made: Traced = dialect.python(function.__name__, file, source, [], places.name_span(code, node), function=function)
     arguments = (
         {
             a.arg: a
@@ -305,11 +248,11 @@ def declared(cls: type[T], function: Any, kinds: Sequence[str]) -> tuple[T, ast.
     )
     for name, parameter in inspect.signature(function).parameters.items():
         span = node_span(file, arguments[name]) if name in arguments else made.name_span
-        made.parameters.append(_parameter(made, function, parameter, span, kinds))
+        made.parameters.append(_parameter(made, function, parameter, span))
     return made, node
 
 
-def _parameter(made: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span, kinds: Sequence[str]) -> Parameter:
+def _parameter(made: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span) -> Parameter:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
         raise made.error(
@@ -327,83 +270,30 @@ def _parameter(made: Traced, function: FunctionType, parameter: inspect.Paramete
         )
     annotation = parameter.annotation
     if isinstance(annotation, str):
-        annotation = _evaluated(made, function, parameter.name, annotation, span, kinds)
+        annotation = _evaluated(made, function, parameter.name, annotation, span)
     if not isinstance(annotation, Annotation):
         if annotation is inspect.Parameter.empty:
-            raise untyped(made, parameter.name, None, span, kinds)
-        raise untyped(made, parameter.name, getattr(annotation, "__name__", None) or repr(annotation), span, kinds)
-    if annotation.kind not in kinds:
-        raise misplaced(made, parameter.name, annotation.kind, span, kinds)
+            raise untyped(made.dialect, parameter.name, None, span, made.source)
+        shown = getattr(annotation, "__name__", None) or repr(annotation)
+        raise untyped(made.dialect, parameter.name, shown, span, made.source)
+    if annotation.kind not in made.dialect.kinds:
+        raise misplaced(made.dialect, parameter.name, annotation.kind, span, made.source)
     return Parameter(parameter.name, annotation.kind, annotation.dims, span)
 
 
-def misplaced(made: AnyKernel, name: str, kind: str, span: Span, known: Sequence[str]) -> KernelError:
-    """Return the error for a kind that this sort of kernel does not have: E457 where another one has it, else E401."""
-    if kind == "key":
-        hint = "a learned index is fitted by a fit kernel: write @ps.fit above the function (as text: `fit name(key: key)`)"
-        return made.error("E457", f"{name} is a key, which only a fit kernel takes", span, hint=hint)
-    if kind in KINDS:
-        hint = f"a fit kernel's parameters are a key, or inputs and an output: leave {name} out; the weights are what it returns"
-        return made.error("E457", f"{name} is a {kind}, which a fit kernel does not have", span, hint=hint)
-    return untyped(made, name, kind, span, known)
-
-
-def untyped(made: AnyKernel | None, name: str, found: str | None, span: Span, known: Sequence[str] = KINDS) -> KernelError:
-    """Return the error (E401) for a parameter without a kind, or with an unknown one."""
-    message = f"the parameter {name} has no kind" if found is None else f"{found} is not a kind of parameter"
-    kinds = ", ".join(kind.capitalize() for kind in known)
-    source = made.source if made is not None else None
-    example = ("ps.Key", "key") if known[0] == "key" else ('ps.Input["d"]', "input[d]")
-    return error(
-        "E401",
-        message,
-        span,
-        source=source,
-        hint=f'the kinds are {kinds} (as text in lower case), as in `{name}: {example[0]}` or `{name}: {example[1]}`',
-    )
-
-
-def _evaluated(made: Traced, function: FunctionType, name: str, text: str, span: Span, kinds: Sequence[str]) -> Any:
+def _evaluated(made: Traced, function: FunctionType, name: str, text: str, span: Span) -> Any:
     """An annotation that `from __future__ import annotations` left as text."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     try:
         return eval(text, function.__globals__, {variable: cell.cell_contents for variable, cell in cells})
     except Exception:
-        raise untyped(made, name, text, span, kinds) from None
+        raise untyped(made.dialect, name, text, span, made.source) from None
 
 
-def written_options(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> dict[str, ast.expr]:
+def _written_options(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> dict[str, ast.expr]:
     """Return what stands behind the options of a function's decorators, by name."""
     values: dict[str, ast.expr] = {}
     for decorator in node.decorator_list if node else ():
         if isinstance(decorator, ast.Call):
             values.update({keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg})
     return values
-
-
-def _options(made: PythonKernel, node: ast.FunctionDef | ast.AsyncFunctionDef | None, options: dict[str, Any]) -> None:
-    values = written_options(node)
-
-    def place(name: str) -> Span:
-        return node_span(made.file, values[name]) if name in values else made.name_span
-
-    if "epochs" in options:
-        made.set_epochs(options["epochs"], place("epochs"))
-    init = options.get("init")
-    if init is None:
-        return
-    if not isinstance(init, Mapping):
-        raise made.error(
-            "E442",
-            f"init must be a dictionary from models to starts, not {kind_of(init)}",
-            place("init"),
-            hint='as in init={"w": 0.1}',
-        )
-    literal = values.get("init")
-    parts: dict[Any, ast.expr] = {}
-    if isinstance(literal, ast.Dict):
-        parts = {
-            key.value: value for key, value in zip(literal.keys, literal.values, strict=True) if isinstance(key, ast.Constant)
-        }
-    for name, value in init.items():
-        made.set_init(str(name), value, node_span(made.file, parts[name]) if name in parts else place("init"))

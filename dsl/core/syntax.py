@@ -8,8 +8,10 @@ from typing import Any
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
+from ..dialect import absent, dialects
 from . import functions
 from .diagnostics import KernelError, Span, error
+from .header import untyped
 
 __all__ = ["syntax_error"]
 
@@ -32,8 +34,7 @@ _NAMES = {
     "EQUAL": "=",
     "DOT": ".",
     "ARROW": "<-",
-    "KERNEL": "kernel",
-    "FIT": "fit",
+    "KEYWORD": "kernel",
     "EPOCHS": "epochs",
     "UNTIL": "until",
     "INIT": "init",
@@ -170,12 +171,13 @@ class _Reader:
                 return made.code, made.message, span, [], made.hint
             if word in _FOREIGN:
                 return "E101", f"kernels as text have no `{word}`", span, [], _FOREIGN[word]
-        if first and first[0] in ("kernel", "fit") and self._after_header(place.line):
+        if first and first[0] in dialects() and self._after_header(place.line):
             return "E105", "a second kernel begins here", first[1], [], "a file holds one kernel as text"
         return None
 
     def _after_header(self, line: int) -> bool:
-        return any(re.match(r"\s*(kernel|fit)\b", self._code(i)) for i in range(1, line))
+        words = (self.word(i) for i in range(1, line))
+        return any(word is not None and word[0] in dialects() for word in words)
 
     def _brackets(self, place: Span, opened: list[Token]) -> _Description | None:
         if self.type in ("RPAR", "RSQB"):
@@ -194,17 +196,14 @@ class _Reader:
         return None
 
     def _header(self, place: Span, opened: list[Token]) -> _Description | None:
-        if self.expected == {"KERNEL"} or "KERNEL" in self.expected:
-            return "E101", f"a kernel begins with the word kernel, not with {self._found()}", place, [], _HEADER
+        if "KEYWORD" in self.expected:
+            return "E101", f"a kernel begins with the word kernel, not with {self._found()}", place, [], _HEADER + absent()
         if self.expected == {"COLON"}:
             name = str(self.before or "")
             span = self.span(self.before) if self.before is not None else place
-            from ..analytics.kernel import KINDS
-            from ..qr.kernel import KINDS as OF_FITS
-            from .python import untyped
-
             head = next((word[0] for i in range(1, span.line + 1) if (word := self.word(i))), "")
-            made = untyped(None, name, None, span, OF_FITS if head == "fit" else KINDS).diagnostic
+            dialect = dialects().get(head) or next(iter(dialects().values()))
+            made = untyped(dialect, name, None, span).diagnostic
             return made.code, made.message, made.span, [], made.hint
         if self.expected == {"NAME", "RPAR"} or (self.expected == {"NAME"} and self.type in ("PRODUCT", "POWER")):
             if self.type in ("PRODUCT", "POWER") and self.token is not None and self.token in ("*", "**"):
@@ -226,7 +225,7 @@ class _Reader:
                 "a parameter is `name: kind`, as in `x: input[d]`",
             )
         first = self.word(place.line)
-        if self.expected == {"LPAR"} and self.type != "$END" and first and first[0] in ("kernel", "fit"):
+        if self.expected == {"LPAR"} and self.type != "$END" and first and first[0] in dialects():
             message = f"the kernel's parameters are missing: found {self._found()}"
             return "E101", message, place, [], _HEADER
         return None

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..dialect import owner
 from . import functions
 from .builder import GraphBuilder, Ref
-from .constants import make_uniform
 from .diagnostics import KernelError, Span, error
 from .dims import show
 from .places import caller_span, decisive, iterated, names
@@ -280,8 +280,8 @@ def _numpys(builder: GraphBuilder, name: str) -> KernelError:
         "use the operator @"
         if ours == "@"
         else f"use ps.{ours}"
-        if ours in functions.FUNCTIONS
-        else f"the functions are {', '.join(functions.FUNCTIONS)}"
+        if ours in builder.functions
+        else f"the functions are {', '.join(builder.functions)}"
     )
     return builder.error("E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint)
 
@@ -325,9 +325,9 @@ def _operator(symbol: str, *operands: Any) -> Tensor:
 def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call a function of kernels by name, on `Tensor`s and Python values. Raises KernelError."""
     span = caller_span()
-    if name == "uniform":
-        a = functions.bind_arguments(current.get(), name, args, keywords, span)
-        return make_uniform(a["low"], a["high"], a["seed"], span)
+    dialect = owner(name)
+    if dialect is not None and (called := dialect.functions[name]).literal:
+        return called.apply(None, span, **functions.bind_arguments(called, args, keywords, span))
     builder = _builder(span, *args, *keywords.values())
     result = functions.call(
         builder,

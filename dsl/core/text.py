@@ -6,30 +6,31 @@ no limit, through the same functions as those of the Python front end.
 
 from __future__ import annotations
 
+import json
 import operator as python_operator
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from ..analytics.finish import Return
-from ..analytics.kernel import KINDS, Kernel
+from ..dialect import Dialect, dialects, find
 from . import functions, hints
 from .builder import GraphBuilder
-from .constants import make_uniform
 from .diagnostics import Span, error
 from .graph import Uniform
-from .hints import closest
+from .header import misplaced
 from .kernel import AnyKernel, Parameter
-from .python import misplaced
 from .syntax import syntax_error
 
-__all__ = ["Body", "TextKernel", "Written", "declared", "parse_kernel"]
+__all__ = ["Body", "Written", "literal", "parse_kernel", "span_of"]
 
+#: statements that belong to no place in the body
+OPTIONS = ("epochs", "init")
 _CONSTANTS = {"None": None, "True": True, "False": False}
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "+": python_operator.add,
@@ -76,6 +77,7 @@ class Lines:
 def _parser() -> tuple[Lark, Lines]:
     lines = Lines()
     text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+    text += f"\nKEYWORD: {' | '.join(json.dumps(keyword) for keyword in dialects())}\n"
     return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False, postlex=lines), lines
 
 
@@ -104,72 +106,51 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
             hint="a kernel begins with `kernel name(parameters)`",
             source=source,
         )
-    if tree.children[0].data == "fit":
-        from ..qr.front import text_fit
-
-        return text_fit(tree.children[0], source, filename)
-    return _kernel(tree.children[0], source, filename)
+    found = tree.children[0]
+    return _kernel(find(str(found.children[0])), found, source, filename)
 
 
 @dataclass
 class Written(AnyKernel):
-    """A kernel, of whatever engine, whose body is text."""
+    """A kernel, of whatever dialect, whose body is text."""
 
     statements: list[Any] = field(default_factory=list, repr=False, kw_only=True)
 
-
-@dataclass
-class TextKernel(Written, Kernel):
-    """A kernel of the analytics engine whose body is text."""
-
-    def body(self, builder: GraphBuilder) -> list[Return]:
-        return Body(self, builder).run()
+    def set_statements(self, options: list[Any]) -> None:
+        """Run the statements `epochs` and `init`, of those that the dialect has. Raises KernelError."""
 
 
-W = TypeVar("W", bound=Written)
-
-
-def declared(cls: type[W], tree: Any, source: str, file: str, kinds: Sequence[str]) -> tuple[W, list[tuple[Parameter, Any]], list[Any]]:
-    """Return the kernel that a text declares, its parameters' defaults, and its options `epochs` and `init` as written. Raises KernelError."""
-    name = tree.children[0]
-    made = cls(str(name), file, source, [], _span(file, name))
+def _kernel(dialect: Dialect, tree: Any, source: str, file: str) -> Written:
+    """Return the kernel that a text declares."""
+    name = tree.children[1]
+    made: Written = dialect.text(str(name), file, source, [], span_of(file, name))
     defaults: list[tuple[Parameter, Any]] = []
     options: list[Any] = []
-    for child in tree.children[1:]:
+    for child in tree.children[2:]:
         if child.data == "parameter":
-            parameter, default = _parameter(made, child, kinds)
+            parameter, default = _parameter(made, child)
             made.parameters.append(parameter)
             if default is not None:
                 defaults.append((parameter, default))
         else:
             inner = child.children[0] if child.data == "statement" else child
-            (options if inner.data in ("epochs", "init") else made.statements).append(inner)
-    return made, defaults, options
-
-
-def _kernel(tree: Any, source: str, file: str) -> TextKernel:
-    made, defaults, options = declared(TextKernel, tree, source, file, KINDS)
-    epochs: Span | None = None
+            (options if inner.data in OPTIONS else made.statements).append(inner)
     made.check_header()
     for parameter, default in defaults:
-        made.set_default(parameter, _literal(made, default), parameter.span)
-    for option in options:
-        span = _span(file, option)
-        if option.data == "epochs":
-            if epochs is not None:
-                raise made.error("E204", "epochs is given twice", span, (epochs, "first given here"), hint="leave one of them out")
-            epochs = span
-            made.set_epochs(_literal(made, option.children[0]), _span(file, option.children[0]))
-        else:
-            made.set_init(str(option.children[0]), _literal(made, option.children[1]), _span(file, option.children[1]))
+        made.set_default(parameter, literal(made, default), parameter.span)
+    for statement in [*options, *(other for other in made.statements if other.data == "until")]:
+        if statement.data not in dialect.statements:
+            message = f"{dialect.one} has no {statement.data}"
+            raise made.error("E453", message, span_of(file, statement), hint=dialect.no_statement)
+    made.set_statements(options)
     return made
 
 
-def _parameter(made: Written, tree: Any, kinds: Sequence[str]) -> tuple[Parameter, Any]:
+def _parameter(made: Written, tree: Any) -> tuple[Parameter, Any]:
     name, kind = tree.children[:2]
-    span = _span(made.file, tree)
-    if kind not in kinds:
-        raise misplaced(made, str(name), str(kind), span, kinds)
+    span = span_of(made.file, tree)
+    if kind not in made.dialect.kinds:
+        raise misplaced(made.dialect, str(name), str(kind), span, made.source)
     dims: tuple[str | int, ...] = ()
     default = None
     for child in tree.children[2:]:
@@ -193,13 +174,14 @@ def _number(token: str) -> int | float:
     return int(text) if text.isdigit() and len(text) < 300 else float(text)
 
 
-def _span(file: str, item: Any) -> Span:
+def span_of(file: str, item: Any) -> Span:
+    """Return the place of a token or of a part of the syntax tree."""
     place = item.meta if isinstance(item, Tree) else item
     return Span(file, place.line, place.column, place.end_line, place.end_column)
 
 
-def _literal(made: Written, tree: Any) -> Any:
-    """The value of a number, a text, a list of numbers or uniform(...). An expression gives an object that no check lets pass."""
+def literal(made: Written, tree: Any) -> Any:
+    """Return the value of a number, a text, a list of numbers or uniform(...). An expression gives an object that no check lets pass."""
     try:
         return _postorder(tree, lambda node, values: _literal_node(made, node, values))
     except _NoLiteral:
@@ -214,7 +196,7 @@ class _Expression:
 
 
 def _literal_node(made: Written, node: Any, values: list[Any]) -> Any:
-    span = _span(made.file, node)
+    span = span_of(made.file, node)
     if node.data in ("number", "string", "group", "keyword"):
         return _simple(node, values)
     if node.data == "name" and node.children[0] in _CONSTANTS:
@@ -223,10 +205,10 @@ def _literal_node(made: Written, node: Any, values: list[Any]) -> Any:
         return -values[0] if node.children[0] == "-" else values[0]
     if node.data == "list":
         return values
-    if node.data == "call" and node.children[0] == "uniform":
+    called = made.dialect.functions.get(str(node.children[0])) if node.data == "call" else None
+    if called is not None and called.literal:
         plain, keywords = _arguments(made, values, span)
-        a = functions.bind_arguments(None, "uniform", plain, keywords, span, made.source)
-        return make_uniform(a["low"], a["high"], a["seed"], span, made.source)
+        return called.apply(made.source, span, **functions.bind_arguments(called, plain, keywords, span, made.source))
     raise _NoLiteral
 
 
@@ -273,7 +255,7 @@ def _postorder(root: Any, visit: Callable[[Any, list[Any]], Any]) -> Any:
     return values[0]
 
 
-class Body:
+class Body(ABC):
     """Runs the statements of a text kernel on a builder."""
 
     def __init__(self, kernel: Written, builder: GraphBuilder) -> None:
@@ -281,24 +263,23 @@ class Body:
         self.builder = builder
         self.values: dict[str, Any] = dict(builder.variables)
         self.defined: dict[str, Span] = {p.name: p.span for p in kernel.parameters}
-        self.returns: dict[str, Return] = {}
 
-    def run(self) -> list[Return]:
+    def run(self) -> None:
+        """Run all statements. Raises KernelError at the first that is wrong."""
         for statement in self.kernel.statements:
-            span = _span(self.kernel.file, statement)
+            span = span_of(self.kernel.file, statement)
             if statement.data == "until":
-                self.builder.stop_when(self.evaluate(statement.children[0]), span)
+                functions.call(self.builder, "until", [self.evaluate(statement.children[0])], {}, span)
                 continue
             name = statement.children[0]
             value = self.evaluate(statement.children[-1])
             if statement.data == "update":
-                self.update(name, value, _span(self.kernel.file, statement.children[-1]))
+                self.update(name, value, span_of(self.kernel.file, statement.children[-1]))
             else:
                 self.assign(name, value)
-        return list(self.returns.values())
 
     def assign(self, token: Token, value: Any) -> None:
-        name, span = str(token), _span(self.kernel.file, token)
+        name, span = str(token), span_of(self.kernel.file, token)
         if name in _CONSTANTS:
             raise self.builder.error(
                 "E101", f"{name} is a word of the language and cannot be given a value", span, hint="choose another name"
@@ -322,31 +303,15 @@ class Body:
         self.defined[name] = span
         self.values[name] = value
 
+    @abstractmethod
     def update(self, token: Token, value: Any, span: Span) -> None:
-        name, place = str(token), _span(self.kernel.file, token)
-        models = [p.name for p in self.kernel.of_kind("model")]
-        if name not in models:
-            raise self.builder.error(
-                "E409",
-                f"{name} is not a model; only a model gets a new value",
-                place,
-                hint=closest(name, models) or f"write `{name} = ...` for an intermediate value",
-            )
-        if name in self.returns:
-            raise self.builder.error(
-                "E204",
-                f"{name} gets its new value twice",
-                place,
-                (self.returns[name].span, "first given here"),
-                hint="leave one of the lines out, or give the first value a name: `step = ...`",
-            )
-        self.returns[name] = Return(name, value, span)
+        """Run `NAME <- expression`, whose expression has this value and place. Raises KernelError."""
 
     def evaluate(self, tree: Any) -> Any:
         return _postorder(tree, self.visit)
 
     def visit(self, node: Any, values: list[Any]) -> Any:
-        kind, builder, span = node.data, self.builder, _span(self.kernel.file, node)
+        kind, builder, span = node.data, self.builder, span_of(self.kernel.file, node)
         if kind in ("number", "string", "group", "keyword"):
             return _simple(node, values)
         if kind == "list":
@@ -363,7 +328,7 @@ class Body:
             return functions.index(builder, values[0], values[1:], span)
         if kind in ("attribute", "method"):
             name = str(node.children[1])
-            if kind == "attribute" and name == "T" and not builder.fits:
+            if kind == "attribute" and name == "T":
                 return builder.transpose(values[0], span)
             raise functions.no_attribute(builder, name, span)
         if kind == "comparison" and len(values) > 2:
@@ -403,7 +368,7 @@ class Body:
         token = node.children[0]
         name = str(token)
         if name not in self.builder.functions:
-            raise functions.unknown_function(self.builder, name, _span(self.kernel.file, token))
+            raise functions.unknown_function(self.builder, name, span_of(self.kernel.file, token))
         if name == "until":
             raise self.builder.error(
                 "E101", "until is a statement of its own", span, hint="write it on its own line: `until condition`"

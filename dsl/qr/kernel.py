@@ -11,30 +11,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any
 
 from ...models.qr.job import Bounds, Label, Method
-from ..core import functions
-from ..core.builder import GraphBuilder, Operand, Ref
-from ..core.constants import kind_of
-from ..core.diagnostics import Diagnostic, KernelError, Span
+from ..core.builder import Operand
+from ..core.diagnostics import Diagnostic, Span
 from ..core.dims import Dim
-from ..core.graph import Region
-from ..core.hints import closest
 from ..core.kernel import AnyKernel, Option, Parameter
+from .functions import KINDS, LONGEST, MOST_COLUMNS, USAGE, FitBuilder, checked_option
 
-__all__ = ["KINDS", "LONGEST", "OPTIONS", "FitBuilder", "FitGraph", "FitKernel"]
-
-#: kinds of parameters
-KINDS = ("key", "input", "output")
-#: most columns of a model, the bias among them, and so the most bytes of a window
-MOST_COLUMNS = 64
-LONGEST = MOST_COLUMNS - 1
-#: options of a fit, in the decorator or in `least_squares`
-OPTIONS = ("method", "incremental", "bounds")
-_USAGE = functions.FIT_FUNCTIONS["least_squares"].usage
+__all__ = ["FitGraph", "FitKernel"]
 
 
 @dataclass(frozen=True)
@@ -62,96 +48,12 @@ class FitGraph:
         return self.target is not None
 
 
-class FitBuilder(GraphBuilder):
-    """The steps of one fit kernel while they are written down; nothing can be computed with its values."""
-
-    fits: ClassVar[bool] = True
-
-    def __init__(self, parameters: Sequence[Parameter], sizes: dict[str, int], source: str | None = None) -> None:
-        super().__init__([], sizes, source)
-        for p in parameters:
-            shape = tuple(self._size(dim) for dim in p.dims)
-            self.variables[p.name] = self._add(p.kind, (), shape, Region.TUPLE, p.span, {"name": p.name})
-
-    @property
-    def functions(self) -> Mapping[str, Any]:
-        return functions.FIT_FUNCTIONS
-
-    def computes(self, span: Span) -> None:
-        raise self.error("E452", "a fit kernel computes nothing with its values", span, hint=f"it says what is fitted: {_USAGE}")
-
-    def transpose(self, value: Operand, span: Span) -> Ref:
-        self.computes(span)
-        raise AssertionError
-
-    def spoken(self, value: Operand) -> str:
-        """What a message calls a value."""
-        if not isinstance(value, Ref):
-            return kind_of(value)
-        node = self.nodes[value.index]
-        if node.op in KINDS:
-            return "the key" if node.op == "key" else f"the {node.op} {node.attrs['name']}"
-        return {"window": "a window", "rank": "a rank", "slot": "a slot"}.get(node.op, "a fit")
-
-    def op(self, value: Operand) -> str:
-        """The operation that gave a value, or nothing."""
-        return self.nodes[value.index].op if isinstance(value, Ref) else ""
-
-    def fit(self, name: str, a: Mapping[str, Any], span: Span) -> Ref:
-        if name == "least_squares":
-            return self._least_squares(a, span)
-        if self.op(a["key"]) != "key":
-            hint = "the key is the kernel's parameter: `key: ps.Key` (as text: `key: key`)"
-            raise self.error("E454", f"{name} is taken of a key, not of {self.spoken(a['key'])}", span, hint=hint)
-        attrs = {"bytes": self._bytes(a["bytes"], span)} if name == "window" else {}
-        return self._add(name, (a["key"].index,), (), Region.TUPLE, span, attrs)
-
-    def _bytes(self, value: Any, span: Span) -> int:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            hint = "write it out, as in window(key, 32): the number is part of the hardware"
-            raise self.error("E455", f"the longest window must be a whole number of bytes, not {self.spoken(value)}", span, hint=hint)
-        if not 1 <= value <= LONGEST:
-            hint = "one byte is the least" if value < 1 else "the bytes that tell a group's keys apart are few: 8 to 32 do for most keys"
-            raise self.error("E455", f"a window of {value} bytes; it has 1 to {LONGEST}", span, hint=hint)
-        return int(value)
-
-    def _least_squares(self, a: Mapping[str, Any], span: Span) -> Ref:
-        features, target = a["features"], a["target"]
-        what = self.op(features)
-        if what not in ("window", "input"):
-            hint = "write window(key, 32): the bytes that the model looks at" if what == "key" else \
-                "features are window(key, 32), or the numeric columns of an input"
-            raise self.error("E454", f"least_squares cannot take {self.spoken(features)} for its features", span, hint=hint)
-        wanted = ("rank", "slot") if what == "window" else ("output",)
-        if self.op(target) not in wanted:
-            hint = "write target=rank(key), or target=slot(key) where the array has gaps" if what == "window" else \
-                "the target of columns is the output: `y: ps.Output` (as text: `y: output`), then target=y"
-            raise self.error("E459", f"{self.spoken(target)} is no target for {self.spoken(features)}", span, hint=hint)
-        given = {name: checked_option(self, name, a[name], span) for name in OPTIONS if a[name] is not None}
-        return self._add("least_squares", (features.index, target.index), (), Region.TUPLE, span, given)
-
-
-def checked_option(builder: FitBuilder | FitKernel, name: str, value: Any, span: Span) -> Any:
-    """Return the value of an option of a fit where it is one. Raises KernelError (E458)."""
-    if name == "incremental":
-        if not isinstance(value, (bool, np.bool_)):
-            hint = "True: refits go on from the last fit; False: each one reads all rows"
-            raise builder.error("E458", f"incremental must be True or False, not {kind_of(value)}", span, hint=hint)
-        return bool(value)
-    kinds: type[Method] | type[Bounds] = Method if name == "method" else Bounds
-    names = [kind.value for kind in kinds]
-    if not isinstance(value, str) or value not in names:
-        hint = closest(value, names) if isinstance(value, str) else ""
-        known = " and ".join(f'"{known}"' for known in names)
-        raise builder.error("E458", f"{name} cannot be {kind_of(value)}", span, hint=hint or f"known are {known}")
-    return kinds(value)
-
-
 @dataclass
 class FitKernel(AnyKernel):
     """A kernel of the qr engine. `options`: those that stand outside its body."""
 
     options: dict[str, Option] = field(default_factory=dict, kw_only=True)
+    keyword = "fit"
     engine = "qr"
     title = "fit kernel"
 
@@ -166,11 +68,11 @@ class FitKernel(AnyKernel):
     def trace(self, dims: Mapping[str, int] | None = None) -> FitGraph:
         """Return the kernel's graph; the sizes of dimensions that are not given may stay unknown (then `columns` is 0). Raises KernelError."""
         self.check_dims(dims or {})
-        builder = FitBuilder(self.parameters, {name: int(size) for name, size in (dims or {}).items()}, self.source)
+        builder = FitBuilder(self.dialect, self.parameters, dims or {}, self.source)
         return self._graph(builder, self.body(builder))
 
     def _graph(self, builder: FitBuilder, results: list[tuple[Operand, Span]]) -> FitGraph:
-        hint = f"return {_USAGE} (as text: `model <- least_squares(...)`)"
+        hint = f"return {USAGE} (as text: `model <- least_squares(...)`)"
         if not results:
             raise self.error("E456", f"the fit kernel {self.name} returns nothing", self.name_span, hint=hint)
         if len(results) > 1:
@@ -214,7 +116,7 @@ class FitKernel(AnyKernel):
     # -- declarations
 
     def set_option(self, name: str, value: Any, span: Span) -> None:
-        """Set one of `OPTIONS`. Raises KernelError."""
+        """Set one of the options of a fit. Raises KernelError."""
         self.options[name] = Option(checked_option(self, name, value, span), span)
 
     def check_header(self) -> None:
@@ -241,6 +143,6 @@ class FitKernel(AnyKernel):
                                  hint="an input is a vector of columns, an output is one number")
             self.check_sizes(p)
 
-    def no_default(self, p: Parameter) -> KernelError:
-        """The error for a parameter with a default."""
-        return self.error("E457", f"the {p.kind} {p.name} has a default; a fit kernel's parameters have none", p.span, hint="leave it out")
+    def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
+        message = f"the {parameter.kind} {parameter.name} has a default; a fit kernel's parameters have none"
+        raise self.error("E457", message, parameter.span, hint="leave it out")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.bind import Source, bind, schema_for
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
 from penstock.models.heap.schema import Column, Schema
 
 VECTOR = "kernel f(x: input[d], y: output, w: model[d])\n w <- w - (sum(w * x) - y) * x"
@@ -23,65 +23,65 @@ def table(*columns: str) -> Schema:
 
 def message(text: str, schema: Schema, bindings: dict[str, list[str]] | None = None, dims: dict[str, int] | None = None) -> str:
     with pytest.raises(KernelError) as caught:
-        bind(Kernel.from_text(text, "f.psk"), schema, bindings, dims)
+        bind(from_text(text, "f.psk"), schema, bindings, dims)
     return str(caught.value)
 
 
 def test_columns_of_the_same_name() -> None:
-    made = bind(Kernel.from_text(VECTOR), table("id:int4", "y:float4", "x:float4[]:30"))
+    made = bind(from_text(VECTOR), table("id:int4", "y:float4", "x:float4[]:30"))
     assert made.fields == {"x": (Source(2, 0, 30),), "y": (Source(1, 0, 1),)}
     assert made.dims == {"d": 30}
 
 
 def test_one_input_takes_what_is_left() -> None:
     schema = table("age:int2", "name:text", "y:bool", "more:float8[]:3", "height:float4")
-    made = bind(Kernel.from_text(VECTOR), schema)
+    made = bind(from_text(VECTOR), schema)
     assert made.fields == {"x": (Source(0, 0, 1), Source(3, 0, 3), Source(4, 0, 1)), "y": (Source(2, 0, 1),)}
     assert made.dims == {"d": 5}
 
 
 def test_dropped_columns_are_not_there() -> None:
     schema = Schema("t", (Column("x", "float4", dropped=True), Column("y", "float4"), Column("a", "float4")))
-    assert bind(Kernel.from_text(VECTOR), schema).fields["x"] == (Source(2, 0, 1),)
+    assert bind(from_text(VECTOR), schema).fields["x"] == (Source(2, 0, 1),)
 
 
 def test_chosen_columns_in_their_order() -> None:
     schema = table("a:float4", "b:float4", "y:float4", "c:float4[]:4", "price:float8")
-    made = bind(Kernel.from_text(VECTOR), schema, {"x": ["c", "a"], "y": ["price"]})
+    made = bind(from_text(VECTOR), schema, {"x": ["c", "a"], "y": ["price"]})
     assert made.fields == {"x": (Source(3, 0, 4), Source(0, 0, 1)), "y": (Source(4, 0, 1),)}
     assert made.dims == {"d": 5}
 
 
 def test_a_number_of_the_vectors_name_is_one_of_the_rest() -> None:
-    made = bind(Kernel.from_text(VECTOR), table("x:float4", "y:float4", "z:float4"))
+    made = bind(from_text(VECTOR), table("x:float4", "y:float4", "z:float4"))
     assert made.fields["x"] == (Source(0, 0, 1), Source(2, 0, 1))
 
 
 def test_matrix_takes_an_array_row_by_row() -> None:
-    kernel = Kernel.from_text("kernel f(x: input[n, m], w: model[m])\n w <- w - sum(x, axis=0)")
+    kernel = from_text("kernel f(x: input[n, m], w: model[m])\n w <- w - sum(x, axis=0)")
     schema = table("x:float4[]:12")
     assert bind(kernel, schema, dims={"n": 3}).dims == {"n": 3, "m": 4}
-    square = Kernel.from_text("kernel f(x: input[n, n], w: model[n])\n w <- w - sum(x, axis=0)")
+    square = from_text("kernel f(x: input[n, n], w: model[n])\n w <- w - sum(x, axis=0)")
     assert bind(square, table("x:float4[]:9")).dims == {"n": 3}
 
 
 def test_sizes_travel_between_variables() -> None:
     text = "kernel f(x: input[n, m], z: input[m], w: model[m])\n w <- w - sum(x, axis=0) - z"
-    assert bind(Kernel.from_text(text), table("x:float4[]:12", "z:float4[]:4")).dims == {"n": 3, "m": 4}
-    assert bind(Kernel.from_text(text), table("x:float4[]", "z:float4[]:4"), dims={"n": 2}).fields["x"] == (Source(0, 0, 8),)
+    assert bind(from_text(text), table("x:float4[]:12", "z:float4[]:4")).dims == {"n": 3, "m": 4}
+    assert bind(from_text(text), table("x:float4[]", "z:float4[]:4"), dims={"n": 2}).fields["x"] == (Source(0, 0, 8),)
 
 
 def test_length_of_an_array_follows_from_the_kernel() -> None:
-    assert bind(Kernel.from_text(VECTOR), table("x:float4[]", "y:float4"), dims={"d": 6}).fields["x"] == (Source(0, 0, 6),)
+    assert bind(from_text(VECTOR), table("x:float4[]", "y:float4"), dims={"d": 6}).fields["x"] == (Source(0, 0, 6),)
 
 
 def test_unsupervised() -> None:
-    kernel = Kernel.from_text("kernel f(x: input[d], w: model[d])\n w <- w - x")
+    kernel = from_text("kernel f(x: input[d], w: model[d])\n w <- w - x")
     assert bind(kernel, table("a:float4", "b:float4")).dims == {"d": 2}
 
 
 def test_schema_for_random_data() -> None:
-    graph = Kernel.from_text("kernel f(x: input[d], m: input[2, 3], y: output, w: model[d])\n w <- w - x * y").trace(d=5)
+    graph = from_text("kernel f(x: input[d], m: input[2, 3], y: output, w: model[d])\n w <- w - x * y").trace(d=5)
     assert [(c.name, c.type, c.length) for c in schema_for(graph).columns] == [
         ("y", "float4", None),
         ("x", "float4[]", 5),
@@ -243,7 +243,7 @@ def test_wrong_dimension() -> None:
 
 
 def test_a_made_table_has_the_columns_that_are_bound() -> None:
-    graph = Kernel.from_text(VECTOR).trace({"d": 2})
+    graph = from_text(VECTOR).trace({"d": 2})
     found = schema_for(graph, bindings={"x": ["a", "b"], "y": ["y"]}).columns
     assert [(c.name, c.type, c.not_null) for c in found] == [("y", "float4", True), ("a", "float4", True), ("b", "float4", True)]
     assert [c.name for c in schema_for(graph, bindings={"x": ["a"]}).columns] == ["y", "x"]      # not as many as there are elements

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.analytics.overrides import with_overrides
 from penstock.dsl.core import codes
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Note, Span, error, render
+from penstock.dsl.core.load import from_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,7 +152,7 @@ ELSEWHERE = ("E601", "E614", "E617")
 def test_examples_of_pages_are_what_they_say(code: str) -> None:
     example = codes.explain(code).split("```\n")[1]
     try:
-        kernel = Kernel.from_text(example, "page.psk")
+        kernel = from_text(example, "page.psk")
         found = [warning.code for warning in kernel.check()]
         with_overrides(kernel.trace(dict.fromkeys(kernel.dim_names, 3)))
     except KernelError as problem:
@@ -163,5 +163,5 @@ def test_examples_of_pages_are_what_they_say(code: str) -> None:
 def test_message_in_the_language_reference() -> None:
     shown = (ROOT / "docs" / "dsl.md").read_text(encoding="utf-8").split("## Messages\n\n```\n")[1].split("\n```")[0]
     with pytest.raises(KernelError) as caught:
-        Kernel.from_text("kernel f(x: input[n], w: model[d])\n  w <- w - w * x", "bad.psk").check()
+        from_text("kernel f(x: input[n], w: model[d])\n  w <- w - w * x", "bad.psk").check()
     assert str(caught.value) == shown

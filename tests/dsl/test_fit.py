@@ -9,8 +9,7 @@ import pytest
 import penstock as ps
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.dsl.core.kernel import AnyKernel
-from penstock.dsl.core.load import load_kernel
+from penstock.dsl.core.load import from_text, load_kernel
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.models.qr.job import Bounds, Label, Method
 
@@ -34,7 +33,7 @@ def columns(x: ps.Input["d"], y: ps.Output):
 
 
 def text(body: str, parameters: str = "key: key") -> FitKernel:
-    made = AnyKernel.from_text(f"fit f({parameters})\n  {body}\n", "f.psk")
+    made = from_text(f"fit f({parameters})\n  {body}\n", "f.psk")
     assert isinstance(made, FitKernel) and made.engine == "qr"
     return made
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.dsl.analytics.kernel import Kernel, resolve
+from penstock.dsl.analytics.kernel import resolve
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.graph import Graph, Region, Uniform
-from penstock.dsl.core.load import load_kernel
+from penstock.dsl.core.load import from_text, load_kernel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -70,7 +70,7 @@ def plain(graph: Graph) -> Any:
 @pytest.mark.parametrize("name", TEXTS)
 def test_front_ends_agree(name: str) -> None:
     python = load_kernel(EXAMPLES / f"{name}.py")
-    text = Kernel.from_text(TEXTS[name], f"{name}.psk")
+    text = from_text(TEXTS[name], f"{name}.psk")
     sizes = {dim: SIZES[dim] for dim in python.dim_names}
     assert plain(resolve(python, sizes)) == plain(resolve(text, sizes))
     assert python.warnings == []
@@ -79,7 +79,7 @@ def test_front_ends_agree(name: str) -> None:
 
 
 def trace(text: str, **sizes: int) -> Graph:
-    return Kernel.from_text(text).trace(sizes)
+    return from_text(text).trace(sizes)
 
 
 def ops(graph: Graph) -> list[str]:
@@ -122,7 +122,7 @@ def test_metas_stay() -> None:
 
 
 def test_what_nothing_needs_is_left_out() -> None:
-    kernel = Kernel.from_text("kernel f(x: input[d], z: input, w: model[d])\n e = exp(x)\n w <- w - x")
+    kernel = from_text("kernel f(x: input[d], z: input, w: model[d])\n e = exp(x)\n w <- w - x")
     assert ops(kernel.trace(d=2)) == ["sub"]
     assert [w.message for w in kernel.warnings] == ["the input z is not used"]
     assert str(kernel.warnings[0].span) == "<kernel>:1:23"
@@ -286,7 +286,7 @@ def test_inits_and_epochs() -> None:
 
 
 def test_sizes() -> None:
-    kernel = Kernel.from_text("kernel f(x: input[d], w: model[d])\n w <- w - x", "f.psk")
+    kernel = from_text("kernel f(x: input[d], w: model[d])\n w <- w - x", "f.psk")
     assert kernel.dim_names == ["d"]
     for sizes, message in (
         ({}, "error[E505]: the size of dimension d is not known"),
@@ -303,8 +303,8 @@ def test_different_names_may_have_the_same_size() -> None:
     text = "kernel f(x: input[d], w: model[n])\n w <- w - x"
     assert trace(text, d=3, n=3).nodes[-1].shape == (3,)
     with pytest.raises(KernelError, match="E301"):
-        Kernel.from_text(text).check()
-    assert Kernel.from_text(text).check({"d": 3, "n": 3}) == []
+        from_text(text).check()
+    assert from_text(text).check({"d": 3, "n": 3}) == []
 
 
 def test_huge_expressions_do_not_overflow_the_stack() -> None:

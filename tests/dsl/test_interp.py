@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.dsl.analytics import interp
-from penstock.dsl.analytics.kernel import Kernel
-from penstock.dsl.core.load import load_kernel
+from penstock.dsl.core.load import from_text, load_kernel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -53,7 +52,7 @@ def test_lrmf() -> None:
 
 
 def test_one_tuple_at_a_time() -> None:
-    graph = Kernel.from_text("kernel f(x: input[d], y: output, w: model[d])\n w <- w - 0.1 * (w @ x - y) * x\n epochs 2").trace(
+    graph = from_text("kernel f(x: input[d], y: output, w: model[d])\n w <- w - 0.1 * (w @ x - y) * x\n epochs 2").trace(
         d=3
     )
     rng = np.random.default_rng(2)
@@ -67,7 +66,7 @@ def test_one_tuple_at_a_time() -> None:
 def test_merges_over_the_epoch_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "kernel f(x: input[2, 3], w: model[2, 3], a: model, b: model)\n w <- merge(x)\n"
     text += ' a <- merge(max(x), op="max")\n b <- merge(min(x), op="min")'
-    graph = Kernel.from_text(text).trace()
+    graph = from_text(text).trace()
     x = np.random.default_rng(3).normal(size=(50, 6))
     monkeypatch.setattr(interp, "_CHUNK", 40)
     trained = interp.train(graph, {"x": x})
@@ -76,14 +75,14 @@ def test_merges_over_the_epoch_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_product_merge() -> None:
-    graph = Kernel.from_text('kernel f(x: input, w: model)\n w <- w + merge(x, 4, op="*")').trace()
+    graph = from_text('kernel f(x: input, w: model)\n w <- w + merge(x, 4, op="*")').trace()
     x = np.arange(1.0, 11.0)
     assert interp.train(graph, {"x": x})["w"] == 24 + 5 * 6 * 7 * 8 + 90
 
 
 def test_until_is_tested_after_the_last_batch() -> None:
     text = "kernel f(x: input, w: model)\n step = merge(w - x, 4)\n w <- w - 0.2 * step\n until abs(step) < 0.01\n epochs 100"
-    graph = Kernel.from_text(text).trace()
+    graph = from_text(text).trace()
     done = interp.run(graph, {"x": np.ones(4)})
     w, epochs = 0.0, 0
     while True:
@@ -99,7 +98,7 @@ def test_until_is_tested_after_the_last_batch() -> None:
 
 def test_until_sees_the_model_that_the_batch_began_with() -> None:
     text = "kernel f(x: input, w: model)\n w <- w + merge(x, 4)\n until w > 3\n epochs 100"
-    done = interp.run(Kernel.from_text(text).trace(), {"x": np.ones(4)})
+    done = interp.run(from_text(text).trace(), {"x": np.ones(4)})
     assert (done.epochs, done.models["w"]) == (2, 8)
 
 
@@ -109,7 +108,7 @@ def test_model_averaging() -> None:
     w = np.zeros(3)
     for part in (x[:4], x[4:]):
         w = (w - 0.5 * (w - part)).mean(0)
-    np.testing.assert_allclose(interp.train(Kernel.from_text(text).trace(d=3), {"x": x})["w"], w, rtol=1e-13)
+    np.testing.assert_allclose(interp.train(from_text(text).trace(d=3), {"x": x})["w"], w, rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_operations(expression: str, function: Any) -> None:
     size = expected.shape[0]
     header = f"kernel f(a: input[2, 3], b: input[2, 3], v: input[3], w: model[{size}], w0: model[2])\n"
     text = f"{header} w <- merge({expression})\n w0 <- w0\n init w0 = 1"
-    trained = interp.train(Kernel.from_text(text).trace(), {"a": a, "b": b, "v": v})
+    trained = interp.train(from_text(text).trace(), {"a": a, "b": b, "v": v})
     np.testing.assert_allclose(trained["w"], expected, rtol=1e-12)
 
 

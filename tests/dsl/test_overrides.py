@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.analytics.overrides import initial_value, with_overrides
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.graph import Uniform
+from penstock.dsl.core.load import from_text
 
-GRAPH = Kernel.from_text(
+GRAPH = from_text(
     "kernel f(x: input[d], w: model[d], rate: meta = 0.5, scale: meta)\n w <- w - rate * scale * x", "f.psk"
 ).trace(d=3)
 

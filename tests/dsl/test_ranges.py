@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.analytics.overrides import with_overrides
 from penstock.dsl.analytics.ranges import out_of_range
+from penstock.dsl.core.load import from_text
 from penstock.models.numerics.formats import parse_format
 
 KERNEL = "kernel f(x: input[2], w: model[2], rate: meta = 0.5)\n w <- w - rate * x * {}\n init w = {}\n"
@@ -30,7 +30,7 @@ CASES = [
 
 @pytest.mark.parametrize(("constant", "start", "rate", "name", "message", "hint"), CASES, ids=[f"{c[4]}" for c in CASES])
 def test_warnings(constant: str, start: str, rate: float, name: str, message: str, hint: str) -> None:
-    graph = with_overrides(Kernel.from_text(KERNEL.format(constant, start)).trace(), {"rate": rate})
+    graph = with_overrides(from_text(KERNEL.format(constant, start)).trace(), {"rate": rate})
     found = out_of_range(graph, parse_format(name))
     assert [d.code for d in found] == ["W103"]
     assert found[0].message.startswith(message)
@@ -42,9 +42,9 @@ def test_warnings(constant: str, start: str, rate: float, name: str, message: st
 @pytest.mark.parametrize("constant", ["0", "1", "-1", "0.3", "[0, 1.5, 1e-9]"])
 def test_nothing_to_say(name: str, constant: str) -> None:
     text = KERNEL.replace("[2]", "[3]").format(constant, "uniform(-0.5, 0.5)")
-    assert out_of_range(Kernel.from_text(text).trace(), parse_format(name)) == []
+    assert out_of_range(from_text(text).trace(), parse_format(name)) == []
 
 
 def test_what_rounds_to_the_last_number_is_not_beyond_it() -> None:
-    graph = Kernel.from_text(KERNEL.format("127.997", "0")).trace()
+    graph = from_text(KERNEL.format("127.997", "0")).trace()
     assert out_of_range(graph, parse_format("fixed:8,8")) == []

@@ -13,8 +13,8 @@ import numpy as np
 
 from penstock.assumed import assume
 from penstock.boards.board import Board, boards
-from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.analytics.kernel import checked_epochs
+from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Design, Given
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate

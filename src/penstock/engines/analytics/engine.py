@@ -161,8 +161,8 @@ def _front(kernel: Kernel, given: Given) -> tuple[Graph, Schema, Binding]:
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
     """
     from penstock.assumed import fitted
-    from penstock.dsl.core.bind import bind, schema_for
     from penstock.dsl.analytics.overrides import with_overrides
+    from penstock.dsl.core.bind import bind, schema_for
     from penstock.models.heap.schema import Schema
 
     dims, bindings = given.option("dims"), given.option("bindings")

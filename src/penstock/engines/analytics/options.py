@@ -33,4 +33,4 @@ _PLAN = (
            "Judge tuples by their hint bits, or take all.  [default: hints]"),
 )
 _ALL = (*TABLE, *_KERNEL, *_PLAN)
-OPTIONS = {name: _ALL for name in ("check", "compile", "model", "simulate", "build")}
+OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL)

@@ -14,7 +14,7 @@ from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
-from penstock.host.workloads import Changes, TooFew
+from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes, Fixed, parse_format
