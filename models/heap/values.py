@@ -51,11 +51,11 @@ def varlena(body: bytes, short: bool = True) -> Raw:
     return Raw(((len(body) + 4) << 2).to_bytes(4, "little") + body)
 
 
-def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: int = 1) -> bytes:
+def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: int | Sequence[int] = 1) -> bytes:
     """Return an array as it follows its varlena header.
 
     `elements` may have any number of dimensions and, as a list, hold None for NULL; an empty array has no dimensions at all.
-    Each dimension starts at the index `lower`.
+    Each dimension starts at the index `lower`, or at its own where several are given.
     """
     cells = np.asarray(elements, dtype=object)
     dims = cells.shape if cells.size else ()
@@ -67,7 +67,8 @@ def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: 
         bitmap = np.packbits(present, bitorder="little").tobytes()
         offset = (4 + header + len(bitmap) + 7) // 8 * 8        # counted from the start of a 4-byte varlena header
         bitmap = bitmap.ljust(offset - 4 - header, b"\0")
-    numbers = [len(dims), offset, TYPES[element].oid, *dims, *[lower] * len(dims)]
+    lowers = [lower] * len(dims) if isinstance(lower, int) else lower
+    numbers = [len(dims), offset, TYPES[element].oid, *dims, *lowers]
     data = np.array([cell for cell in cells.flat if cell is not None], DTYPES[element])
     return np.array(numbers, "<i4").tobytes() + bitmap + data.tobytes()
 
