@@ -46,6 +46,8 @@ _TYPES = "SELECT oid, typname, typtype::text, typlen, typalign::text, format_typ
 
 #: names of the types that schemas know, by OID
 _NAMES = {kind.oid: name for name, kind in TYPES.items() if kind.oid}
+#: a type for a dropped column's slot, by length and alignment: only storage counts
+_STORED_ALIKE = {(1, 1): "bool", (2, 2): "int2", (4, 4): "int4", (8, 8): "int8", (-1, 4): "text", (-1, 8): "float8[]"}
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
 
 
@@ -145,8 +147,8 @@ def schema_columns(found: list[Attribute]) -> tuple[Column, ...]:
     columns = []
     for a in found:
         if a.dropped:
-            stored = f"dropped:fixed({a.length},{a.align})" if a.length > 0 else f"dropped:varlena({a.align})"
-            columns.append(Column(a.name, stored, dropped=True))
+            stored = f"fixed({a.length},{a.align})" if a.length > 0 else f"varlena({a.align})"
+            columns.append(Column(a.name, _STORED_ALIKE.get((a.length, a.align), stored), dropped=True))
             continue
         assert a.type is not None
         kind, missing = a.type, None

@@ -96,6 +96,9 @@ class _Reading:
         if found.kind not in "rmvpf":
             raise SourceError(f"{name} is {found.what}; it has no rows to learn from", "name a table or a view", code="E705")
         columns = attributes(self.connection, found.oid)
+        from psycopg import sql
+        if not any(a.readable for a in columns):                # the server's own words say what is not allowed
+            self.connection.execute(sql.SQL("SELECT FROM {}").format(sql.Identifier(found.namespace, found.name)))
         obstacle = self._obstacle(found, columns)
         if obstacle is None:
             try:
@@ -104,7 +107,6 @@ class _Reading:
                 obstacle = str(error)
         if self.pages:
             raise SourceError(f"{name} cannot be read page by page: {obstacle}", "without --pages the rows come by SELECT", code="E705")
-        from psycopg import sql
         return self._rows(found.name, sql.Identifier(found.namespace, found.name), columns, obstacle, found.snapshot, found.page_size)
 
     def _begin(self, full: str) -> None:
@@ -148,8 +150,6 @@ class _Reading:
 
     def _pages(self, found: Relation, columns: Sequence[Attribute]) -> Table:
         schema = Schema(found.name, schema_columns(list(columns)), found.page_size)
-        if not any(c.is_numeric for c in schema.columns):
-            raise NotDirect("none of its columns holds numbers as it is stored")
         read = read_pages(self.connection, found, schema, bool(self.pages))
         if not len(read.pages):
             raise SourceError(f"the table {found.name} is empty", "training needs at least one row", code="E705")
