@@ -190,7 +190,9 @@ class Body:
                     self._done(m)
 
     def _cln(self, m):
-        with m.If(~self.grows):
+        with m.If(self.instruction.test & ~self.present):
+            self._done(m)
+        with m.Elif(~self.grows):
             m.d.comb += self.tag_in.begin.eq(1)
             self._moves(m)
             self._done(m)

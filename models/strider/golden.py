@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import ErrorCode, HardwareError
 from ..heap import page as p
-from ..heap.schema import TYPES
+from ..heap.schema import TYPES, type_named
 from ..numerics.convert import from_pg
 from .config import WalkConfig
 from .layout import Source
@@ -126,9 +126,9 @@ class _Tuple:
         if at + count > self.end:
             raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
 
-    def fixed(self, size: int) -> int:
-        """Step over a value of `size` bytes (its alignment as well); return its address."""
-        at = p.align(self.at, size)
+    def fixed(self, size: int, alignment: int) -> int:
+        """Step over a value of `size` bytes (its padding as well); return its address."""
+        at = p.align(self.at, alignment)
         self.fit(at, size)
         self.at = at + size
         return at
@@ -200,7 +200,8 @@ def _attributes(walk: WalkConfig) -> list[_Attribute]:
         kind = walk.schema.columns[index].storage
         sources = walk.sources(index)
         element = walk.element(index)
-        found.append(_Attribute(index, kind.length, kind.align, element, TYPES[element].length, walk.array_length(index) if kind.length < 0 else 1,
+        size = kind.length if kind.length > 0 else type_named(element).length
+        found.append(_Attribute(index, kind.length, kind.align, element, size, walk.array_length(index) if kind.length < 0 else 1,
                                 sources, missing_codes(walk, index) if sources else None))
     return found
 
@@ -261,7 +262,7 @@ def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], 
         if a.length < 0 and not a.sources:
             cursor.skip_varlena(a.alignment)
             continue
-        at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size)
+        at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size, a.alignment)
         for s in a.sources:
             values.take(a.element, s.position, s.count, cursor.page.bytes(at + s.first * a.size, s.count * a.size))
     return True

@@ -280,6 +280,9 @@ class Machine:
         self.now += max(1, -(-i.count // self.config.elements(name)) * self.config.windows(name))
 
     def _cln(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        if i.test and not self._present(i.attr):
+            self.now += 1
+            return
         size = TYPES[FIXED_TYPES[i.type]].length
         self.now = max(self.now, self.ready[Base.P])
         end = self._base(i, size) + i.count * size
