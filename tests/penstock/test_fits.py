@@ -21,9 +21,10 @@ from penstock.fits import FitDesign, compile_fit
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
 from penstock.host.workloads import Changes, Round
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
@@ -278,7 +279,7 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
             from penstock.sim.native import Hung
             raise Hung("a report")      # type: ignore[arg-type]
         if change == "error":
-            return Run("rtl", None, None, 5, {}, (HardwareError(ErrorCode.QR_MEMO, 3),))
+            return Run("rtl", None, None, 5, {}, (HardwareError(FitError.QR_MEMO, 3),))
         golden, model = self.golden(rounds), self.predict(rounds)
         assert golden.codes is not None and model.cycles is not None
         codes = dict(golden.codes)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.errors import Conflict
-from penstock.models.errors import HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
@@ -110,6 +110,8 @@ class Workload(ABC):
     pages: int | None = None
     assumed: bool = False
     watchdog: int = 1_000_000
+    #: the cycle model computes the results anyway, so that its report shows them
+    results_with_model: bool = False
 
     @abstractmethod
     def golden(self) -> Result:
@@ -443,6 +445,10 @@ class Engine(ABC):
         {"rtl", "netlist", "board", "golden", "model", "pysim"}
     )
     options: Mapping[str, tuple[Option, ...]] = {}
+    #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
+    errors: tuple[type[HardwareCode], ...] = ()
+    #: names of the Python API that are the engine's own: "module:attribute"
+    names: Mapping[str, str] = {}
     #: names that `penstock.compile` takes beside those of the command
     arguments: frozenset[str] = frozenset()
 
@@ -458,6 +464,7 @@ class Engine(ABC):
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         """Raise Conflict for options that this kernel does not take, where the options of the
         engine alone do not say so."""
+        return None
 
     def needs(self, kernel: AnyKernel) -> str:
         """Return in words what data a run of the kernel needs."""
@@ -477,8 +484,13 @@ class Engine(ABC):
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         """Return the design that a manifest describes."""
 
-    def check(self, kernel: AnyKernel, given: Given) -> Iterable[Part]:
-        """Look for mistakes in a kernel and in how it goes with its data; return what to print."""
+    def plans(self, kernel: AnyKernel, request: Request) -> bool:
+        """Return whether `check` makes a plan: where anything was said about one."""
+        return request.plans(self.options.get("check", ()))
+
+    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+        """Look for mistakes in a kernel and in how it goes with its data; return what to print.
+        `design`: where a plan was made."""
         return ()
 
     def warnings(self, kernel: AnyKernel) -> Sequence[Diagnostic]:

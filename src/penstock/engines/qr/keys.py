@@ -15,7 +15,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.host.workloads import Changes, Refits, Round, TooMany
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes, Format, float32
 from penstock.models.qr.config import FitPlan
@@ -236,7 +236,7 @@ class Refitting(Workload):
             for number, (job, place, size) in enumerate(placed):
                 data = machine.read(place.result, size).tobytes()
                 fit = unpack_result(data, job.window.columns, self.plan)
-                if isinstance(fit, ErrorCode):
+                if isinstance(fit, HardwareCode):
                     return Result(None, HardwareError(fit, number))
                 fits.append(fit)
         return Result(self._codes(fits), counters=self._counters())
