@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import HardwareCode, HardwareError
+from ..errors import HardwareError, NamedCode
 from .check import descending
 from .config import FitPlan
 from .errors import FitError
@@ -134,15 +134,15 @@ class Work:
         return self.folding().multiplications if config.method is Method.GIVENS else multiplications(self.tasks(config))
 
 
-def _where(job: Job, code: HardwareCode, config: FitPlan) -> Fails:
+def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
-    if code is FitError.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
+    if code == FitError.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
         return Fails.RECORDS
     if code in (FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_REMOVED):
         return Fails.DESCRIPTOR
     if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
-        return Fails.RECORDS if code is FitError.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
-    if job.memo is None or code is not FitError.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
+        return Fails.RECORDS if code == FitError.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
+    if job.memo is None or code != FitError.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
         return Fails.RECORDS
     return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
 

@@ -316,14 +316,9 @@ class Design(ABC):
         if self.given_verilog:
             return self.given_verilog
         from penstock.cache import remembered
-        from penstock.hdl.shell.shell import Shell
-        from penstock.hdl.shell.verilog import to_verilog
+        from penstock.hdl.shell.top import shelled
 
-        def make() -> str:
-            engine, library = self.hardware()
-            return to_verilog(Shell(engine, engine.register_map), library=library)
-
-        return remembered(self.digest, make)
+        return remembered(self.digest, lambda: shelled(*self.hardware()))
 
     def library(self, **options: Any) -> Library:
         """Return the design compiled for simulation (from the cache where it was compiled before);
@@ -444,11 +439,11 @@ class Engine(ABC):
     backends: frozenset[str] = frozenset(
         {"rtl", "netlist", "board", "golden", "model", "pysim"}
     )
-    options: Mapping[str, tuple[Option, ...]] = {}
+    options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
     #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
     errors: tuple[type[HardwareCode], ...] = ()
     #: names of the Python API that are the engine's own: "module:attribute"
-    names: Mapping[str, str] = {}
+    names: ClassVar[Mapping[str, str]] = {}
     #: names that `penstock.compile` takes beside those of the command
     arguments: frozenset[str] = frozenset()
 

@@ -144,7 +144,8 @@ class FitDesign(Design):
 
         if backend == "model":
             return Trainer(self.plan, Timed(self.plan, self.memory), **options)
-        machine = self.machine(backend, 0, **({} if device is None else {"device": device}))
+        own: dict[str, Any] = {} if device is None else {"device": device}
+        machine = self.machine(backend, 0, **own)
         return Trainer(self.plan, EngineBackend(self.plan, machine), **options)
 
     def refits(
