@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hdl.modules import ModuleLibrary
-from ..hdl.qr.engine import Engine
+from ..hdl.qr.engine import FitEngine
 from ..models.errors import ErrorCode, HardwareError
-from ..models.qr.config import Config
+from ..models.qr.config import FitPlan
 from ..models.qr.image import Placed, place_jobs, unpack_result
 from ..models.qr.job import Fit, Job
 from ..models.qr.shell import register_map
@@ -31,18 +31,18 @@ class Simulated(Ended):
     memory: NDArray[np.uint8] | None = None
 
 
-def engine(config: Config, design: int = 0) -> tuple[Engine, ModuleLibrary]:
+def engine(config: FitPlan, design: int = 0) -> tuple[FitEngine, ModuleLibrary]:
     """Return the engine, not elaborated yet, and the library that takes its modules. Raises ValueError where there is no hardware for it."""
     library = ModuleLibrary()
-    return Engine(config, library, design=design), library
+    return FitEngine(config, library, design=design), library
 
 
-def generate(config: Config, design: int = 0) -> str:
+def generate(config: FitPlan, design: int = 0) -> str:
     """Return the Verilog of the engine in its shell, top module `penstock`."""
     return shelled(*engine(config, design))
 
 
-def unpack_results(jobs: Sequence[Job], image: Placed, config: Config, read: Callable[[int, int], bytes]) -> list[Fit | HardwareError]:
+def unpack_results(jobs: Sequence[Job], image: Placed, config: FitPlan, read: Callable[[int, int], bytes]) -> list[Fit | HardwareError]:
     """Return of each job the fit that it left in memory, or what was wrong with it; `read`: gives the bytes at an address."""
     results: list[Fit | HardwareError] = []
     for number, (job, place, size) in enumerate(zip(jobs, image.places, image.sizes, strict=True)):
@@ -51,17 +51,17 @@ def unpack_results(jobs: Sequence[Job], image: Placed, config: Config, read: Cal
     return results
 
 
-def ports(config: Config) -> tuple[PortSpec, ...]:
+def ports(config: FitPlan) -> tuple[PortSpec, ...]:
     """Return the memory ports of the engine's top."""
     return (PortSpec("m0_axi", config.bus_bytes, True, True),)
 
 
-def build(config: Config, verilog: str | None = None, design: int = 0, **options: Any) -> Library:
+def build(config: FitPlan, verilog: str | None = None, design: int = 0, **options: Any) -> Library:
     """Compile an engine for simulation, from its Verilog if that is there already; `options` as `sim.native.build`."""
     return build_native(generate(config, design) if verilog is None else verilog, ports=ports(config), register_map=register_map(design), **options)
 
 
-def simulate(config: Config, library: Library, jobs: Sequence[Job], *, placed: Placed | None = None, **options: Any) -> Simulated:
+def simulate(config: FitPlan, library: Library, jobs: Sequence[Job], *, placed: Placed | None = None, **options: Any) -> Simulated:
     """Run jobs on the engine.
 
     Parameters

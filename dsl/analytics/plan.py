@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...models.analytics.config import Buffer, Plan
+from ...models.analytics.config import AnalyticsPlan, Buffer
 from ...models.analytics.resources import estimate
 from ...models.heap.schema import TYPES, Schema
-from ...models.memory.timing import Fixed
+from ...models.memory.timing import FixedLatency
 from ...models.numerics.formats import Format
 from ...models.resources import FILL, Resources
 from ...models.strider.layout import Source, TupleLayout, place
@@ -51,13 +51,13 @@ class Choices:
 
 @dataclass(frozen=True)
 class _Candidate:
-    plan: Plan
+    plan: AnalyticsPlan
     cycles: float
     resources: Resources
 
 
 def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format, *,
-         choices: Choices | None = None, memory: Fixed | None = None) -> Plan:
+         choices: Choices | None = None, memory: FixedLatency | None = None) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
@@ -65,20 +65,20 @@ def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Sch
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
-    planner = _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory or Fixed(target.latency, target.bytes_per_cycle))
+    planner = _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory or FixedLatency(target.latency, target.bytes_per_cycle))
     return planner.run()
 
 
 class _Planner:
     def __init__(self, graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format,
-                 choices: Choices, memory: Fixed):
+                 choices: Choices, memory: FixedLatency):
         self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = graph, columns, schema, target, fmt, choices, memory
         variables = [v for kind in ("input", "output") for v in graph.of_kind(kind)]
         self.shapes: dict[str, tuple[int, int]] = {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
         self.tuple_bytes = self._tuple_bytes()
         self.smallest: _Candidate | None = None
 
-    def run(self) -> Plan:
+    def run(self) -> AnalyticsPlan:
         good: list[_Candidate] = []
         space = list(self._space())
         if not space:
@@ -131,14 +131,14 @@ class _Planner:
             if cycles * ports <= stream * TOLERANCE:
                 return
 
-    def _cycles(self, made: Plan, stream: float) -> float:
+    def _cycles(self, made: AnalyticsPlan, stream: float) -> float:
         """Return the estimated cycles a tuple in the long run."""
         s = made.schedule
         count = made.merge_count or 1 << 20
         groups = -(-count // made.threads)
         return max(stream / made.ports, ((groups - 1) * s.interval + s.batch) / count)
 
-    def _assemble(self, program: Program, scheduled: Scheduled, layout: TupleLayout, threads: int, ports: int, walkers: int, stream: float) -> Plan:
+    def _assemble(self, program: Program, scheduled: Scheduled, layout: TupleLayout, threads: int, ports: int, walkers: int, stream: float) -> AnalyticsPlan:
         s = scheduled.schedule
         per_port = threads // ports
         fill = max(1.0, stream * per_port)
@@ -152,7 +152,7 @@ class _Planner:
         pages = 2 if self.target.bram_bits <= 4096 else 2 + int(np.ceil(latency_pages / walkers))
         buffers, ops, remap = _compact(scheduled.buffers, program, scheduled)
         buffers = tuple(replace(b, slots=input_slots) if b.kind == "input" else b for b in buffers)
-        return Plan(
+        return AnalyticsPlan(
             kernel=self.graph.name, target=self.target.name, format_name=self.fmt.name, lanes=layout.lanes, threads=threads, ports=ports, walkers=walkers,
             page_buffers=pages, tuple_slots=tuple_slots, input_slots=input_slots, bus_bytes=self.target.bus_bytes,
             merge_count=self.graph.merge_count, epochs=self.graph.epochs, layout=layout, buffers=buffers, units=scheduled.units, ops=ops,

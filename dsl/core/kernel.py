@@ -55,6 +55,7 @@ class AnyKernel(ABC):
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
     keyword: ClassVar[str]
     engine: ClassVar[str]
+    title: ClassVar[str] = "kernel"            #: what messages call it
 
     @property
     def dialect(self) -> Dialect:

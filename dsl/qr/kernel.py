@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...models.qr.job import Bounds, Method, Target
+from ...models.qr.job import Bounds, Label, Method
 from ..core.builder import Operand
 from ..core.diagnostics import Diagnostic, Span
 from ..core.dims import Dim
@@ -35,7 +35,7 @@ class FitGraph:
     features: str
     label: str | None
     columns: int
-    target: Target | None
+    target: Label | None
     method: Method
     incremental: bool
     bounds: Bounds
@@ -55,6 +55,7 @@ class FitKernel(AnyKernel):
     options: dict[str, Option] = field(default_factory=dict, kw_only=True)
     keyword = "fit"
     engine = "qr"
+    title = "fit kernel"
 
     @abstractmethod
     def body(self, builder: FitBuilder) -> list[tuple[Operand, Span]]:
@@ -96,7 +97,7 @@ class FitKernel(AnyKernel):
         if columns > MOST_COLUMNS:
             raise self.error("E454", f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}", first.span, hint="bind fewer columns to it")
         keys = first.op == "window"
-        return FitGraph(self.name, own, None if keys else second.attrs["name"], columns if columns > 1 else 0, Target(second.op) if keys else None,
+        return FitGraph(self.name, own, None if keys else second.attrs["name"], columns if columns > 1 else 0, Label(second.op) if keys else None,
                         given.get("method", Method.GRAM), incremental, bounds, node.span, self.source or "")
 
     def _width(self, shape: Sequence[int]) -> int:

@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...models.memory.timing import Fixed
+from ...models.memory.timing import FixedLatency
 from ...models.qr import rotations
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
-from ...models.qr.job import Bounds, Method, Sums, Target
+from ...models.qr.job import Bounds, Label, Method, Sums
 from ...models.qr.layout import ENTRY_BYTES, Size, record_words, row_stride, row_words
 from ...models.qr.resources import estimate
 from ...models.qr.schedule import widen_turns
 from ...models.qr.solver import alone
 from ...models.resources import FILL, Resources
-from ...models.target import Target as Part
+from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
 
@@ -60,9 +60,9 @@ class Load:
     new: int = 50
     gone: int = 0
 
-    def work(self, config: Config) -> Work:
+    def work(self, config: FitPlan) -> Work:
         """Such a refit, with the passes over all rows that the engine makes."""
-        slots, changes = config.target is Target.SLOT, self.new + self.gone
+        slots, changes = config.target is Label.SLOT, self.new + self.gone
         columns, span = config.n_max, 2 * self.rows if slots else self.rows
         # at half density a new row finds its gap taken the more often, the more others come; of a block in which a change lies a quarter moves by itself
         # (what runs of docs/benchmarks.md need)
@@ -74,13 +74,13 @@ class Load:
         size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span)
         return Work.plain(size, config.bounds is Bounds.RESCAN)
 
-    def passes(self, config: Config) -> float:
+    def passes(self, config: FitPlan) -> float:
         """The share of refits behind whose widened bounds a pass over all rows is made."""
         # none in slots; of dense ranks one in 4 at 50 new rows of 500, one in 20 at 50 of 5,000 (docs/benchmarks.md), the window at twice that of the pass
         return min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7) if config.blocks else 0.0
 
 
-def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Load | None = None) -> Config:
+def lower(graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, load: Load | None = None) -> FitPlan:
     """Return the engine for a fit over keys on `part`.
 
     Parameters: `memory`: the port's timing where it is not the target's own; then the port is not wider than the target's; `load`: the refits that it is
@@ -111,16 +111,16 @@ def lower(graph: FitGraph, part: Part, *, memory: Fixed | None = None, load: Loa
     return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
 
 
-def ports_of(part: Part, memory: Fixed | None) -> dict[int, Fixed]:
+def ports_of(part: Target, memory: FixedLatency | None) -> dict[int, FixedLatency]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
     if memory is None and part.shared:
-        found = {bus: Fixed(part.latency, bus) for times in WIDER if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)}
+        found = {bus: FixedLatency(part.latency, bus) for times in WIDER if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)}
     else:
-        found = {part.bus_bytes: memory or Fixed(part.latency, part.bytes_per_cycle)}
+        found = {part.bus_bytes: memory or FixedLatency(part.latency, part.bytes_per_cycle)}
     return {bus: timing for bus, timing in found.items() if bus >= LEAST}
 
 
-def cost(config: Config, load: Load, memory: Fixed) -> float:
+def cost(config: FitPlan, load: Load, memory: FixedLatency) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
     interval, read, passes = memory.interval(config.bus_bytes), sum(work.read(config)), load.passes(config)
@@ -137,7 +137,7 @@ def cost(config: Config, load: Load, memory: Fixed) -> float:
     return max(interval * max(read + passes * row_words(work.size, config), work.written(config)), sums, work.dot_cycles(config) + bounds, solver)
 
 
-def _reads_rows(config: Config, work: Work) -> bool:
+def _reads_rows(config: FitPlan, work: Work) -> bool:
     """Whether c is made by a pass over all rows."""
     return config.sums is Sums.SCAN or work.size.full
 
@@ -151,25 +151,25 @@ def _rotations(lanes: int, vectors: int, work: Work) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _slots_of(config: Config, work: Work) -> int:
+def _slots_of(config: FitPlan, work: Work) -> int:
     return work.slots(config)
 
 
-def _slots(config: Config, work: Work) -> int:
+def _slots(config: FitPlan, work: Work) -> int:
     # the slots do not depend on anything else
-    return _slots_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
+    return _slots_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
 
 
-def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = None) -> Config:
+def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = None) -> FitPlan:
     n, blocks = max(4, columns or graph.columns), 0
     assert graph.target is not None
-    if graph.target is Target.RANK and graph.incremental:
+    if graph.target is Label.RANK and graph.incremental:
         blocks = min(max(1 << (load.rows // BLOCK).bit_length(), BLOCKS[0]), BLOCKS[1])
-    return Config(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
+    return FitPlan(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
                   blocks=blocks, bus_bytes=bus_bytes, gram_lanes=1, lanes=1, contexts=2, jobs=4)
 
 
-def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
+def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
     n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
     passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN or load.passes(base) > 0
     entries = base.bus_bytes // ENTRY_BYTES
@@ -179,7 +179,7 @@ def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
         # the solver of `gram` takes a row a cycle
         for width in sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,):
             if base.method is Method.GIVENS:
-                units: Iterable[Config] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
+                units: Iterable[FitPlan] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
             else:
                 units = (replace(base, gram_lanes=g, lanes=width, solvers=s) for g in sums for s in _SOLVERS)
             for unit in units:
@@ -189,7 +189,7 @@ def _candidates(base: Config, part: Part, load: Load) -> Iterator[Config]:
 
 
 @lru_cache(maxsize=4096)
-def _contexts_of(config: Config, work: Work) -> int:
+def _contexts_of(config: FitPlan, work: Work) -> int:
     if config.method is Method.GIVENS:
         work = replace(work, met=work.met[:_SAMPLE])
     one = replace(config, contexts=1)
@@ -197,31 +197,31 @@ def _contexts_of(config: Config, work: Work) -> int:
     return min(MOST_CONTEXTS, -(-cycles // max(1, work.slots(config) // config.vectors)) + 1)
 
 
-def _contexts(config: Config, load: Load) -> int:
+def _contexts(config: FitPlan, load: Load) -> int:
     """Groups that keep one solver busy: how much longer one takes alone than its issue slots."""
-    return _contexts_of(Config(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
+    return _contexts_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
 
 
-def _smallest(graph: FitGraph, part: Part, columns: int, load: Load) -> Resources | None:
+def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resources | None:
     """What the leanest candidate takes; None: no port is as wide as a row."""
     widths = [bus for bus in ports_of(part, None) if row_stride(columns - 1) <= bus]
     needs = [estimate(c, part) for bus in widths for c in _candidates(_base(graph, bus, load, columns), part, load)]
     return min(needs, key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp), default=None)
 
 
-def _longest(graph: FitGraph, part: Part, load: Load) -> int:
+def _longest(graph: FitGraph, part: Target, load: Load) -> int:
     """The longest window that fits; 0: none does."""
     return next((n - 1 for n in range(graph.columns - 1, 1, -1)
                  if (need := _smallest(graph, part, n, load)) is not None and need.fits(part) is None), 0)
 
 
-def longest_text(graph: FitGraph, part: Part, load: Load) -> str:
+def longest_text(graph: FitGraph, part: Target, load: Load) -> str:
     """Return the longest window shorter than the graph's that fits on a part, as it is written in a kernel."""
     longest = _longest(graph, part, load)
     return f"window(key, {longest})" if longest else "none: not even one byte fits"
 
 
-def _too_large(graph: FitGraph, part: Part, load: Load) -> KernelError:
+def _too_large(graph: FitGraph, part: Target, load: Load) -> KernelError:
     need = _smallest(graph, part, graph.columns, load)
     assert need is not None                                      # a row is not wider than the port
     resource = need.fits(part) or "lut"
@@ -231,7 +231,7 @@ def _too_large(graph: FitGraph, part: Part, load: Load) -> KernelError:
                  source=_source(graph))
 
 
-def _usable(part: Part, resource: str) -> str:
+def _usable(part: Target, resource: str) -> str:
     have = getattr(part, resource)
     return f"{have:,}" if resource in ("dsp", "bram") else f"{have:,}, of which {FILL:.0%} can be routed"
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.memory.timing import Fixed
+from ...models.memory.timing import FixedLatency
 from ...models.qr.columns import Columns
+from ...models.qr.table_config import UNIT_BYTES, Segment, TableFitPlan
 from ...models.qr.table_cycles import run
-from ...models.qr.table_engine import UNIT_BYTES, Segment, TableEngine
 from ...models.qr.table_resources import estimate
 from ...models.resources import Resources
 from ...models.strider.config import WalkConfig
@@ -34,7 +34,7 @@ _LANES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PAGES = 24
 
 
-def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArray[np.uint8], part: Target, memory: Fixed | None = None) -> TableEngine:
+def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArray[np.uint8], part: Target, memory: FixedLatency | None = None) -> TableFitPlan:
     """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
     not wider than the target's.
 
@@ -44,10 +44,10 @@ def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArr
     if not ports:
         raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a fit's sums have "
                     f"{UNIT_BYTES}", graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=graph.source or None)
-    good: list[tuple[int, Resources, TableEngine]] = []
+    good: list[tuple[int, Resources, TableFitPlan]] = []
     least: Resources | None = None
     for bus, timing in ports.items():
-        costs = analyse(TableEngine(columns, walk, bus).port, walk, np.tile(page, (_PAGES, 1)))
+        costs = analyse(TableFitPlan(columns, walk, bus).port, walk, np.tile(page, (_PAGES, 1)))
         rows = RowPages(costs).rows
         for made in _candidates(columns, walk, rows // _PAGES, bus):
             need = estimate(made, part)
@@ -63,13 +63,13 @@ def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArr
     return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[1].lut + 100 * entry[1].dsp, entry[0]))[2]
 
 
-def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableEngine]:
+def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableFitPlan]:
     lanes = sorted({columns.products, *(n for n in _LANES if n < columns.products)})
     for walkers in _WALKERS:
         # several let a page's rows wait for those of the pages before
         slots = 4 if walkers == 1 else min(4096, rows + 1)
         for n in lanes:
-            yield TableEngine(replace(columns, gram_lanes=n), walk, bus, walkers, 2, slots)
+            yield TableFitPlan(replace(columns, gram_lanes=n), walk, bus, walkers, 2, slots)
 
 
 def _too_large(graph: FitGraph, need: Resources, part: Target) -> KernelError:

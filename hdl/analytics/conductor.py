@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import count_bits
 from ..index import index
 
@@ -46,7 +46,7 @@ class Conductor(wiring.Component):
         Start nothing more.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         ports = plan.ports
         super().__init__({

@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import address_bits, beats_bits, count_bits, page_bits
 from ...models.memory.bursts import COMMANDS
 from ...models.strider.config import PortConfig
@@ -50,7 +50,7 @@ class MemoryPort(wiring.Component):
         The stream into the loader.
     """
 
-    def __init__(self, plan: Plan, port: PortConfig, parts: Parts):
+    def __init__(self, plan: AnalyticsPlan, port: PortConfig, parts: Parts):
         self.plan, self.port, self.parts = plan, port, parts
         self.loader = Loader(plan)
         loader = {name: member for name, member in self.loader.signature.members.items() if name != "i"}

@@ -11,8 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ...models.qr.bounds import EMPTY
-from ...models.qr.config import Config
-from ...models.qr.job import Bounds, Fit, Memo, Method, Target
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Bounds, Fit, Label, Memo, Method
 from .group import Group
 from .model import Model
 from .windows import features
@@ -47,7 +47,7 @@ def check_types(record: Any) -> None:
             check_types(value)
 
 
-def check_fit(fit: Fit, config: Config) -> None:
+def check_fit(fit: Fit, config: FitPlan) -> None:
     """Raise ValueError for a fit that no engine of this configuration makes."""
     check_types(fit)
     memo, window = fit.memo, fit.memo.window
@@ -61,7 +61,8 @@ def check_fit(fit: Fit, config: Config) -> None:
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
     square, segments = (n, n), (config.segments,)
-    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "moments": (n,), "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
+    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "right_hand_side": (n,),
+              "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
               "moved": (config.blocks,)}
     arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [(fit.weights, (n,)), (fit.mask, (n,))]
     codes = [fit.weights, memo.d, memo.u]
@@ -89,7 +90,7 @@ def _check_sums(memo: Memo) -> None:
         raise ValueError("a memo that counts its rows differently")
 
 
-def check_groups(groups: list[Group], config: Config) -> None:
+def check_groups(groups: list[Group], config: FitPlan) -> None:
     """Raise ValueError where groups and keys are out of order, or where a key would not be found: by a group's model, or by one that is fitted from its memo
     and whose bounds are the old ones, widened. Fits have passed `check_fit`."""
     if not groups:
@@ -111,9 +112,9 @@ def check_groups(groups: list[Group], config: Config) -> None:
         _check_model(group.model, group.keys, config)
 
 
-def _check_model(model: Model, keys: list[bytes], config: Config) -> None:
+def _check_model(model: Model, keys: list[bytes], config: FitPlan) -> None:
     memo, slots = model.fit.memo, model.slots
-    if (slots is not None) != (config.target is Target.SLOT):
+    if (slots is not None) != (config.target is Label.SLOT):
         raise ValueError("slots of another engine")
     labels = model.labels(len(keys))
     if len(labels) != len(keys) or (np.diff(labels) <= 0).any() or (len(labels) and labels[0] < 0):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import page as p
 from .checksum import checksum
 from .schema import Column, Schema
-from .values import DTYPES, Raw, array_body, scalars, varlena
+from .values import DTYPES, Raw, array_body, dtype_of, scalars, varlena
 from .visibility import VISIBILITY, Visibility
 
 __all__ = ["VISIBILITY", "Visibility", "random_slots", "write_heap"]
@@ -136,9 +136,10 @@ def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.Ar
                 if same and values and len({np.shape(v) for v in values}) == 1 and np.ndim(values[0]) == 1:
                     values = np.asarray(values)
             elif count:
-                values = np.asarray([0 if value is None else value for value in values])
+                nothing: Any = 0 if column.type in DTYPES else bytes(column.storage.length)
+                values = [nothing if value is None else value for value in values]
         if column.storage.length > 0 and count:
-            values = scalars(column, np.asarray(values))
+            values = scalars(column, values)
             if values.ndim != 1:
                 raise ValueError(f"column {column.name!r} is {column.type}; its values are arrays")
         elif column.is_array and isinstance(values, np.ndarray):
@@ -277,7 +278,7 @@ def _value(row: _Rows, index: int, shorts: set[str]) -> bytes:
     """Return the value of one row as it is stored, `Raw` for the variable-length types."""
     value, column = row.values[index], row.column
     if column.storage.length > 0:
-        return np.asarray(value, DTYPES[column.type]).tobytes()
+        return np.asarray(value, dtype_of(column.storage)).tobytes()
     if isinstance(value, Raw):
         return value
     if column.is_array:

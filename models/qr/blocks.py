@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from .config import Config
+from .config import FitPlan
 from .layout import ENTRY_BYTES
 from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
 
-__all__ = ["END", "LISTED", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Shift", "Slice", "Solver"]
+__all__ = ["END", "LISTED", "FullScan", "Gearbox", "Loader", "Merge", "NormalEquationAccumulator", "Records", "Rows", "Shift", "Slice", "Solver"]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
@@ -76,7 +76,7 @@ class Gearbox:
 class Records:
     """`hdl.qr.records`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: FitPlan) -> None:
         self.cutter = Gearbox(config.bus_bytes // 4, 2 + -(-(config.n_max - 1) // 4))
         self.out = Slice()
         self.kinds: list[int] = []
@@ -100,7 +100,7 @@ class Records:
 class Rows:
     """`hdl.qr.rows`: `units` places a cycle. Items: how many places."""
 
-    def __init__(self, config: Config, units: int) -> None:
+    def __init__(self, config: FitPlan, units: int) -> None:
         self.bus, self.units = config.bus_bytes, units
         self.active = self.go = self.word_ends = self.bits_end = False
         self.left = self.word_left = self.bits_left = self.each = self.holds = 0
@@ -138,10 +138,10 @@ class Rows:
         return bits or put or taken or self.go
 
 
-class AllRows:
-    """`hdl.qr.all_rows`: items as those of `Records`."""
+class FullScan:
+    """`hdl.qr.full_scan`: items as those of `Records`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: FitPlan) -> None:
         self.rows = Rows(config, 1)
         self.active = self.ends = False
         self.left = 0
@@ -173,10 +173,10 @@ class AllRows:
         return moved or taken
 
 
-class Delta:
-    """`hdl.qr.delta`."""
+class NormalEquationAccumulator:
+    """`hdl.qr.normal_equations`."""
 
-    def __init__(self, config: Config, wake: Wake) -> None:
+    def __init__(self, config: FitPlan, wake: Wake) -> None:
         n = config.n_max
         lanes = min(config.gram_lanes, n * (n + 1) // 2)
         self.slots_of = [max(-(-k * (k + 1) // 2 // lanes), 1) for k in range(n + 1)]
@@ -274,7 +274,7 @@ class Merge:
 class Loader:
     """`hdl.qr.loader`."""
 
-    def __init__(self, config: Config, wake: Wake) -> None:
+    def __init__(self, config: FitPlan, wake: Wake) -> None:
         self.each = config.bus_bytes // ENTRY_BYTES
         self.rows, self.wake = Gearbox(self.each, config.n_max), wake
         self.active = self.all_in = False
@@ -326,7 +326,7 @@ class Loader:
 class Solver:
     """`hdl.qr.solver`, as `models.qr.schedule.gram_tasks` has it; contexts in order of age."""
 
-    def __init__(self, config: Config, wake: Wake) -> None:
+    def __init__(self, config: FitPlan, wake: Wake) -> None:
         self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
         self.contexts: list[_Context] = []
         self.loading = False

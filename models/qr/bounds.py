@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes
 from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
-from .moments import old_ranks
+from .normal_equations import old_ranks
 from .ranks import TREND_BITS, Frames, shifts
 
-__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "follow", "follow_ranks", "pass_over", "widened", "widened_ranks"]
+__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "pass_over", "update_anchor", "update_rank_anchor", "widen_bounds", "widen_rank_bounds"]
 
 #: err_min of a segment without rows; its err_max is the negative
 EMPTY = (1 << 31) - 1
@@ -60,7 +60,7 @@ def _include(anchor: Anchor, where: NDArray[np.intp], rows: Rows, guesses: Integ
     return replace(anchor, err_min=err_min, err_max=err_max, least=least, low=low, high=high)
 
 
-def follow(anchor: Anchor, job: Job) -> Anchor:
+def update_anchor(anchor: Anchor, job: Job) -> Anchor:
     """Return the anchor after the job's changes: ranks shifted, new and moved rows included with their errors under the anchor model.
 
     Rank targets: deletions first, last one first, then insertions, first one first. A change at rank p moves the rows behind it: all rows of later segments,
@@ -97,7 +97,7 @@ def follow(anchor: Anchor, job: Job) -> Anchor:
     return _include(replace(anchor, start=start, shift_min=low, shift_max=high), where, rows, guesses, lowest, highest)
 
 
-def follow_ranks(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
+def update_rank_anchor(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
     """Return an anchor of one segment after the changes of a job with blocks: rows that came, or moved by another number than their block, are included with
     the errors of their virtual labels.
     """
@@ -110,10 +110,11 @@ def follow_ranks(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
     return _include(anchor, np.zeros(len(come), dtype=np.intp), job.rows[come], guesses, errors, errors)
 
 
-def widened_ranks(anchor: Anchor, weights: Codes, offsets: Rows, frames: Frames) -> tuple[int, int] | None:
-    """Return what `widened` does, of a group with blocks and one segment.
+def widen_rank_bounds(anchor: Anchor, weights: Codes, offsets: Rows, frames: Frames) -> tuple[int, int] | None:
+    """Return what `widen_bounds` does, of a group with blocks and one segment.
 
-    With g = 1 + trend, Δ = w - g · w_anchor, both rounded, and the other sums those of `widened` for g · w_anchor in place of w_anchor: predictions lie between
+    With g = 1 + trend, Δ = w - g · w_anchor, both rounded, and the other sums those of `widen_bounds` for g · w_anchor in place of
+    w_anchor: predictions lie between
     g times the old score (0 if that is less) plus min(0, floor(L)), and the same plus max(0, ceil(U)).
     """
     if anchor.err_min[0] == EMPTY:
@@ -143,7 +144,7 @@ def _ends(new: Numbers, old: Numbers, anchor: Anchor, used: NDArray[np.bool_] | 
     return size, upper, lower
 
 
-def widened(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | None:
+def widen_bounds(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | None:
     """Return bounds of the errors of all rows of the anchor's segments under new weights; None where a score may be 2**30 or more, or no number.
 
     For each segment that ever had a row, with Δ = w - w_anchor and x in the segment's box: greatest and least Σ Δ_j x_j, and M = Σ (|w_j| + |w_anchor_j|)

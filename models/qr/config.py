@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .job import Bounds, Method, Sums, Target, row_stride
+from .job import Bounds, Label, Method, Sums, row_stride
 
-__all__ = ["Config"]
+__all__ = ["FitPlan"]
 
 
 @dataclass(frozen=True)
-class Config:
+class FitPlan:
     """One engine.
 
     Parameters
@@ -43,7 +43,7 @@ class Config:
 
     n_max: int = 33
     method: Method = Method.GRAM
-    target: Target = Target.RANK
+    target: Label = Label.RANK
     sums: Sums = Sums.SCAN
     bounds: Bounds = Bounds.RESCAN
     segments: int = 1
@@ -67,7 +67,7 @@ class Config:
         for name in ("segments", "blocks", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
-        if self.blocks and not (self.target is Target.RANK and self.sums is Sums.INCREMENTAL):
+        if self.blocks and not (self.target is Label.RANK and self.sums is Sums.INCREMENTAL):
             raise ValueError("blocks are for target rank, sums incremental")
         if self.blocks and self.bounds is Bounds.WIDENED and self.segments != 1:
             raise ValueError("with blocks an anchor has one segment")
@@ -75,12 +75,12 @@ class Config:
     @property
     def needs_live(self) -> bool:
         """Whether c comes from a pass that does not tell tombstones from gaps: then no job may have any."""
-        return self.target is Target.SLOT and self.sums is Sums.SCAN
+        return self.target is Label.SLOT and self.sums is Sums.SCAN
 
     @property
     def built(self) -> bool:
         """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
-        slots = self.target is Target.SLOT
+        slots = self.target is Label.SLOT
         passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
         changes = self.sums is Sums.INCREMENTAL and (slots or self.blocks > 0)
         if not (passes or changes) or (slots and self.segments != 1):
@@ -91,6 +91,6 @@ class Config:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Config:
-        return cls(**{**data, "method": Method(data["method"]), "target": Target(data["target"]), "sums": Sums(data["sums"]),
+    def from_json(cls, data: dict[str, Any]) -> FitPlan:
+        return cls(**{**data, "method": Method(data["method"]), "target": Label(data["target"]), "sums": Sums(data["sums"]),
                       "bounds": Bounds(data["bounds"])})

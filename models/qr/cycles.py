@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..memory.timing import Fixed
-from .config import Config
+from ..memory.timing import FixedLatency
+from .config import FitPlan
 from .job import Method
 from .layout import Places, place, sums_words
 from .machine import run as run_machine
@@ -46,7 +46,7 @@ class Cycles:
 
 
 class _Run:
-    def __init__(self, config: Config, works: Sequence[Work], memory: Fixed) -> None:
+    def __init__(self, config: FitPlan, works: Sequence[Work], memory: FixedLatency) -> None:
         self.config, self.works, self.memory = config, works, memory
         self.read, self.write = memory.port(config.bus_bytes), memory.write_port(config.bus_bytes)
         self.events: list[tuple[int, int, Callable[[int], None]]] = []
@@ -137,7 +137,7 @@ class _Run:
         self.next_job(end)
 
 
-def run(config: Config, works: Sequence[Work], memory: Fixed, places: Sequence[Places] | None = None, ring: int = 1 << 20) -> Cycles:
+def run(config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places] | None = None, ring: int = 1 << 20) -> Cycles:
     """Return the cycles of a run of jobs in this order, all known at its start.
 
     Where `config.built` they are those of the hardware from its start to its end, for jobs that lie at `places` with the ring of descriptors at `ring`; by
@@ -169,7 +169,7 @@ class Bound:
         return max(("memory", "sums", "solver", "dot", "recurrence"), key=lambda name: getattr(self, name))
 
 
-def bound(config: Config, works: Sequence[Work], memory: Fixed) -> Bound:
+def bound(config: FitPlan, works: Sequence[Work], memory: FixedLatency) -> Bound:
     """Return the bound of a run.
 
     memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = ["Anchor", "Bounds", "Fit", "Job", "Memo", "Method", "Sums", "Target", "Window", "change", "empty_rows", "row_stride"]
+__all__ = ["Anchor", "Bounds", "Fit", "Job", "Label", "Memo", "Method", "Sums", "Window", "change", "empty_rows", "row_stride"]
 
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Method(StrEnum):
     GRAM = "gram"
 
 
-class Target(StrEnum):
+class Label(StrEnum):
     """What a row's label is: its rank among the live rows, or the slot of the host's array (labels given, gaps allowed)."""
 
     RANK = "rank"
@@ -121,12 +121,12 @@ class Memo:
     epoch
         Counts the refits since the full one; the job must name the same number.
     rows
-        Rows in the factor (live ones and tombstones); the same rows are in `moments`.
+        Rows in the factor (live ones and tombstones); the same rows are in `right_hand_side`.
     live
         Live rows among them.
     sums, squares
         int64 (n,): exact column sums and sums of squares over these rows; sums[0] = squares[0] = rows.
-    moments
+    right_hand_side
         int64 (n,): exact c = Aᵀb over these rows.
     gram
         int64 (n, n), upper triangle, the rest 0: exact AᵀA (method `gram`), else None.
@@ -141,7 +141,7 @@ class Memo:
     """
 
     method: Method
-    target: Target
+    target: Label
     window: Window
     offsets: Rows
     epoch: int
@@ -149,7 +149,7 @@ class Memo:
     live: int
     sums: Integers
     squares: Integers
-    moments: Integers
+    right_hand_side: Integers
     gram: Integers | None = None
     d: Codes | None = None
     u: Codes | None = None

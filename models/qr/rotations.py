@@ -16,10 +16,10 @@ from enum import Enum, auto
 from functools import partial
 from itertools import count
 
-from .config import Config
+from .config import FitPlan
+from .factor_writer import FactorWriter
 from .folding import Folding
 from .schedule import STEP, VECTORING
-from .unloading import Unloading
 
 __all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Fed", "Rotations", "alone"]
 
@@ -31,7 +31,7 @@ RING = 64
 RESULT = VECTORING + STEP
 #: from a rotation's issue to that of its row's next one, whose first element goes straight from lane to vectoring unit
 ARRIVE = RESULT - 2
-#: from a step of the way back to the next one: its lanes may lie a cycle apart
+#: from a step of back substitution to the next one: its lanes may lie a cycle apart
 BACK = STEP + 1
 #: from an operation's issue to its first lane's operands from memory
 _READ = VECTORING + 1
@@ -45,7 +45,7 @@ class State(Enum):
     KEEPS = auto()      # the rest of the factor's rows, on their way out before a dropped one is folded
     LEAVES = auto()     # that the factor has gone out
     DROPS = auto()      # its column's row of u to be folded into those below
-    BACK = auto()       # the next step of the way back
+    BACK = auto()       # the next step of back substitution
     ENDS = auto()       # its weights
 
 
@@ -88,7 +88,7 @@ class Rotations:
         Told of cycles to come in which something happens by itself; others in which nothing is offered may be passed over.
     """
 
-    def __init__(self, config: Config, wake: Callable[[int], None]) -> None:
+    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         self.config, self.wake = config, wake
         self.contexts: list[Context] = []                        # by age
         self.places = list(range(config.contexts))
@@ -98,7 +98,7 @@ class Rotations:
         self.events: dict[int, list[Callable[[], None]]] = {}
         self.to_fill: deque[Context] = deque()
         self.to_side: deque[Context] = deque()
-        self.out = Unloading(config)
+        self.writer = FactorWriter(config)
         self.ended: list[int] = []                               # jobs whose weights are there in this cycle
         self.rotated = 0                                         # the cycle in which the last rotation's results are written
 
@@ -129,8 +129,8 @@ class Rotations:
         """One cycle. `start`: a job is taken; `load`: a row of a factor is offered; `row`: a new row is taken, or (True) the end of a job's; `side`: a column
         of the right side is taken, True: its last one. Return whether anything has moved.
         """
-        moved = start is not None or self.out.busy
-        gone = self.out.step()
+        moved = start is not None or self.writer.busy
+        gone = self.writer.step()
         if gone is not None:
             self._at(time + 1, lambda: self._gone(*gone))
         if row is not None:
@@ -289,7 +289,7 @@ class Rotations:
             context.keeps += 1
         else:
             context.state = State.LEAVES
-            self._at(time + ARRIVE, lambda: self.out.give(context, State.DROPS))
+            self._at(time + ARRIVE, lambda: self.writer.give(context, State.DROPS))
         return True
 
     def _arrived(self, context: Context) -> None:
@@ -300,7 +300,7 @@ class Rotations:
         else:
             context.state, context.back = State.BACK, context.work.columns - 1
             if not context.gone:
-                self.out.give(context, None)
+                self.writer.give(context, None)
 
     def _gone(self, context: Context, then: State | None) -> None:
         context.gone = True
@@ -342,7 +342,7 @@ class Fed:
         Called with the time at which a job's weights are there, and its number.
     """
 
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
+    def __init__(self, config: FitPlan, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
         self.solver, self.post, self.finished = Rotations(config, lambda time: None), post, finished
         self.waiting: deque[tuple[int, int, Folding, int]] = deque()
         self.rows: deque[int] = deque()                          # rows still to come, job by job
@@ -382,7 +382,7 @@ class Fed:
             self.running = False
 
 
-def alone(config: Config, works: Sequence[Folding], *, rotated: bool = False) -> int:
+def alone(config: FitPlan, works: Sequence[Folding], *, rotated: bool = False) -> int:
     """Return the cycles of one solver from the first job's start to the last weights (`rotated`: to the last rotation), everything there from the start."""
     events: list[tuple[int, int, Callable[[int], None]]] = []
     ends: list[int] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from .config import Config
+from .config import FitPlan
 from .schedule import STEP, Task
 
 __all__ = ["Solver", "alone"]
@@ -30,7 +30,7 @@ class Context:
 class Solver:
     """One solver: one issue a cycle, rows that are to be taken first, then contexts in order of age; `vectors` vector units."""
 
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
+    def __init__(self, config: FitPlan, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
         self.room, self.free, self.post, self.finished = config.contexts, [0] * config.vectors, post, finished
         self.waiting: deque[tuple[int, int, Sequence[Task]]] = deque()
         self.contexts: list[Context] = []
@@ -80,7 +80,7 @@ class Solver:
         self._admit(time + 1)
 
 
-def alone(config: Config, jobs: Sequence[Sequence[Task]]) -> int:
+def alone(config: FitPlan, jobs: Sequence[Sequence[Task]]) -> int:
     """Return the cycles of one solver from the first issue to the last result, all jobs waiting from the start."""
     events: list[tuple[int, int, Callable[[int], None]]] = []
     ends: list[int] = []

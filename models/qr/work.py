@@ -9,14 +9,15 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ErrorCode, HardwareError
+from ..errors import HardwareCode, HardwareError
 from .check import descending
-from .config import Config
+from .config import FitPlan
+from .errors import FitError
 from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Memo, Method, Sums
 from .layout import DESCRIPTOR_BYTES, Size, change_words, head_words, memo_words, result_words, row_words, sums_words, words
-from .moments import ROWS_MAX
+from .normal_equations import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
 
 __all__ = ["Fails", "Work"]
@@ -53,7 +54,7 @@ class Work:
     fails: Fails = Fails.NOT
 
     @classmethod
-    def of(cls, job: Job, fit: Fit | HardwareError, config: Config, sums_read: int = 0, sums_written: int = 0) -> Work:
+    def of(cls, job: Job, fit: Fit | HardwareError, config: FitPlan, sums_read: int = 0, sums_written: int = 0) -> Work:
         """The job that gave this fit or error."""
         size, live = Size.of(job), None
         if job.memo is None and job.labels is not None:
@@ -83,7 +84,7 @@ class Work:
         rows, places = self.size.rows, self.size.places
         return ((i + 1) * rows // places - i * rows // places for i in range(places))
 
-    def read(self, config: Config) -> tuple[int, int, int]:
+    def read(self, config: FitPlan) -> tuple[int, int, int]:
         """Bus words of descriptor, body, and the pass for the bounds."""
         size = self.size
         body = head_words(size, config) if size.full else memo_words(size, config) + change_words(size, config) + self.sums_read
@@ -93,10 +94,10 @@ class Work:
             body -= sums_words(size, config)[0]
         return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
 
-    def written(self, config: Config) -> int:
+    def written(self, config: FitPlan) -> int:
         return memo_words(self.size, config) + result_words(self.size, config) + self.sums_written
 
-    def sums_cycles(self, config: Config) -> int:
+    def sums_cycles(self, config: FitPlan) -> int:
         """Cycles of the integer sums: records one by one, places of passes too."""
         size, total = self.size, 0
         triangle = size.columns * (size.columns + 1) // 2
@@ -108,15 +109,15 @@ class Work:
             total += size.places
         return total
 
-    def widen_cycles(self, config: Config) -> int:
+    def widen_cycles(self, config: FitPlan) -> int:
         """Cycles of the dot unit while bounds are widened: three a segment, new and moved rows one by one as their records come."""
         return 3 * config.segments + self.size.inserted + self.size.moved if self.tried else 0
 
-    def dot_cycles(self, config: Config) -> int:
+    def dot_cycles(self, config: FitPlan) -> int:
         """Cycles of the dot unit: widening, places of a pass."""
         return self.widen_cycles(config) + (-(-self.size.places // config.row_units) if self.rescanned else 0)
 
-    def tasks(self, config: Config) -> Sequence[Task]:
+    def tasks(self, config: FitPlan) -> Sequence[Task]:
         """The solver's tasks, in order (method `gram`)."""
         return gram_tasks(self.size.columns, config.lanes)
 
@@ -124,29 +125,29 @@ class Work:
         """The solver's work (method `givens`)."""
         return Folding(self.size.columns, self.met, self.met_again, self.size.full)
 
-    def slots(self, config: Config) -> int:
+    def slots(self, config: FitPlan) -> int:
         """Cycles of the solver's vector units, all of them together."""
         return sum(self.folding().slots(config.lanes)) if config.method is Method.GIVENS else sum(task.slots for task in self.tasks(config))
 
-    def multiplications(self, config: Config) -> int:
+    def multiplications(self, config: FitPlan) -> int:
         """Float32 products of the solver."""
         return self.folding().multiplications if config.method is Method.GIVENS else multiplications(self.tasks(config))
 
 
-def _where(job: Job, code: ErrorCode, config: Config) -> Fails:
+def _where(job: Job, code: HardwareCode, config: FitPlan) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
-    if code is ErrorCode.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
+    if code is FitError.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
         return Fails.RECORDS
-    if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS, ErrorCode.QR_REMOVED):
+    if code in (FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_REMOVED):
         return Fails.DESCRIPTOR
-    if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
-        return Fails.RECORDS if code is ErrorCode.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
-    if job.memo is None or code is not ErrorCode.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
+    if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
+        return Fails.RECORDS if code is FitError.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
+    if job.memo is None or code is not FitError.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
         return Fails.RECORDS
     return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
 
 
-def _of_this_job(memo: Memo, job: Job, config: Config) -> bool:
+def _of_this_job(memo: Memo, job: Job, config: FitPlan) -> bool:
     """Whether nothing in the memo's head is wrong: just its count of live rows does not become the job's."""
     blocks = 0 if memo.blocks is None else len(memo.blocks)
     return (memo.method, memo.target, blocks, memo.epoch) == (config.method, config.target, config.blocks, job.epoch) and memo.live <= memo.rows and (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load
+from penstock.devices import open_device as open
 from penstock.dsl.analytics.front import PythonKernel
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.graph import Uniform
@@ -11,7 +12,6 @@ from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
 from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
-from penstock.host.device import open_device as open
 from penstock.host.sources import open_table
 
 __all__ = [

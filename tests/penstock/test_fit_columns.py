@@ -17,7 +17,7 @@ from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
-from penstock.models.qr.table_engine import Segment
+from penstock.models.qr.table_config import Segment
 from penstock.models.qr.table_memory import memory_for, unpack_answer
 from penstock.models.strider.table import walk_table
 
@@ -84,11 +84,11 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
         nothing, some = Segment(), Segment(fits.first_page, 1, 10, 30, 0)
         with pytest.raises(ValueError, match="the first fit goes on from totals"):
             fits.fit([some, nothing])
-        sums = [unpack_answer(fits.fit([some, nothing], c.first(rows[10:40])).answer, design.engine)[0]]
+        sums = [unpack_answer(fits.fit([some, nothing], c.initial_totals(rows[10:40])).answer, design.engine)[0]]
         wrong = fits.fit([Segment(fits.first_page, 2, 0, 400, 3), nothing])
         assert wrong.error is not None and wrong.error.block == 4 and wrong.answer is None
         sums.append(unpack_answer(fits.fit([nothing, nothing]).answer, design.engine)[0])
-        assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(sums[0].sums, c.added(c.first(rows[10:40]), rows[10:40]).sums)
+        assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(sums[0].sums, c.add_rows(c.initial_totals(rows[10:40]), rows[10:40]).sums)
         with pytest.raises(DeviceError, match=r"the table takes \d+ bytes of memory: 18 pages of 8192 bytes"):
             TableFits(device, design.engine, np.tile(table.pages, (9, 1)))
 
@@ -130,12 +130,12 @@ def test_recentred_sums_are_those_of_the_rows() -> None:
     source = np.random.default_rng(8)
     rows = source.integers(-(1 << 16), 1 << 16, (300, 4))
     rows[:, 2] = 77
-    totals = c.added(c.first(rows[:3]), rows)
-    moved = c.recentred(totals)
-    expected = c.added(c.first(rows), rows)
+    totals = c.add_rows(c.initial_totals(rows[:3]), rows)
+    moved = c.recentre(totals)
+    expected = c.add_rows(c.initial_totals(rows), rows)
     assert np.array_equal(moved.sums, expected.sums) and np.array_equal(moved.offsets, expected.offsets) and moved.rows == 300
-    assert c.wandered(c.added(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)) and not c.wandered(moved)
-    assert not c.wandered(c.first(rows[:0]))
+    assert c.needs_recentring(c.add_rows(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)) and not c.needs_recentring(moved)
+    assert not c.needs_recentring(c.initial_totals(rows[:0]))
 
 
 def test_another_design_is_not_taken_for_this_one() -> None:

@@ -21,10 +21,11 @@ from penstock.fits import FitDesign, compile_fit
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
 from penstock.host.workloads import Changes, Round
-from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory import Fixed, block_ram
+from penstock.models.errors import HardwareError
+from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
-from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.qr.errors import FitError
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
 from penstock.models.target import TARGETS, target
@@ -57,13 +58,13 @@ def test_both_languages_give_the_same_engine() -> None:
     Path("f.psk").write_text("fit f(key: key)\n  bytes = window(key, 4 * 2)\n  model <- least_squares(bytes, target=slot(key))\n")
     a, b = (ps.compile(load_kernel(name)) for name in ("f.py", "f.psk"))
     assert isinstance(a, FitDesign) and a.config == b.config and a.digest == b.digest and a.target.name == "vu9p"
-    assert (a.config.n_max, a.config.target, a.config.sums, a.config.bounds) == (9, Target.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
+    assert (a.config.n_max, a.config.target, a.config.sums, a.config.bounds) == (9, Label.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
 
 
 def test_examples() -> None:
     slots, text = (ps.compile(EXAMPLES / name) for name in ("rank_model.py:slots", "rank_model.psk"))
-    assert slots.config == text.config and slots.config.n_max == 33 and slots.config.target is Target.SLOT
-    assert ps.compile(EXAMPLES / "rank_model.py:rank_model").config.target is Target.RANK
+    assert slots.config == text.config and slots.config.n_max == 33 and slots.config.target is Label.SLOT
+    assert ps.compile(EXAMPLES / "rank_model.py:rank_model").config.target is Label.RANK
     source = f"heap:{EXAMPLES / 'data' / 'diabetes'}.heap,{EXAMPLES / 'data' / 'diabetes'}.json"
     a, b = (ps.compile(EXAMPLES / name, "vu9p", source, "fixed:5,12") for name in ("closed_form.py", "closed_form.psk"))
     assert a.config == b.config and a.config.n == 11
@@ -109,14 +110,14 @@ def test_saved_designs_come_back() -> None:
     ("(bounds='rescan')", Sums.INCREMENTAL, Bounds.RESCAN, Method.GRAM), ("(method='givens')", Sums.INCREMENTAL, Bounds.WIDENED, Method.GIVENS)])
 def test_options_choose_the_engine(options: str, sums: Sums, bounds: Bounds, method: Method) -> None:
     config = ps.compile(written(options=options, label="rank"), "vu9p").config
-    assert (config.sums, config.bounds, config.method, config.target) == (sums, bounds, method, Target.RANK)
+    assert (config.sums, config.bounds, config.method, config.target) == (sums, bounds, method, Label.RANK)
 
 
 def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
     graph = load_kernel(written(length=32)).trace()
     for name in ("vu9p", "kcu105", "u55c"):
         part, load = target(name), Load()
-        memory = Fixed(part.latency, part.bytes_per_cycle)
+        memory = FixedLatency(part.latency, part.bytes_per_cycle)
         config = lower(graph, part)
         assert estimate(config, part).fits(part) is None and config.bus_bytes == part.bus_bytes
         # no engine with more of everything that still fits is much faster
@@ -155,7 +156,7 @@ def test_a_part_is_left_room_to_be_routed() -> None:
 def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
     graph = load_kernel(written(options=f"(method={method!r})", length=8, label=label)).trace()
     part, load = target("vu9p"), Load(rows=500)
-    config, memory = lower(graph, part, load=load), Fixed(part.latency, part.bytes_per_cycle)
+    config, memory = lower(graph, part, load=load), FixedLatency(part.latency, part.bytes_per_cycle)
     work, share = load.work(config), load.passes(config)
     works = [replace(work, rescanned=int((k + 1) * share) > int(k * share)) for k in range(64)]
     assert sum(work.rescanned for work in works) == int(64 * share) and (share > 0) == (label == "rank")
@@ -278,7 +279,7 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
             from penstock.sim.native import Hung
             raise Hung("a report")      # type: ignore[arg-type]
         if change == "error":
-            return Run("rtl", None, None, 5, {}, (HardwareError(ErrorCode.QR_MEMO, 3),))
+            return Run("rtl", None, None, 5, {}, (HardwareError(FitError.QR_MEMO, 3),))
         golden, model = self.golden(rounds), self.predict(rounds)
         assert golden.codes is not None and model.cycles is not None
         codes = dict(golden.codes)

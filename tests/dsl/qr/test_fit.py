@@ -11,7 +11,7 @@ from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.dsl.qr.kernel import FitKernel
-from penstock.models.qr.job import Bounds, Method, Target
+from penstock.models.qr.job import Bounds, Label, Method
 
 
 @ps.fit
@@ -40,10 +40,10 @@ def text(body: str, parameters: str = "key: key") -> FitKernel:
 
 def test_graphs() -> None:
     graph = plain.trace()
-    assert (graph.name, graph.features, graph.label, graph.columns, graph.target) == ("plain", "key", None, 33, Target.RANK)
+    assert (graph.name, graph.features, graph.label, graph.columns, graph.target) == ("plain", "key", None, 33, Label.RANK)
     assert (graph.method, graph.incremental, graph.bounds, graph.keys) == (Method.GRAM, True, Bounds.WIDENED, True)
     graph = decorated.trace()
-    assert (graph.columns, graph.target, graph.method, graph.incremental, graph.bounds) == (9, Target.SLOT, Method.GIVENS, True, Bounds.RESCAN)
+    assert (graph.columns, graph.target, graph.method, graph.incremental, graph.bounds) == (9, Label.SLOT, Method.GIVENS, True, Bounds.RESCAN)
     assert decorated.__doc__ == "What stands here is kept." and decorated.check() == []
     graph = columns.trace({"d": 5})
     assert (graph.features, graph.label, graph.columns, graph.target, graph.keys, graph.incremental) == ("x", "y", 6, None, False, False)
