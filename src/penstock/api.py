@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,4 +92,4 @@ def compile(
     data = engine.open(table) if isinstance(table, str) else table
     source = table if isinstance(table, str) else None
     given = Given(data, source, format=format, memory=memory, options=options)
-    return engine.compile(kernel, part, given)
+    return replace(engine.compile(kernel, part, given), source=kernel.source or "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ class Run:
 
     `result`: what was computed, by name, as float64 arrays (None after an error, and for the model,
     which only counts cycles); `codes`: the same bit for bit; `cycles`: the hardware's or the
-    model's; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in.
+    model's; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in;
+    `design`, `workload`: what ran, for reports (None where a command knows it).
     """
 
     backend: str
@@ -42,6 +43,8 @@ class Run:
     seconds: float = 0.0
     bytes_read: int | None = None
     bytes_written: int | None = None
+    design: Design | None = field(default=None, repr=False, compare=False)
+    workload: Workload | None = field(default=None, repr=False, compare=False)
 
     @property
     def epochs(self) -> int:
@@ -236,4 +239,5 @@ def run(
     workload = design.workload(Given(data, source, options=options))
     if backend in ("golden", "model"):
         machine = {}
-    return carry_out(design, workload, backend, timing, **machine)
+    done = carry_out(design, workload, backend, timing, **machine)
+    return replace(done, design=design, workload=workload)

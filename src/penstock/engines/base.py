@@ -144,12 +144,13 @@ class Workload(ABC):
 class Design(ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
-    `part`: the target's name; `memory`: timing of the memory ports. Verilog is made when it is
-    first asked for.
+    `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
+    for reports ("" where it is not known). Verilog is made when it is first asked for.
     """
 
     part: str
     memory: FixedLatency
+    source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     kind: ClassVar[str] = ""
