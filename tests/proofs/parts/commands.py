@@ -33,7 +33,7 @@ class Bursts:
         with b.m.If(self.accepted):
             b.d.sync += [due.eq(word), self.left.eq(i.p.beats)]
         last = self.beats == self.left
-        inside = Signal(14)
+        inside = Signal(20)
         b.d.comb += inside.eq(address[:12] + (self.beats << shift))
         b.check("a command is accepted when the one before is split", ~self.accepted | (self.left == 0) | (self.taken & last))
         b.check("a burst is offered only for a command", ~valid | (self.left != 0))

@@ -40,8 +40,7 @@ def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: 
     parts = FreeBanks(b)
     parts.words = [b.free(f"word {k}", 8 * bus_bytes) for k in range(2)]
     dut = Walker(config, parts)
-    m = dut.elaborate(None)
-    b.m.submodules.dut = made(m)
+    b.m.submodules.dut = made(dut)
     pages = dut.pages
     write, room = b.free("write"), b.free("room")
     words = config.page_size // bus_bytes
