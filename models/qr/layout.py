@@ -129,7 +129,7 @@ def head_words(size: Size, config: FitPlan) -> int:
 def anchor_words(size: Size, config: FitPlan) -> int:
     """Bus words of an anchor's weights and segments (bounds `widened`)."""
     n, bus = size.columns, config.bus_bytes
-    return words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
+    return words(4 * n, bus) + words(SEGMENT_BYTES + 2 * (n - 1), bus)
 
 
 def memo_words(size: Size, config: FitPlan) -> int:

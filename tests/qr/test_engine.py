@@ -206,7 +206,7 @@ def test_no_jobs_and_errors_of_the_bus(engine):
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Label.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
+    for other in ({"target": Label.RANK, "bounds": Bounds.RESCAN}, {"sums": Sums.SCAN}, {"lanes": 5}):
         with pytest.raises(ValueError, match="hardware"):
             FitEngine(replace(CONFIG, **other), ModuleLibrary())
 
