@@ -2,7 +2,7 @@
 
 from .images import Ended, Hung, Image, run_on_images
 from .session import Library, MonitorState, Note, PortStatistics, ProtocolError, RegisterError, RunReport, Session, Violation, build
-from .toolchain import BuildError, PortSpec
+from .toolchain import BuildError, PortSpec, wave_format
 
 __all__ = ["BuildError", "Ended", "Hung", "Image", "Library", "MonitorState", "Note", "PortSpec", "PortStatistics", "ProtocolError", "RegisterError",
-           "RunReport", "Session", "Violation", "build", "run_on_images"]
+           "RunReport", "Session", "Violation", "build", "run_on_images", "wave_format"]

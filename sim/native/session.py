@@ -16,7 +16,7 @@ from ...hdl.shell.verilog import to_verilog
 from ...models.errors import ErrorCode, HardwareError
 from ...models.memory import Fixed
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
-from .toolchain import PortSpec, build_library, design_ports, wave_format
+from .toolchain import PortSpec, build_library, design_ports
 
 __all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session",
            "Violation", "build"]
@@ -151,7 +151,7 @@ class Library:
             return perf_counter() - start
 
 
-def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: bool = False,
+def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: str = "",
           random: bool = False, optimise: str = "-O1") -> Library:
     """Compile a design for simulation.
 
@@ -160,8 +160,7 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
     design
         A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
     trace
-        Make it able to write waves, as FST if zlib and lz4 are installed with their headers, else as VCD. `Library.trace` says
-        which.
+        Make it able to write waves: "fst" or "vcd" (`wave_format`).
     random, optimise
         See `build_library`.
 
@@ -176,8 +175,7 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
         source = design
     else:
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
-    waves = wave_format() if trace else ""
-    return Library(build_library(source, ports, trace=waves, random=random, optimise=optimise), tuple(ports), register_map, waves)
+    return Library(build_library(source, ports, trace=trace, random=random, optimise=optimise), tuple(ports), register_map, trace)
 
 
 class Session:
@@ -402,6 +400,6 @@ class Session:
         Raises ValueError unless the library was built with `trace`.
         """
         if not self.library.trace:
-            raise ValueError("the library was built without trace=True")
+            raise ValueError("the library was built without `trace`")
         if self._api.penstock_trace(self._handle, str(path).encode(), first, first + cycles):
             raise OSError(f"cannot write waves to {path}")

@@ -135,6 +135,8 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
     if waves is not None:
         from penstock.output import check_file
         check_file(waves)
+        if Path(waves).suffix.lower() not in (".fst", ".vcd"):
+            raise Conflict(f"--waves {waves}: waves are written as FST or as VCD, and the file's suffix says which", f"write --waves {Path(waves).stem}.fst")
     kernel, table = _begin(state, steps, loaded)
     with steps.step("planning"):
         design = outcome.design = _for_board(request, kernel, table) if backend == "board" else compiled(request, kernel, table)
@@ -156,9 +158,11 @@ def simulate(state: State, profile: bool, waves: str | None, backend: str = "rtl
         with steps.step("synthesis (Yosys)"):
             design.netlist(family)
     with steps.step("building the simulation (Verilator, g++)"):
-        library = design.library(trace=waves is not None) if backend == "rtl" else design.netlist_library(family, trace=waves is not None)
-    if waves is not None and library.trace and not waves.endswith(library.trace) and not request.quiet:
-        state.err.print(f"note: the waves in {waves} are {library.trace.upper()}", soft_wrap=True)
+        trace = "" if waves is None else Path(waves).suffix.lower().removeprefix(".")
+        if backend == "rtl":
+            design.library(trace=trace)
+        else:
+            design.netlist_library(family, trace=trace)
     with steps.step("simulating", outcome.model.cycles if outcome.model is not None else None) as advance:
         options: dict[str, Any] = {} if backend == "rtl" else {"family": family}
         outcome.rtl = design.run(opened, backend, progress=advance, waves=waves, watchdog=_patience(design), **options)

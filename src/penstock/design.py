@@ -186,7 +186,8 @@ class Design(Compiled):
 
     def _simulate(self, limited: Plan, table: Table, memory: Fixed, backend: str, options: dict[str, Any]) -> Run:
         from penstock.sim.analytics import simulate
-        trace = bool(options.get("waves"))
+        from penstock.sim.native import wave_format
+        trace = wave_format(options["waves"]) if options.get("waves") else ""
         library = self.library(trace=trace) if backend == "rtl" else self.netlist_library(options.pop("family", None), trace=trace)
         out = simulate(limited, library, table.pages, self.runs(), self.models(), memory=memory, **options)
         result = self.decode(out.models) if out.models is not None else None
