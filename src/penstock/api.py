@@ -51,16 +51,17 @@ def load(folder: str | Path) -> Any:
         raise ValueError(f"{folder} holds no design: {problem}") from problem
 
 
-def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Table | Schema | str | None = None,
+def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, table: Any = None,
             format: str | Format | None = None, *, dims: Mapping[str, int] | None = None, bindings: Mapping[str, Sequence[str]] | None = None,
             metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None,
             memory: str | Fixed | None = None, choices: Choices | None = None) -> Any:
     """Compile a kernel (or the file that holds it) for a target and a table; a fit kernel becomes a `fits.FitDesign`, over
     columns a `fit_columns.ColumnsDesign`.
 
-    Parameters: `target`: "small" unless given, for a fit kernel "vu9p"; `table`: a `Table`, its `Schema`, a source as the command line takes it, or None:
-    then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`); pages that are packed here suit the target; `format`: see
-    `surface`; None is float32, for a fit over columns "fixed:8,8"; `memory`: timing such as "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
+    Parameters: `target`: "small" unless given, for a fit kernel "vu9p"; `table`: a source as the command line takes it, a dict of arrays, a pandas or polars
+    frame, an Arrow table, a `Table`, its `Schema`, or None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
+    pages that are packed here suit the target; `format`: see `surface`; None is float32, for a fit over columns "fixed:8,8"; `memory`: timing such as
+    "latency=20,bytes=8"; `choices`: what of the plan is fixed by hand.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table, ValueError for options that a fit kernel does not have.
     Numbers that the format cannot hold are among the kernel's warnings.
@@ -81,7 +82,7 @@ def compile(kernel: AnyKernel | str | Path, target: str | Target | None = None, 
     assert isinstance(kernel, Kernel)
     part = target_named("small" if target is None else target)
     graph, schema, binding = front(kernel, table, dims, bindings)
-    if table is None or (isinstance(table, str) and not are_stored(table)):
+    if table is None or not are_stored(table):
         schema = paged(schema, part)
     graph = with_overrides(graph, metas, init, epochs)
     try:
@@ -102,7 +103,7 @@ def _bad_format(text: str, problem: str) -> KernelError:
     return error("E603", what, Span.whole("--format"), hint=hint)
 
 
-def front(kernel: Kernel, table: Table | Schema | str | None, dims: Mapping[str, int] | None = None,
+def front(kernel: Kernel, table: Any, dims: Mapping[str, int] | None = None,
           bindings: Mapping[str, Sequence[str]] | None = None) -> tuple[Graph, Schema, Binding]:
     """Return the kernel's graph for a table, the table's schema, and how its columns are bound.
 
@@ -113,6 +114,6 @@ def front(kernel: Kernel, table: Table | Schema | str | None, dims: Mapping[str,
     elif isinstance(table, Schema):
         schema = table
     else:
-        schema = (open_table(table) if isinstance(table, str) else table).schema
+        schema = open_table(table).schema
     binding = bind(kernel, schema, bindings, dims)
     return kernel.trace(binding.dims), schema, binding

@@ -138,10 +138,11 @@ class Design(Compiled):
         """Return codes of models as numbers in the kernel's shapes."""
         return {name: self.plan.format.decode(value).reshape(self.shapes[name]) for name, value in codes.items()}
 
-    def run(self, table: Table | str, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
+    def run(self, table: Any, backend: str = "golden", *, memory: Fixed | str | None = None, epochs: int | None = None, **options: Any) -> Run:
         """Train on a table.
 
-        Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated),
+        Parameters: `table`: a source as the command line takes it, a dict of arrays, a pandas or polars frame, an Arrow table, or a `Table`; `backend`:
+        "golden" (results), "model" (cycles), "rtl" (both, simulated),
         "netlist" (both, of what synthesis makes of it: `family=` "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device: `device=`
         one from `penstock.open`, or without it the whole device in simulation); `memory`: timing of the ports, the design's own by default; `epochs`:
         another number of passes than the design's; `options`: for "rtl" and "netlist", see `sim.analytics.simulate`, for "board" `host.device.train`.

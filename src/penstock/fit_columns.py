@@ -133,7 +133,7 @@ class ColumnsDesign(Compiled):
 
     # runs
 
-    def run(self, table: Table | str, backend: str = "golden", *, changes: Changes | None = None, memory: Fixed | None = None, **options: Any) -> Run:
+    def run(self, table: Any, backend: str = "golden", *, changes: Changes | None = None, memory: Fixed | None = None, **options: Any) -> Run:
         """Fit the table's first rows, then refit with `new` rows that come and the `gone` oldest that go, so often that the last row has come.
 
         Parameters: `table`: a `Table`, or a source as the command line takes it; `backend`: "golden" (the weights, of the last fit), "model" (cycles), "rtl"
@@ -330,13 +330,13 @@ def _steps(rows: int, changes: Changes | None) -> tuple[list[_Step], dict[str, i
                                        "changes": changes.refits * (changes.new + changes.gone)}
 
 
-def table_of(kernel: FitKernel, source: Table | Schema | str | None, dims: Mapping[str, int], bindings: Mapping[str, Sequence[str]]) -> Table | Schema:
+def table_of(kernel: FitKernel, source: Any, dims: Mapping[str, int], bindings: Mapping[str, Sequence[str]]) -> Table | Schema:
     """Return the table, or where there is none, or a random one is asked for, the schema of the kernel's own shapes, with the columns that are bound. Raises
     KernelError (E505)."""
-    if isinstance(source, str) and not source.startswith("random:"):
-        return open_table(source)
-    if source is not None and not isinstance(source, str):
+    if isinstance(source, Schema):
         return source
+    if source is not None and not (isinstance(source, str) and source.startswith("random:")):
+        return open_table(source)
     [x], [y] = kernel.of_kind("input"), kernel.of_kind("output")
     several = bindings.get(x.name, ())
     missing = next((dim for dim in kernel.dim_names if dim not in dims), None)
@@ -357,7 +357,7 @@ def check_method(graph: FitGraph) -> None:
         raise error("E606", "a fit over columns has no method givens yet", graph.span, hint='leave method out, or write method="gram"', source=graph.source)
 
 
-def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | str | None, fmt: str | Format | None = None, *,
+def compile_columns(kernel: FitKernel, part: Target, source: Any, fmt: str | Format | None = None, *,
                     dims: dict[str, int] | None = None, bindings: dict[str, Any] | None = None, memory: str | Fixed | None = None) -> ColumnsDesign:
     """Compile a fit over columns for a part and a table. Raises KernelError, SourceError.
 
@@ -366,7 +366,7 @@ def compile_columns(kernel: FitKernel, part: Target, source: Table | Schema | st
     kernel.trace(dims)
     found = table_of(kernel, source, dims or {}, bindings or {})
     schema = found.schema if isinstance(found, Table) else found
-    if source is None or (isinstance(source, str) and not are_stored(source)):
+    if source is None or not are_stored(source):
         schema = paged(schema, part)
     binding = bind(kernel, schema, bindings, dims)
     graph = kernel.trace(binding.dims)

@@ -13,13 +13,13 @@ from penstock.models.strider.config import WalkConfig
 __all__ = ["table_failure", "table_for"]
 
 
-def table_for(source: Table | str, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
-    """Return the table of a source, as the command line takes it, in pages that the design walks; `labels`: columns that a random table must make learnable.
+def table_for(source: Any, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
+    """Return the table of a source, as `open_table` takes it, in pages that the design walks; `labels`: columns that a random table must make learnable.
 
     Raises SourceError for a source that cannot be read, or has another schema than the design.
     """
-    table = open_table(source, walk.schema, labels) if isinstance(source, str) else source
-    if isinstance(source, str) and not are_stored(source):
+    table = open_table(source, walk.schema, labels)
+    if not are_stored(source):
         table = table.paged(walk.schema.page_size)
     _check(table.schema, walk)
     return table

@@ -46,3 +46,10 @@ def test_what_is_built_is_what_the_accumulator_takes() -> None:
 
 def test_rotations_have_no_such_lanes() -> None:
     assert config(6, 32, 15, method=Method.GIVENS).built
+
+
+def test_what_is_around_every_engine_has_one_figure() -> None:
+    from penstock.models import resources
+    from penstock.models.qr.resources import DEVICE
+
+    assert DEVICE.lut == resources.DEVICE
