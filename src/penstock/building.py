@@ -20,7 +20,7 @@ import penstock.api as api
 from penstock.boards.board import Board, boards, left_out
 from penstock.boards.build import Build, Misdescribed, Slow, build, elaborate
 from penstock.boards.clocks import chosen_clock
-from penstock.boards.flow import FLOWS, NAME, Unfit
+from penstock.boards.flow import FLOWS, NAME, Endless, Unfit
 from penstock.boards.pll import Unreachable
 from penstock.boards.tools import ToolError, ToolMissing
 from penstock.boards.top import clock_setting
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["board_design", "board_named", "boards_json", "boards_table", "build_board", "program_board"]
 
+#: minutes that synthesis and placement may take where nothing is said
+LIMIT = 120
 #: the largest dimension that the search for a size that fits tries
 _LARGEST = 1 << 14
 
@@ -81,8 +83,9 @@ def boards_table() -> Table:
 # -- build -----------------------------------------------------------------------------------------------------------------
 
 
-def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: float | None, jobs: int | None) -> None:
-    """Make a bitstream of a kernel, with its report. Raises KernelError."""
+def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: float | None, jobs: int | None,
+                limit: float | None = None) -> None:
+    """Make a bitstream of a kernel, with its report. `limit`: minutes after which synthesis and placement are ended. Raises KernelError."""
     board = board_named(board_name)
     request = state.asked
     if request.target is not None:
@@ -112,9 +115,10 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
             raise Unreachable(str(problem)) from None
         with steps.step("the board's hardware"):
             sources = elaborate(made_for.hardware, board, setting=setting)
-        with steps.step("synthesis, place and route"):
+        with steps.log("synthesis, place and route") as said:
             from penstock.sim.native.toolchain import cache_folder
-            made = build(sources, board, clock_mhz=real, seeds=range(1, seeds + 1), jobs=jobs or min(seeds, os.cpu_count() or 1), cache=cache_folder())
+            made = build(sources, board, clock_mhz=real, seeds=range(1, seeds + 1), jobs=jobs or min(seeds, os.cpu_count() or 1), cache=cache_folder(),
+                         limit=60 * (LIMIT if limit is None else limit), progress=said)
     except Unreachable as problem:
         raise error("E825", str(problem), Span.whole("--clock"), hint=f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator, and its "
                     f"serial line needs about a whole multiple of {board.baud / 1e6:g} MHz") from None
@@ -131,6 +135,10 @@ def build_board(state: State, board_name: str, folder: Path, seeds: int, clock: 
         raise error("E824", f"the design reaches {problem.fmax_mhz:.1f} MHz on {board.name}, not {problem.clock_mhz:g}", Span.whole("--clock"),
                     hint=f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; the path is {problem.path}; "
                     f"next step: {problem.advice}") from None
+    except Endless as problem:
+        raise error("E830", f"{problem.tool} did not come to an end within {limit or LIMIT} minutes; its last line: {problem.line}",
+                    Span.whole("--limit"),
+                    hint="--limit MINUTES gives more time; a smaller dimension, a narrower format or a larger board needs less") from None
     except ToolError as problem:
         raise error("E826", f"{problem.tool} failed: {problem.line}", Span.whole("--board"),
                     hint="this is a defect in Penstock or in the tool: please report it with the command and `penstock --version`") from None

@@ -177,12 +177,14 @@ def explain(state: State, code: str) -> None:
 @click.option("--seeds", cls=Once, type=Count(1, 64), metavar="N", help="Placements to try; the fastest is taken.  [default: 1]")
 @click.option("--clock", cls=Once, type=float, metavar="MHZ", help="The design's clock.  [default: what plans in this format reach on the board]")
 @click.option("--jobs", cls=Once, type=Count(1, 64), metavar="N", help="Placements at a time.  [default: one a core]")
+@click.option("--limit", cls=Once, type=Count(1, 100_000), metavar="MINUTES", help="End synthesis and placement after so long; at half of it, a placement is "
+              "tried once more in another way.  [default: 120]")
 @click.pass_obj
 def build(state: State, **values: Any) -> None:
     """Make a board's bitstream, and report area and timing as placed, beside the estimate."""
     rest = state.begin("build", values)
     from penstock.building import build_board
-    build_board(state, rest["board"], Path(rest["out"]), rest["seeds"] or 1, rest["clock"], rest["jobs"])
+    build_board(state, rest["board"], Path(rest["out"]), rest["seeds"] or 1, rest["clock"], rest["jobs"], rest["limit"])
 
 
 @program.command("program")

@@ -236,7 +236,10 @@ class Design(Compiled):
 
 def simulated_memory(plan: Plan) -> tuple[str, int]:
     """Return kind and bytes of the memory that a device in simulation has: the board's where that is single-port RAM or has addresses made for it, else
-    block RAM of any size (0)."""
+    block RAM of any size (0). Raises BuildError for a board with SDRAM."""
     board = boards().get(plan.target)
+    if board is not None and board.memory.kind == "SDRAM":
+        from penstock.sim.native import BuildError
+        raise BuildError(f"the SDRAM of {board.name} cannot be simulated yet: --target {board.name.removesuffix('-sdram')} has its tables in block RAM")
     kind = "SPRAM" if board is not None and board.memory.kind == "SPRAM" and plan.memory_bytes else "block RAM"
     return kind, plan.memory_bytes
