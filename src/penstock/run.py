@@ -138,6 +138,13 @@ def hardware(
 # machines
 
 
+def _format(waves: str | None) -> str:
+    """Return the format of a file of waves, "" without one. Raises ValueError."""
+    from penstock.sim.native import wave_format
+
+    return "" if waves is None else wave_format(waves)
+
+
 def _native(
     design: Design,
     needed: int,
@@ -149,7 +156,7 @@ def _native(
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
-    library = design.library(trace=waves is not None)
+    library = design.library(trace=_format(waves))
     return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
 
 
@@ -165,7 +172,7 @@ def _netlist(
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
-    library = design.netlist_library(family, trace=waves is not None)
+    library = design.netlist_library(family, trace=_format(waves))
     return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
 
 
@@ -235,8 +242,7 @@ def run(
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
     if unknown := next((name for name in options if name not in design.arguments), None):
         raise ValueError(f"a run of {design.name} takes no {unknown}")
-    source = data if isinstance(data, str) else None
-    workload = design.workload(Given(data, source, options=options))
+    workload = design.workload(Given(data, data, options=options))
     if backend in ("golden", "model"):
         machine = {}
     done = carry_out(design, workload, backend, timing, **machine)
