@@ -130,7 +130,8 @@ def described(connection: Any, description: Any) -> list[Attribute]:
     found = []
     for column in description:
         type_name, kind, length, align, written = known[column.type_code]
-        found.append(Attribute(column.name, _type(column.type_code, type_name, length, _ALIGN[align]), written, kind, length, _ALIGN[align], oid=column.type_code))
+        named = _type(column.type_code, type_name, length, _ALIGN[align])
+        found.append(Attribute(column.name, named, written, kind, length, _ALIGN[align], oid=column.type_code))
     return found
 
 
