@@ -15,7 +15,6 @@ from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table, open_table
-from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target

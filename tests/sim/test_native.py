@@ -234,11 +234,6 @@ def test_bare_loop(one):
     assert one.bare_loop(1000) > 0
 
 
-@pytest.mark.long
-def test_waves(tmp_path):
-    lib = library(8, 1, trace=True)
-    made, _, _ = session(lib, FixedLatency())
-    path = tmp_path / f"waves.{lib.trace}"
 def lz4_block(data: bytes) -> bytes:
     """Return what a block of LZ4 holds."""
     out, at = bytearray(), 0
