@@ -451,16 +451,14 @@ class Engine(ABC):
 
     `name`: as in reports and manifests; `kernels`: the classes of the kernels that it compiles;
     `default_target`: what is compiled for where nothing is said; `backends`: those that `simulate`
-    takes; `options`: the engine's own options of each command; `commands`: its own commands;
+    takes, None for all; `options`: the engine's own options of each command; `commands`: its own commands;
     `papers`: names that `penstock reproduce` takes.
     """
 
     name: str
     kernels: tuple[type[Any], ...]
     default_target: str = "small"
-    backends: frozenset[str] = frozenset(
-        {"rtl", "netlist", "board", "golden", "model", "pysim"}
-    )
+    backends: frozenset[str] | None = None
     options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
     #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
     errors: tuple[type[HardwareCode], ...] = ()
