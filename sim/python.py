@@ -103,6 +103,7 @@ class PythonMachine:
         self._simulator.add_testbench(self._bench)
         self._changes: list[tuple[int, int, bytes, int]] = []
         self._fresh, self._began, self._cycle = True, 0, 0
+        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
 
     # control
 
@@ -208,7 +209,7 @@ class PythonMachine:
     ) -> Ended:
         self._registers = {**registers, "watchdog": watchdog}
         self._limit, self._progress = _LIMIT if limit is None else limit, progress
-        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
+        self._ended = None
         for port in self._ports:
             port.r, port.w, port.transfers = [], [], []
         if not self._fresh:

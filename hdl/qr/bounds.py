@@ -4,8 +4,8 @@ from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
@@ -99,13 +99,13 @@ class Bounds(wiring.Component):
         with m.Elif(job.head.code != 0):
             m.d.comb += lost.eq(job.head.code)
         with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Label.SLOT)):        # a row without its bit
-            m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
-            m.d.comb += lost.eq(ErrorCode.QR_MEMO.value)
+            m.d.comb += lost.eq(FitError.QR_MEMO.value)
         with m.Elif((job.report.code == 0) & (live != kept.rows) & Const(config.needs_live)):      # a tombstone, which c would lack
-            m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Else():
-            m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * ErrorCode.QR_ORDER.value))
+            m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * FitError.QR_ORDER.value))
         found = Signal(segment_shape(n))
         m.d.comb += [
             o.code.eq(lost), o.rescanned.eq(rescanned), o.kept.eq(kept), o.live.eq(live), o.offsets.eq(job.head.offsets),

@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from ...models.errors import ErrorCode
 from ...models.qr.blocks import LISTED
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index, index_range
@@ -160,7 +160,7 @@ class Core(wiring.Component):
                 shift.command.valid.eq(accumulator.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
                 shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
                 sums.o.ready.eq(merge.i.ready | shift.i.ready), self.trend.eq(shift.trend), begin.eq(staged & shift.done & free),
-                self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
+                self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
                 *(merge.right_hand_side[k].eq(accumulator.right_hand_side[k] + shift.right_hand_side[k]) for k in range(config.bus_bytes // 8))]
             with m.If(shift.command.valid & shift.command.ready):
                 m.d.sync += [staged.eq(1), self.words_job.eq(waiting.o.p.job)]

@@ -4,8 +4,8 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Label
 from .records import record_shape
 from .rows import Rows
@@ -53,7 +53,7 @@ class FullScan(wiring.Component):
             self.command.ready.eq(~active & rows.command.ready), rows.command.valid.eq(self.command.valid & ~active & some),
             self.o.valid.eq(ends | rows.o.valid), rows.o.ready.eq(self.o.ready & ~ends)]
         with m.If(ends):
-            m.d.comb += [record.end.eq(1), record.code.eq(wrong * ErrorCode.QR_ORDER.value)]
+            m.d.comb += [record.end.eq(1), record.code.eq(wrong * FitError.QR_ORDER.value)]
         with m.Else():
             counts = Const(1) if self.config.target is Label.RANK else row.use
             m.d.comb += [record.value.eq(Mux(counts, row.label, 0)), record.sign.eq(counts & full), record.live.eq(row.use & full), record.label.eq(row.label),

@@ -4,8 +4,8 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index_range
@@ -157,7 +157,7 @@ class GivensCore(wiring.Component):
                 shift.command.valid.eq(totals.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
                 shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
                 sums.o.ready.eq(refresh.i.ready | shift.i.ready), self.trend.eq(shift.trend),
-                begin.eq(staged & shift.done & refresh.command.ready), self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
+                begin.eq(staged & shift.done & refresh.command.ready), self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
                 refresh.value.eq(totals.value + Mux(refresh.part == 0, grows, 0))]
             with m.If(shift.o_valid):
                 m.d.comb += [self.words.valid.eq(1), self.words.p.data.eq(shift.o), self.words.p.gram.eq(0), self.words.p.last.eq(0)]

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.image import BLOCK
 from ...models.qr.job import Label, Sums
 from ..stream.queue import Buffer
@@ -130,9 +130,9 @@ class Records(wiring.Component):
             labels_wrong.eq(labelled & ~end & ~kind["removed"] & ~first & ((new < last_label) | (slots & (new == last_label)))),
             rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
         with m.If(kind["buried"] & new_live):
-            m.d.comb += found.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += found.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif(labels_wrong | rows_wrong):
-            m.d.comb += found.eq(ErrorCode.QR_ORDER.value)
+            m.d.comb += found.eq(FitError.QR_ORDER.value)
         with m.If(end):
             m.d.comb += record.code.eq(wrong)
         with m.If(out.i.valid & out.i.ready):

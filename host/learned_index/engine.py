@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...models.errors import ErrorCode, HardwareError
+from ...models.errors import HardwareError
 from ...models.memory import FixedLatency
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
@@ -183,7 +183,7 @@ class EngineBackend:
     def _result(self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None) -> Fit | HardwareError:
         at, size = room
         found = unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config) if error is None else error.code
-        if isinstance(found, ErrorCode):
+        if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:
                 self._forget(id(job.memo))

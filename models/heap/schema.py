@@ -27,7 +27,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-
 __all__ = ["NUMERIC", "TYPES", "Column", "ColumnType", "Schema", "type_named"]
 
 
@@ -77,7 +76,7 @@ def type_named(name: str) -> ColumnType:
     if name in TYPES:
         return TYPES[name]
     found = _OTHER.fullmatch(name)
-    if found is None or found[1] is not None and not 1 <= int(found[1]) <= 32767:
+    if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 32767):
         raise KeyError(name)
     length, align, varlena = found.groups()
     return ColumnType(name, -1, int(varlena)) if varlena else ColumnType(name, int(length), int(align))

@@ -15,7 +15,7 @@ from typing import Any
 _API = {
     **{
         name: ("penstock.api", name)
-        for name in ("Choices", "Design", "KernelError", "Run", "SourceError", "compile", "load")
+        for name in ("Design", "KernelError", "Run", "SourceError", "compile", "load")
     },
     "open": ("penstock.devices", "open_device"),
     "open_table": ("penstock.host.sources", "open_table"),
@@ -32,6 +32,11 @@ def _found(name: str) -> Any:
 
     if name in offered():
         return offered()[name]
+    from penstock.discovery import engine_names
+
+    if name in engine_names():
+        module, _, attribute = engine_names()[name].partition(":")
+        return getattr(import_module(module), attribute)
     # what the front end's message about a misspelt name looks at
     raise AttributeError(
         f"module 'penstock' has no attribute {name!r}", name=name, obj=sys.modules[__name__]

@@ -9,7 +9,6 @@ from typing import Any
 
 from penstock.assumed import assume
 from penstock.discovery import engine_named, engine_of
-from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
@@ -24,7 +23,6 @@ from penstock.targets import target_named
 
 __all__ = [
     "BACKENDS",
-    "Choices",
     "Design",
     "KernelError",
     "Run",

@@ -15,7 +15,7 @@ from penstock.engines.base import Engine
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
 
-__all__ = ["GROUP", "engine_named", "engine_of", "engines", "left_out"]
+__all__ = ["GROUP", "engine_named", "engine_names", "engine_of", "engines", "left_out"]
 
 #: the entry points of engines of other distributions
 GROUP = "penstock.engines"
@@ -67,3 +67,8 @@ def engine_of(kernel: AnyKernel | Any) -> Engine:
 def engine_named(name: str) -> Engine:
     """Return the engine of that name. Raises KeyError."""
     return engines()[name]
+
+
+def engine_names() -> dict[str, str]:
+    """Return the names of the Python API that engines bring, each as "module:attribute"."""
+    return {name: place for engine in engines().values() for name, place in engine.names.items()}

@@ -13,7 +13,7 @@ from penstock.models.heap import page as p
 from penstock.models.heap import writer as module
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.reader import read_heap
-from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema
+from penstock.models.heap.schema import NUMERIC, Column, Schema
 from penstock.models.heap.values import DTYPES, Raw, array_body, varlena
 from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
 

@@ -22,6 +22,7 @@ from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
@@ -181,8 +182,8 @@ def test_room(steps: list[tuple[bool, int]]) -> None:
     assert room.take(200) == 1000
 
 
-@pytest.mark.parametrize(("at", "code"), [(0, ErrorCode.QR_MEMO), (6, ErrorCode.QR_WINDOW), (8, ErrorCode.QR_WINDOW), (12, ErrorCode.QR_MEMO),
-                                          (16, ErrorCode.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
+@pytest.mark.parametrize(("at", "code"), [(0, FitError.QR_MEMO), (6, FitError.QR_WINDOW), (8, FitError.QR_WINDOW), (12, FitError.QR_MEMO),
+                                          (16, FitError.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
 def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: EngineBackend, at: int, code: ErrorCode) -> None:
     """The old models serve, the keys are there; the next fit sends the host's own copy of the memo and goes on."""
     keys = sorted(amazon_keys(300, 5))

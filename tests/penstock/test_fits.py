@@ -22,9 +22,10 @@ from penstock.engines.qr.keys import FitDesign
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
 from penstock.host.workloads import Changes
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
@@ -282,7 +283,7 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if change == "hung":
             raise Hung("a report")
         if change == "error":
-            return Run("rtl", None, None, 5, {}, (HardwareError(ErrorCode.QR_MEMO, 3),))
+            return Run("rtl", None, None, 5, {}, (HardwareError(FitError.QR_MEMO, 3),))
         run, cycles = golden(workload), model(workload, design.memory).cycles
         assert run.codes is not None and cycles is not None
         codes = dict(run.codes)

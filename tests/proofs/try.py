@@ -1,8 +1,13 @@
 """Decide the proofs of a part: python tests/proofs/try.py PART [WORD …] [--defects]"""
-import importlib, sys, time, pathlib
+import importlib
+import pathlib
+import sys
+import time
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from harness import decide, planted
 from harness.trace import replay
+
 words=[w for w in sys.argv[2:] if not w.startswith("-")]
 mod=importlib.import_module(f"parts.{sys.argv[1]}")
 for p in mod.PROOFS:

@@ -14,6 +14,7 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
@@ -82,7 +83,7 @@ def test_slots_by_passes(base):
         buried.append(replace(job, live=~np.isin(np.arange(len(job.rows)), gone), buried=gone))
     found = compare(config, library, buried, FixedLatency(20, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
-    assert all(isinstance(result, HardwareError) and result.code is ErrorCode.QR_DESCRIPTOR for result in found.expected)
+    assert all(isinstance(result, HardwareError) and result.code is FitError.QR_DESCRIPTOR for result in found.expected)
 
 
 def test_stalls_change_no_result(engine):
@@ -183,7 +184,7 @@ def test_more_rows_go_than_the_memo_has(engine):
         assert job.memo is not None
         jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
     found = compare(config, library, jobs, FixedLatency(20, 32))
-    assert [isinstance(result, HardwareError) and result.code is ErrorCode.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
+    assert [isinstance(result, HardwareError) and result.code is FitError.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.errors import ErrorCode
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
 from penstock.models.memory import FixedLatency
@@ -17,6 +16,7 @@ from penstock.models.qr.table_cycles import bound, run, words_read
 from penstock.models.qr.table_memory import SIMULATED, pack_answer, pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from support.qr import build, fit_pages
@@ -170,7 +170,7 @@ def test_a_bad_page_ends_the_run() -> None:
     good = Segment(PAGES, 1, 0, 1, 0)
     found = fit_pages(engine, library, pages, c.initial_totals(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
     assert found.answer is None and found.error is not None
-    assert (found.error.code, found.error.block) == (ErrorCode.PAGE_VERSION, 8)
+    assert (found.error.code, found.error.block) == (PageError.PAGE_VERSION, 8)
 
 
 def test_what_has_no_hardware() -> None:

@@ -24,9 +24,8 @@ def _check(state: State, **values: Any) -> None:
 
     job = Job.begin(state, "check").opened()
     request = state.asked
-    if request.plans(job.engine.options.get("check", ())):
-        job.compile()
-    parts = job.engine.check(job.kernel, job.given)
+    design = job.compile() if job.engine.plans(job.kernel, request) else None
+    parts = job.engine.check(job.kernel, job.given, design)
     job.warn()
     state.show(parts)
     if not request.quiet:

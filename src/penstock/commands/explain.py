@@ -13,10 +13,15 @@ __all__ = ["COMMANDS"]
 @click.pass_obj
 def _explain(state: State, code: str) -> None:
     """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
+    from penstock.discovery import engines
     from penstock.dsl.core.codes import explain
-    from penstock.failures import HARDWARE_PAGES
+    from penstock.models.errors import ErrorCode, HardwareCode
 
-    text = explain(HARDWARE_PAGES.get(code.strip().upper(), code))
+    enumerations: list[type[HardwareCode]] = [ErrorCode]
+    for engine in engines().values():
+        enumerations += engine.errors
+    pages = {member.name: member.page for codes in enumerations for member in codes}
+    text = explain(pages.get(code.strip().upper(), code))
     if state.out.is_terminal:
         from rich.markdown import Markdown
 

@@ -18,7 +18,7 @@ def _model(state: State, **values: Any) -> int:
     rest = state.begin("model", values)
     from penstock.commands.job import Job
     from penstock.dsl.core.diagnostics import Span, error
-    from penstock.run import model
+    from penstock.run import golden, model
 
     job = Job.begin(state, "model")
     request, outcome = state.asked, state.record
@@ -34,6 +34,8 @@ def _model(state: State, **values: Any) -> int:
     design = job.compile()
     job.warn()
     outcome.workload = workload = design.workload(job.given)
+    if workload.results_with_model:
+        outcome.golden = golden(workload)
     with state.steps.step(f"cycles of {workload.rows or 0:,} rows"):
         outcome.model = model(workload, design.memory)
     if outcome.model.errors:

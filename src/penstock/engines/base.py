@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.errors import Conflict
-from penstock.models.errors import HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
@@ -110,6 +110,8 @@ class Workload(ABC):
     pages: int | None = None
     assumed: bool = False
     watchdog: int = 1_000_000
+    #: the cycle model computes the results anyway, so that its report shows them
+    results_with_model: bool = False
 
     @abstractmethod
     def golden(self) -> Result:
@@ -314,14 +316,9 @@ class Design(ABC):
         if self.given_verilog:
             return self.given_verilog
         from penstock.cache import remembered
-        from penstock.hdl.shell.shell import Shell
-        from penstock.hdl.shell.verilog import to_verilog
+        from penstock.hdl.shell.top import shelled
 
-        def make() -> str:
-            engine, library = self.hardware()
-            return to_verilog(Shell(engine, engine.register_map), library=library)
-
-        return remembered(self.digest, make)
+        return remembered(self.digest, lambda: shelled(*self.hardware()))
 
     def library(self, **options: Any) -> Library:
         """Return the design compiled for simulation (from the cache where it was compiled before);
@@ -442,7 +439,11 @@ class Engine(ABC):
     backends: frozenset[str] = frozenset(
         {"rtl", "netlist", "board", "golden", "model", "pysim"}
     )
-    options: Mapping[str, tuple[Option, ...]] = {}
+    options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
+    #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
+    errors: tuple[type[HardwareCode], ...] = ()
+    #: names of the Python API that are the engine's own: "module:attribute"
+    names: ClassVar[Mapping[str, str]] = {}
     #: names that `penstock.compile` takes beside those of the command
     arguments: frozenset[str] = frozenset()
 
@@ -458,6 +459,7 @@ class Engine(ABC):
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         """Raise Conflict for options that this kernel does not take, where the options of the
         engine alone do not say so."""
+        return None
 
     def needs(self, kernel: AnyKernel) -> str:
         """Return in words what data a run of the kernel needs."""
@@ -477,8 +479,13 @@ class Engine(ABC):
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         """Return the design that a manifest describes."""
 
-    def check(self, kernel: AnyKernel, given: Given) -> Iterable[Part]:
-        """Look for mistakes in a kernel and in how it goes with its data; return what to print."""
+    def plans(self, kernel: AnyKernel, request: Request) -> bool:
+        """Return whether `check` makes a plan: where anything was said about one."""
+        return request.plans(self.options.get("check", ()))
+
+    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+        """Look for mistakes in a kernel and in how it goes with its data; return what to print.
+        `design`: where a plan was made."""
         return ()
 
     def warnings(self, kernel: AnyKernel) -> Sequence[Diagnostic]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.analytics.kernel import Kernel
-from penstock.engines.base import Engine, Given
+from penstock.engines.base import Design, Engine, Given
+from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
 
@@ -36,7 +37,9 @@ class AnalyticsEngine(Engine):
     kernels = (Kernel,)
     default_target = "small"
     options = OPTIONS
-    arguments = frozenset({"choices", "dims", "bindings"})
+    arguments = frozenset({"choices"})
+    errors = (PageError,)
+    names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from penstock.dsl.analytics.overrides import initial_value
@@ -84,7 +87,9 @@ class AnalyticsEngine(Engine):
             given_verilog=verilog,
         )
 
-    def check(self, kernel: AnyKernel, given: Given) -> Iterable[Part]:
+    def check(
+        self, kernel: AnyKernel, given: Given, design: Design | None
+    ) -> Iterable[Part]:
         from .sections import binding_grid
 
         assert isinstance(kernel, Kernel)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
+from penstock.models.qr.errors import FitError
+from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
 
@@ -33,6 +35,7 @@ class FitEngine(Engine):
     default_target = "vu9p"             # the engine is too large for the small part
     options = OPTIONS
     arguments = frozenset({"load"})
+    errors = (PageError, FitError)
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         keys = _over_keys(kernel)
@@ -116,7 +119,14 @@ class FitEngine(Engine):
         plan = TableFitPlan.from_json(config)
         return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog)
 
-    def check(self, kernel: AnyKernel, given: Given) -> Iterable[Part]:
+    def plans(self, kernel: AnyKernel, request: Request) -> bool:
+        columns = not _over_keys(kernel)
+        given = request.data is not None or bool(request.own.get("bindings"))
+        return (columns and given) or super().plans(kernel, request)
+
+    def check(
+        self, kernel: AnyKernel, given: Given, design: Design | None
+    ) -> Iterable[Part]:
         from .changes import key_texts
         from .columns import check_method
         from .sections import fit_facts
@@ -127,14 +137,7 @@ class FitEngine(Engine):
             [key] = kernel.of_kind("key")
             key_texts(graph, key.span, given)
         else:
-            dims = given.option("dims", {})
-            if given.source is not None or given.option("bindings"):
-                from penstock.targets import target_named
-
-                design = self.compile(kernel, target_named(self.default_target), given)
-                graph = design.graph                # type: ignore[attr-defined]
-            else:
-                graph = kernel.trace(dims)
+            graph = getattr(design, "graph", None) or kernel.trace(given.option("dims", {}))
             check_method(graph)
         return (fit_facts(graph),)
 

@@ -15,7 +15,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.host.workloads import Changes, Refits, Round, TooMany
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Codes, Format, float32
 from penstock.models.qr.config import FitPlan
@@ -144,7 +144,8 @@ class FitDesign(Design):
 
         if backend == "model":
             return Trainer(self.plan, Timed(self.plan, self.memory), **options)
-        machine = self.machine(backend, 0, **({} if device is None else {"device": device}))
+        own: dict[str, Any] = {} if device is None else {"device": device}
+        machine = self.machine(backend, 0, **own)
         return Trainer(self.plan, EngineBackend(self.plan, machine), **options)
 
     def refits(
@@ -236,7 +237,7 @@ class Refitting(Workload):
             for number, (job, place, size) in enumerate(placed):
                 data = machine.read(place.result, size).tobytes()
                 fit = unpack_result(data, job.window.columns, self.plan)
-                if isinstance(fit, ErrorCode):
+                if isinstance(fit, HardwareCode):
                     return Result(None, HardwareError(fit, number))
                 fits.append(fit)
         return Result(self._codes(fits), counters=self._counters())

@@ -208,6 +208,8 @@ class TableFits(_Fits):
     Parameters: `source`: the text that the table was opened from.
     """
 
+    results_with_model = True
+
     def __init__(
         self,
         graph: FitGraph,
