@@ -21,6 +21,7 @@ from typing import Any, overload
 
 __all__ = [
     "GROUP",
+    "OPTIONS",
     "Dialect",
     "Function",
     "Signature",
@@ -36,6 +37,8 @@ __all__ = [
 
 #: entry points under which packages offer dialects: each names a `Dialect`
 GROUP = "penstock.dialects"
+#: the statements of texts that belong to no place in the body; decorators have them as options
+OPTIONS = ("epochs", "init")
 
 
 @dataclass(frozen=True)

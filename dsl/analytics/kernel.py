@@ -31,7 +31,6 @@ class Kernel(AnyKernel):
     epochs: int = 1
     init: dict[str, Option] = field(default_factory=dict)
     keyword = "kernel"
-    engine = "analytics"
 
     @abstractmethod
     def body(self, builder: AnalyticsBuilder) -> list[Return]:

@@ -1,4 +1,4 @@
-"""What kernels of all engines have: a name, parameters, options, and a place in a file."""
+"""What kernels of all dialects have: a name, parameters, options, and a place in a file."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Option:
 class AnyKernel(ABC):
     """What kernels of all dialects have: a name, parameters, a place in a file, and a check.
 
-    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `keyword` begins it, `engine` is
-    what it is compiled for.
+    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `keyword` is the word that it
+    begins with.
     """
 
     name: str
@@ -54,7 +54,6 @@ class AnyKernel(ABC):
     name_span: Span
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
     keyword: ClassVar[str]
-    engine: ClassVar[str]
     title: ClassVar[str] = "kernel"            #: what messages call it
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from ..dialect import Function, dialects
@@ -12,9 +11,11 @@ from .tensor import call
 __all__ = ["offered"]
 
 
-@cache
 def offered() -> dict[str, Any]:
-    """Return what stands behind `ps.`, by name. Where two dialects offer a name, a function is the kernel's own."""
+    """Return what stands behind `ps.`, by name. Where two dialects offer a name, a function is the kernel's own.
+
+    Nothing is kept: a dialect of another package may ask for names while it is being imported itself.
+    """
     found: dict[str, Any] = {}
     for dialect in dialects().values():
         offers = {

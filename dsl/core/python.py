@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from ..dialect import Dialect
+from ..dialect import OPTIONS, Dialect
 from . import functions, places
 from .builder import GraphBuilder
 from .constants import kind_of
@@ -25,10 +25,7 @@ from .kernel import AnyKernel, Parameter
 from .places import caller_span, node_span
 from .tensor import Tensor, current
 
-__all__ = ["OPTIONS", "Annotation", "Traced", "decorator"]
-
-#: options that a user may look for in every decorator, as the statements of texts are called
-OPTIONS = ("epochs", "init")
+__all__ = ["Annotation", "Traced", "decorator"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ _RAISED_HINT = "the function runs once with values that stand for the table's: m
 
 @dataclass
 class Traced(AnyKernel):
-    """A kernel, of whatever engine, whose body is a Python function."""
+    """A kernel, of whatever dialect, whose body is a Python function."""
 
     function: Callable[..., Any] = field(default=lambda: None, repr=False, kw_only=True)
 

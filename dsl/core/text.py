@@ -18,7 +18,7 @@ from typing import Any
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from ..dialect import Dialect, dialects, find
+from ..dialect import OPTIONS, Dialect, dialects, find
 from . import functions, hints
 from .builder import GraphBuilder
 from .diagnostics import Span, error
@@ -29,8 +29,6 @@ from .syntax import syntax_error
 
 __all__ = ["Body", "Written", "literal", "parse_kernel", "span_of"]
 
-#: statements that belong to no place in the body
-OPTIONS = ("epochs", "init")
 _CONSTANTS = {"None": None, "True": True, "False": False}
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "+": python_operator.add,

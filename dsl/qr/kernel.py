@@ -54,7 +54,6 @@ class FitKernel(AnyKernel):
 
     options: dict[str, Option] = field(default_factory=dict, kw_only=True)
     keyword = "fit"
-    engine = "qr"
     title = "fit kernel"
 
     @abstractmethod

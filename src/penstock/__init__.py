@@ -1,7 +1,8 @@
 """Penstock: analytics and training kernels become FPGA hardware that works where the data lives.
 
-The names of the kernel language (`kernel`, `Input`, `sum`, …) come from the dialects that are installed. All names are
-imported when they are first asked for; `__init__.pyi` lists them for editors and type checkers.
+The names of the kernel language (`kernel`, `Input`, `sum`, …) come from the dialects that are
+installed, a few others from the engines. All names are imported when they are first asked for;
+`__init__.pyi` lists them for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    from penstock.discovery import engine_names
     from penstock.dsl.core.library import offered
 
-    return sorted({*offered(), *_API, "__version__"})
+    return sorted({*offered(), *_API, *engine_names(), "__version__"})

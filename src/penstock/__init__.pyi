@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load
+from penstock.api import Design, KernelError, Run, SourceError, compile, load
 from penstock.devices import open_device as open
 from penstock.dsl.analytics.front import PythonKernel
 from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor

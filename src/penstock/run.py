@@ -138,7 +138,7 @@ def hardware(
 def _native(
     design: Design,
     needed: int,
-    memory: FixedLatency,
+    memory: Mapping[str, FixedLatency],
     *,
     waves: str | None = None,
     stall_percent: int = 0,
@@ -153,7 +153,7 @@ def _native(
 def _netlist(
     design: Design,
     needed: int,
-    memory: FixedLatency,
+    memory: Mapping[str, FixedLatency],
     *,
     family: str | None = None,
     waves: str | None = None,
@@ -167,7 +167,7 @@ def _netlist(
 
 
 def _python(
-    design: Design, needed: int, memory: FixedLatency, *, waves: str | None = None
+    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, waves: str | None = None
 ) -> Machine:
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
@@ -176,7 +176,7 @@ def _python(
 
 
 def _board(
-    design: Design, needed: int, memory: FixedLatency, *, device: Device | None = None
+    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, device: Device | None = None
 ) -> Machine:
     from penstock.host.device.machine import DeviceMachine
 
@@ -185,7 +185,8 @@ def _board(
     return DeviceMachine(design.runs_on(device))
 
 
-#: by backend, what opens a machine: design, bytes of memory that its runs take, timing, options
+#: by backend, what opens a machine: design, bytes of memory that its runs take, the ports' timings,
+#: options
 MACHINES: dict[str, Callable[..., Machine]] = {
     "rtl": _native,
     "netlist": _netlist,

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 #: a dialect of another distribution: one keyword, a kind of parameters, a function of its own beside Penstock's
 TOY = '''
+import penstock as ps
 from dataclasses import dataclass
 from penstock.dsl.core.builder import GraphBuilder, Ref
 from penstock.dsl.core.functions import VALUES
@@ -34,10 +35,11 @@ def twice(builder: GraphBuilder, span, v, *, times=2) -> Ref:
     """The value, so many times."""
     return builder.elementwise("mul", [v, times], span)
 
+assert ps.Kernel and not hasattr(ps, "toy")  # names may be asked for while the module is imported
+
 @dataclass
 class Toy(AnyKernel):
     keyword = "toy"
-    engine = "toy"
     gain: int = 1
 
     def check(self, dims=None):

@@ -72,7 +72,7 @@ def test_another_table(design: ps.Design) -> None:
         with pytest.raises(SourceError, match=r"is not of the kind the design was compiled for") as caught:
             design.run(wrong)
         assert caught.value.code == "E706"
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, board, not 'fpga'$"):
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
         design.run(table(), "fpga")
 
 

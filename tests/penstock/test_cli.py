@@ -64,7 +64,7 @@ MESSAGES = [
     ("model k.py --threads 0", usage(" model", "invalid value for '--threads': it must be a whole number from 1 to 256, not '0'")),
     ("model k.py --dim d", usage(" model", "invalid value for '--dim': 'd' is not of the form d=54")),
     ("model k.py --on-null maybe", usage(" model", "invalid value for '--on-null': 'maybe' is not one of 'error', 'skip'")),
-    ("model k.py", "error[E904]: model needs a table, or the number of its rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
+    ("model k.py", "error[E904]: model needs a table, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
     ("simulate k.py", "error[E904]: simulate needs a table\n --> penstock simulate\n"
                       "hint: give --data SRC, for example --data random:rows=1000\n"),
     ("check nofile.py", f"error[E102]: there is no file nofile.py\n --> nofile.py\n{A_KERNEL}"),
@@ -99,7 +99,7 @@ MESSAGES = [
     ("check k.py --data http://x/y.csv", "error[E701]: unknown data source 'http://x/y.csv'\n --> http://x/y.csv\n"
      "hint: only postgresql:// is read over the network: fetch the file first\n"),
     ("check k.py --data postgresql://[::1/db?table=t", "error[E701]: this is no address of a server: Invalid IPv6 URL\n"
-     " --> postgresql://[::1/db?table=t\nhint: the form is postgresql://user@host/database?table=NAME\n"),
+     " --> postgresql://[::1/db?table=t\nhint: the form is postgresql://user@host/database?table=NAME, or ?query=SELECT … in place of the table\n"),
     ("check k.py --data utf16.csv", "error[E703]: utf16.csv is not text\n --> utf16.csv\n"
      "hint: is it a CSV file? If it is, save it as UTF-8, not as UTF-16\n"),
     ("compile k.py --dim d=4 --out " + 300 * "x", "error[E903]: nothing can be written there: File name too long\n --> output\nhint: choose another name\n"),

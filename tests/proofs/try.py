@@ -23,5 +23,5 @@ for p in mod.PROOFS:
                 b=p.bench(); v=decide(b,method=p.method,depth=p.depth,seconds=p.seconds)
                 print("   defect", d, "->", v.holds, v.depth, v.seconds, v.detail[-200:] if v.holds is None else "", flush=True)
                 if v.holds is False:
-                    f,t=replay(p.bench(),v.trace,pathlib.Path("/tmp/pf/x.vcd")); print("      ", f); 
+                    f,t=replay(p.bench(),v.trace,pathlib.Path("/tmp/pf/x.vcd")); print("      ", f)
                     if "-t" in sys.argv: print(t)

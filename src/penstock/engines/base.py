@@ -232,6 +232,10 @@ class Design(ABC):
             return None
         return ON_CHIP[kind](self.bus_ports[0].data_bytes)
 
+    def memories(self, memory: FixedLatency) -> Mapping[str, FixedLatency]:
+        """Return the timing of each port by its name where a user gives `memory` for all."""
+        return {f"m{k}": memory for k in range(len(self.bus_ports))}
+
     # what follows
 
     @property
@@ -384,7 +388,8 @@ class Design(ABC):
         its runs take; `options`: the machine's own."""
         from penstock.run import MACHINES
 
-        return MACHINES[backend](self, needed, self.memory if memory is None else memory, **options)
+        timings = self.memories(self.memory if memory is None else memory)
+        return MACHINES[backend](self, needed, timings, **options)
 
     def run(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.outcome import Outcome, differences
+from penstock.outcome import Outcome, differences, not_compared
 
 from .rows import Facts, Row, Verdict
 from .words import amount, rate, resource_text, seconds_text
@@ -27,6 +27,8 @@ def agreement(outcome: Outcome) -> list[Row]:
             same = "bit for bit"
         text = "; ".join(wrong) if wrong else same
         rows.append(Row(f"golden = {_hardware(outcome)}", Verdict(not wrong, text)))
+        if missing := not_compared(outcome.golden, outcome.rtl):
+            rows.append(Row("not compared", f"{', '.join(missing)}: the hardware does not tell"))
     if outcome.cycle_exact is not None:
         assert outcome.model is not None and outcome.rtl is not None
         both = f"{outcome.rtl.cycles:,} cycles both"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
+from penstock.host.sources import Table
 from penstock.models.qr.errors import FitError
 from penstock.models.strider.errors import PageError
 
@@ -83,12 +84,16 @@ class FitEngine(Engine):
             return compile_columns(kernel, part, given)
         self._keys_alone(kernel, given)
         graph, memory = kernel.trace(), None
+        [key] = kernel.of_kind("key")
+        if isinstance(given.data, Table):
+            from .changes import key_column
+
+            key_column(graph, key.span, given, given.data)
         # where the memory is on the part, the planner chooses the width of its port
         if given.memory is not None or not part.shared:
             memory = timing_of(part.memory if given.memory is None else given.memory, part)
         plan = lower(graph, part, memory=memory, load=given.option("load"))
         timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-        [key] = kernel.of_kind("key")
         return FitDesign(part.name, timing, graph, plan, key.span)
 
     @staticmethod

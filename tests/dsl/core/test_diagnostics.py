@@ -15,7 +15,7 @@ from penstock.dsl.core import codes
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Note, Span, error, render
 from penstock.dsl.core.load import from_text
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_several_places() -> None:

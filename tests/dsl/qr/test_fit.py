@@ -34,7 +34,7 @@ def columns(x: ps.Input["d"], y: ps.Output):
 
 def text(body: str, parameters: str = "key: key") -> FitKernel:
     made = from_text(f"fit f({parameters})\n  {body}\n", "f.psk")
-    assert isinstance(made, FitKernel) and made.engine == "qr"
+    assert isinstance(made, FitKernel) and made.keyword == "fit"
     return made
 
 

@@ -12,7 +12,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.graph import Graph, Region, Uniform
 from penstock.dsl.core.load import from_text, load_kernel
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 TEXTS = {
     "linear": (EXAMPLES / "linear.psk").read_text(),

@@ -11,7 +11,7 @@ import pytest
 from penstock.dsl.analytics import interp
 from penstock.dsl.core.load import from_text, load_kernel
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def sigmoid(v: Any) -> Any:
