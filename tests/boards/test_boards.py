@@ -165,7 +165,7 @@ def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("wrong", [{"platform": "nowhere:Platform"}, {"platform": "amaranth_boards.ulx3s:Nothing"}, {"uart": "serial"}, {"clock": "clk7"}])
 def test_boards_described_wrongly(wrong: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     board = replace(boards()["ulx3s-12f"], **wrong)
-    monkeypatch.setattr("penstock.building.boards", lambda: {board.name: board})
+    monkeypatch.setattr("penstock.commands.boards.boards", lambda: {board.name: board})
     assert run(["build", LOGISTIC, "--board", board.name, "--dim", "d=2", "--format", "fixed:4,4", "--out", str(tmp_path / "o")]) == 1
     said = capsys.readouterr().err
     assert "error[E821]: ulx3s-12f is described wrongly" in said and "hint: the package that offers it" in said

@@ -29,6 +29,7 @@ from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
+from penstock.models.shell import Status
 from penstock.models.target import TARGETS, target
 from penstock.run import Run, golden, model
 from penstock.sim.machine import Hung
@@ -392,10 +393,11 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         assert trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
         assert all(np.array_equal(a.model.fit.weights, b.model.fit.weights) for a, b in zip(index._groups, golden._groups, strict=True))
     design = ps.load("out")
-    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity)
+    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity, register_map=design.registers,
+                             read_register=lambda name: Status.IDLE)
     with pytest.raises(DeviceError, match="the device runs design 00000005, not"):
         design.trainer("board", device=SimpleNamespace(design=5, path="elsewhere"))
-    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory: 2 jobs with their rows"):
+    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory; the device has 4096$"):
         design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
 
 

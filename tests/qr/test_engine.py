@@ -20,9 +20,9 @@ from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
-from support.qr import build, simulate
+from tests.support.qr import build, simulate
 from penstock.sim.qr_cases import Group, keys
-from support.qr_runs import compare, random_run
+from tests.support.qr_runs import compare, random_run
 
 CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)

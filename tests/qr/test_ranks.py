@@ -19,7 +19,7 @@ from penstock.models.qr.layout import Size, block_words, change_words, memo_word
 from penstock.models.qr.normal_equations import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
 from penstock.sim.qr_cases import Group, keys
-from support.qr_runs import crowd
+from tests.support.qr_runs import crowd
 
 CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 

@@ -19,7 +19,7 @@ from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from support.qr import build, fit_pages
+from tests.support.qr import build, fit_pages
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
 

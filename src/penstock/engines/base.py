@@ -401,7 +401,8 @@ class Design(ABC):
     ) -> Run:
         """Run the design on data.
 
-        Parameters: `data`: a table, or a source as the command line takes it; `backend`: "golden"
+        Parameters: `data`: a table, a source as the command line takes it, or, for the model alone,
+        rows that `penstock.api.assume` assumes; `backend`: "golden"
         (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
         simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
         "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
-from penstock.host.sources import Table
 from penstock.models.qr.errors import FitError
 from penstock.models.strider.errors import PageError
 
@@ -72,9 +71,11 @@ class FitEngine(Engine):
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         from penstock.dsl.qr.plan import lower
+        from penstock.host.sources import Table
         from penstock.models.memory import FixedLatency
         from penstock.targets import timing_of
 
+        from .changes import key_column
         from .keys import FitDesign
 
         assert isinstance(kernel, FitKernel)
@@ -86,8 +87,6 @@ class FitEngine(Engine):
         graph, memory = kernel.trace(), None
         [key] = kernel.of_kind("key")
         if isinstance(given.data, Table):
-            from .changes import key_column
-
             key_column(graph, key.span, given, given.data)
         # where the memory is on the part, the planner chooses the width of its port
         if given.memory is not None or not part.shared:
