@@ -30,9 +30,14 @@ from .machines import Full, Room
 __all__ = ["EngineBackend", "Timed"]
 
 class Timed:
-    """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted."""
+    """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted.
+
+    Raises ValueError where there is no hardware for `config`.
+    """
 
     def __init__(self, config: FitPlan, memory: FixedLatency | None = None) -> None:
+        if not config.built:
+            raise ValueError(f"there is no hardware for {config}")
         self.config, self.memory = config, memory or FixedLatency()
         self.cycles = self.runs = self.jobs = 0
 

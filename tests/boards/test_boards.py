@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import penstock as ps
 import penstock.api as api
 import penstock.boards.board as board_module
 from penstock.boards.board import Board, boards
@@ -189,9 +190,9 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
 """)
     kernel, part = api.load_kernel(tmp_path / "k.py"), boards()["ulx3s-85f"].budget
-    need = api.compile(kernel, part, format="fixed:8,8", dims={"d": 2}, choices=api.Choices(lanes=1, threads=1)).resources_on(part).lut
+    need = api.compile(kernel, part, format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1)).resources_on(part).lut
     with pytest.raises(KernelError, match=r"the part has [0-9,]+, of which 97% can be filled"):
-        api.compile(kernel, replace(part, lut=need + 10), format="fixed:8,8", dims={"d": 2}, choices=api.Choices(lanes=1, threads=1))
+        api.compile(kernel, replace(part, lut=need + 10), format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1))
 
 
 def test_without_the_tool_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import penstock as ps
 import penstock.api as api
 from penstock.cli import run
 from penstock.discovery import engines
@@ -357,7 +358,7 @@ def test_compile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 
 def _disagreeing(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let RTL be golden with one thing changed."""
-    design = api.compile("k.py", None, None, "fixed:8,8", dims={"d": 4}, choices=api.Choices(threads=1, lanes=1))
+    design = api.compile("k.py", None, None, "fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
 
     def hardware(backend: str, workload: Workload, *_: object, **__: object) -> api.Run:
         run, cycles = golden(workload), model(workload, design.memory).cycles

@@ -19,8 +19,8 @@ from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
-from tests.support.qr import Simulated, simulate
 from penstock.sim.qr_cases import Group, keys
+from tests.support.qr import Simulated, simulate
 
 __all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
 

@@ -42,17 +42,24 @@ class Given:
     """What a user gave beside the kernel and the target.
 
     `data`: a table, or whatever the engine runs on; a text for data that are made when their sizes
-    are known (`random:…`); `source`: the text that `data` was opened from; `rows`: so many assumed,
+    are known (`random:…`); `source`: what `data` was opened from, as it was given; `rows`: so many assumed,
     without data; `options`: the engine's own by name, those that were not given are absent.
     """
 
     data: Any = None
-    source: str | None = None
+    source: Any = None
     rows: int | None = None
     seed: int | None = None
     format: str | Format | None = None
     memory: str | FixedLatency | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str | None:
+        """What messages call the source, None without one."""
+        if self.source is None or isinstance(self.source, str):
+            return self.source
+        return "table"
 
     def option(self, name: str, default: Any = None) -> Any:
         """Return an option of the engine's own."""
@@ -144,12 +151,13 @@ class Workload(ABC):
 class Design(ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
-    `part`: the target's name; `memory`: timing of the memory ports. Verilog is made when it is
-    first asked for.
+    `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
+    for reports ("" where it is not known). Verilog is made when it is first asked for.
     """
 
     part: str
     memory: FixedLatency
+    source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     kind: ClassVar[str] = ""
@@ -369,12 +377,20 @@ class Design(ABC):
     def device_in_simulation(self, needed: int) -> Device:
         """Return the whole device in simulation, connected, with memory for a run of `needed` bytes.
 
-        Raises DeviceError where that is more than is simulated.
+        Raises BuildError where that is more than is simulated, and for a board with SDRAM.
         """
+        from penstock.boards.board import boards
         from penstock.cache import remembered
         from penstock.host.device import simulated_device
         from penstock.sim.board import generate
+        from penstock.sim.native import BuildError
 
+        board = boards().get(self.part)
+        if board is not None and board.memory.kind == "SDRAM":
+            raise BuildError(
+                f"the SDRAM of {board.name} cannot be simulated yet: "
+                f"--target {board.name.removesuffix('-sdram')} has its tables in block RAM"
+            )
         kind, size = self.device_memory
         size = size or needed
         source = remembered(
@@ -401,8 +417,9 @@ class Design(ABC):
     ) -> Run:
         """Run the design on data.
 
-        Parameters: `data`: a table, a source as the command line takes it, or, for the model alone,
-        rows that `penstock.api.assume` assumes; `backend`: "golden"
+        Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or
+        polars frame, an Arrow table or a `Table`, or, for the model alone, rows that
+        `penstock.api.assume` assumes; `backend`: "golden"
         (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
         simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
         "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
@@ -471,7 +488,7 @@ class Engine(ABC):
         """Return in words what data a run of the kernel needs."""
         return "a table"
 
-    def open(self, source: str) -> Any:
+    def open(self, source: Any) -> Any:
         """Return what a data source holds, for `Given.data`. Raises SourceError."""
         from penstock.tables import open_source
 

@@ -205,4 +205,4 @@ class AnalyticsDesign(Design):
         if isinstance(given.data, Assumed):
             return Assumption(design, given.data)
         table = table_on(given.data, given.source, self.plan.walk, self.labels)
-        return Training(design, table, given.source)
+        return Training(design, table, given.place)

@@ -159,7 +159,7 @@ class ColumnsDesign(Design):
         if isinstance(given.data, Assumed):
             return AssumedFits(self.graph, self.plan, given.data, changes)
         table = table_on(given.data, given.source, self.plan.walk, (self.label,))
-        return TableFits(self.graph, self.plan, table, given.source, changes)
+        return TableFits(self.graph, self.plan, table, given.place, changes)
 
 
 def _schema_of(

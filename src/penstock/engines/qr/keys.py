@@ -197,7 +197,7 @@ class Refitting(Workload):
             return self._refits.play(self.plan)
         except TooMany as problem:
             hint = "more --groups, or target=slot(key), which has no blocks"
-            place = Span.whole(self._given.source or "--rows")
+            place = Span.whole(self._given.place or "--rows")
             raise error("E701", str(problem), place, hint=hint) from None
 
     def golden(self) -> Result:
