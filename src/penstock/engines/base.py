@@ -418,7 +418,8 @@ class Design(ABC):
         """Run the design on data.
 
         Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or
-        polars frame, an Arrow table or a `Table`; `backend`: "golden"
+        polars frame, an Arrow table or a `Table`, or, for the model alone, rows that
+        `penstock.api.assume` assumes; `backend`: "golden"
         (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
         simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
         "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
