@@ -35,7 +35,7 @@ VARIANTS = {
     "rank, scan, rescan": replace(BASE, target=Label.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
     "rank, blocks, rescan": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
     "rank, blocks, widened": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
-    "slot, moves, widened": replace(BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=1),
+    "slot, moves, widened": replace(BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
 }
 
 

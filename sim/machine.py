@@ -125,7 +125,8 @@ class Machine(Protocol):
         first call begins the recording. Raises Unsupported on devices."""
 
     def alter(self, cycle: int, at: int, data: bytes, *, space: int = 0) -> None:
-        """Change memory when `cycle` of the next run begins. Raises Unsupported on devices."""
+        """Change memory when `cycle` of the next run begins; an array that became memory is changed
+        with it. Raises Unsupported on devices."""
 
     def close(self) -> None: ...
 

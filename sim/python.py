@@ -103,18 +103,20 @@ class PythonMachine:
         self._simulator.add_testbench(self._bench)
         self._changes: list[tuple[int, int, bytes, int]] = []
         self._fresh, self._began, self._cycle = True, 0, 0
+        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
 
     # control
 
     async def _tick(self, ctx: Any, *sampled: Any) -> Any:
         """Go on to the next cycle, in which memory may change; return what was sampled."""
-        *_, values = (None, await ctx.tick().sample(*sampled))
         self._cycle += 1
         now = self._cycle - self._began
-        for cycle, at, data, space in self._changes if self._started else ():
-            if cycle == now:
-                self._memory.place(at, np.frombuffer(data, dtype=np.uint8), space)
-        return values[2:]
+        # before the ports look at memory in the cycle that begins
+        while self._started and self._changes and self._changes[0][0] <= now:
+            _, at, data, space = self._changes.pop(0)
+            self._memory.place(at, np.frombuffer(data, dtype=np.uint8), space)
+        _, _, *values = await ctx.tick().sample(*sampled)
+        return values
 
     async def _write(self, ctx: Any, name: str, value: int) -> None:
         register, pins = self.register_map[name], self._shell
@@ -208,7 +210,7 @@ class PythonMachine:
     ) -> Ended:
         self._registers = {**registers, "watchdog": watchdog}
         self._limit, self._progress = _LIMIT if limit is None else limit, progress
-        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
+        self._ended = None
         for port in self._ports:
             port.r, port.w, port.transfers = [], [], []
         if not self._fresh:
@@ -241,6 +243,7 @@ class PythonMachine:
 
     def alter(self, cycle: int, at: int, data: bytes, *, space: int = 0) -> None:
         self._changes.append((cycle, at, data, space))
+        self._changes.sort(key=lambda change: change[0])
 
     def close(self) -> None:
         pass

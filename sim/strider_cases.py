@@ -35,7 +35,7 @@ def _values(rng: np.random.Generator, column: Column, rows: int) -> Any:
     element = column.storage.element or column.type
     shape = (rows, column.length or 0) if column.is_array else (rows,)
     if not column.is_numeric and column.storage.length > 0 and column.type not in DTYPES:
-        return list(rng.bytes(column.storage.length) for _ in range(rows))
+        return [rng.bytes(column.storage.length) for _ in range(rows)]
     if column.storage.length < 0 and not column.is_array:
         texts: list[Any] = ["x" * int(n) for n in rng.choice([0, 1, 3, 60, 126, 127, 150], rows)]
         oddities = Raw(bytes([1, 18]) + bytes(16)), Raw((30 << 2 | 2).to_bytes(4, "little") + bytes(26))

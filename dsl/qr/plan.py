@@ -193,7 +193,7 @@ def _contexts_of(config: FitPlan, work: Work) -> int:
     if config.method is Method.GIVENS:
         work = replace(work, met=work.met[:_SAMPLE])
     one = replace(config, contexts=1)
-    cycles = rotations.alone(one, [work.folding()]) if config.method is Method.GIVENS else alone(one, [work.tasks(config)])
+    cycles = rotations.alone(one, [work.folding()]) if config.method is Method.GIVENS else alone(one, [work.size.columns])
     return min(MOST_CONTEXTS, -(-cycles // max(1, work.slots(config) // config.vectors)) + 1)
 
 

@@ -53,7 +53,7 @@ class JobCheck(wiring.Component):
         m.d.sync += self.descriptor_code.eq(_first(
             ((d.length == 0) | (d.length >= config.n_max), FitError.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), FitError.QR_ROWS),
             (contradiction, FitError.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), FitError.QR_REMOVED)))
-        segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+        segments = int(config.bounds is Bounds.WIDENED)
         strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments)
         strange = strange | (head.blocks != config.blocks) | head.end.any()
         stale = ~d.flags[0] & ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed))

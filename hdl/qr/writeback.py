@@ -163,7 +163,7 @@ class WriteBack(wiring.Component):
         """The bytes of the parts that are not in a memory."""
         config, n = self.config, self.config.n_max
         kept, failed = job.kept, job.code != 0
-        segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+        segments = int(config.bounds is Bounds.WIDENED)
         some = lambda value: value & ~failed.replicate(len(value))
         mask, weights, offsets = Signal(64), Signal(32 * n), Signal(8 * (n - 1))
         m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]

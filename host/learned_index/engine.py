@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...models.errors import HardwareCode, HardwareError
+from ...models.errors import HardwareError
 from ...models.memory import FixedLatency
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
@@ -30,9 +30,14 @@ from .machines import Full, Room
 __all__ = ["EngineBackend", "Timed"]
 
 class Timed:
-    """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted."""
+    """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted.
+
+    Raises ValueError where there is no hardware for `config`.
+    """
 
     def __init__(self, config: FitPlan, memory: FixedLatency | None = None) -> None:
+        if not config.built:
+            raise ValueError(f"there is no hardware for {config}")
         self.config, self.memory = config, memory or FixedLatency()
         self.cycles = self.runs = self.jobs = 0
 
@@ -183,7 +188,7 @@ class EngineBackend:
     def _result(self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None) -> Fit | HardwareError:
         at, size = room
         found = unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config) if error is None else error.code
-        if isinstance(found, HardwareCode):
+        if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:
                 self._forget(id(job.memo))

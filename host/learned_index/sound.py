@@ -60,14 +60,14 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
                            (config.bounds is Bounds.WIDENED, ("anchor",)), (config.blocks > 0, ("blocks", "moved"))):
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
-    square, segments = (n, n), (config.segments,)
+    square, segments = (n, n), (1,)
     shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "right_hand_side": (n,),
               "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
               "moved": (config.blocks,)}
     arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [(fit.weights, (n,)), (fit.mask, (n,))]
     codes = [fit.weights, memo.d, memo.u]
     if memo.anchor is not None:
-        box = {"weights": (n,), "low": (config.segments, length), "high": (config.segments, length)}
+        box = {"weights": (n,), "low": (1, length), "high": (1, length)}
         arrays += [(getattr(memo.anchor, each.name), box.get(each.name, segments)) for each in fields(memo.anchor)]
         codes.append(memo.anchor.weights)
     if any(array is not None and array.shape != shape for array, shape in arrays):
@@ -137,15 +137,13 @@ def _check_anchor(memo: Memo, rows: np.ndarray, labels: np.ndarray) -> None:
     """Raise ValueError where the anchor does not hold what it says of these live rows."""
     anchor = memo.anchor
     assert anchor is not None
-    if anchor.start[0] != 0 or (np.diff(anchor.start) < 0).any():
-        raise ValueError("an anchor's segments out of order")
-    segment = np.searchsorted(anchor.start, labels, side="right") - 1
+    if anchor.start[0] != 0:
+        raise ValueError("an anchor that does not start at label 0")
     if memo.blocks is not None and memo.moved is not None:
         # blocks hold tombstones too, but then nothing has moved since the last pass
         labels = labels - memo.moved[np.searchsorted(np.cumsum(memo.blocks[:, 0]), np.arange(len(rows)), side="right")]
     guess = Fit(0, anchor.weights, np.ones(len(anchor.weights), dtype=bool), 0, 0, False, memo).predict(rows)
     errors = labels - guess
-    if ((anchor.err_min[segment] == EMPTY) | (errors < anchor.err_min[segment] + anchor.shift_min[segment])
-            | (errors > anchor.err_max[segment] + anchor.shift_max[segment]) | (guess < anchor.least[segment])).any() \
-            or (rows < anchor.low[segment]).any() or (rows > anchor.high[segment]).any():
+    if ((anchor.err_min == EMPTY) | (errors < anchor.err_min + anchor.shift_min) | (errors > anchor.err_max + anchor.shift_max)
+            | (guess < anchor.least)).any() or (rows < anchor.low).any() or (rows > anchor.high).any():
         raise ValueError("an anchor that does not hold its rows")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -18,9 +18,8 @@ from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
 from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Label, Sums, Window
+from ...models.qr.job import Fit, Job, Window
 from ...models.qr.ranks import BLOCK_ROWS
-from ...models.qr.suffix import LEAF, Blocks
 from ...sim.qr_cases import Group, keys
 from ..learned_index.windows import common_prefixes, features
 
@@ -72,7 +71,6 @@ class _Windowed(Group):
         super().__init__(config, rows, number, DENSITY)
         self.of_bytes = window
         self.limit = 1 << 30
-        self.blocks = Blocks(self.rows, config.bus_bytes)
 
     @property
     def window(self) -> Window:
@@ -163,22 +161,5 @@ class Refits:
                 group.limit = int(WIDER * max(fit.err_max - fit.err_min, 1))
             out.jobs.append(job)
             out.fits.append(fit)
-            out.works.append(_work(config, group, job, fit))
+            out.works.append(Work.of(job, fit, config))
         return out
-
-
-def _work(config: FitPlan, group: _Windowed, job: Job, fit: Fit) -> Work:
-    if config.target is not Label.RANK or config.sums is not Sums.INCREMENTAL or config.blocks:
-        return Work.of(job, fit, config)
-    if job.memo is None:
-        group.blocks = Blocks(job.rows, config.bus_bytes)
-        return Work.of(job, fit, config, 0, group.blocks.words)
-    blocks = group.blocks
-    spent = blocks.traffic([blocks.place(int(rank)) for rank in job.inserted - np.arange(len(job.inserted))])
-    read, written = spent.read, spent.written
-    gone = np.sort(job.removed_at - np.arange(len(job.removed_at)))
-    if len(gone) or not all(blocks.insert(*blocks.place(int(rank)), job.rows[rank]) for rank in job.inserted):
-        group.blocks = blocks = Blocks(job.rows, config.bus_bytes)         # a leaf was full, or rows went: counted as written anew
-        read, written = read + blocks.words, written + blocks.words
-    work = Work.of(job, fit, config, read, written)
-    return replace(work, size=replace(work.size, span=len(blocks.leaves) * LEAF))

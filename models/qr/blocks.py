@@ -7,13 +7,13 @@ next cycle. What a pipeline does later has an absolute cycle, of which the run i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from .config import FitPlan
 from .layout import ENTRY_BYTES
-from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
+from .schedule import CONVERT, DIV, FLOOR
 
-__all__ = ["END", "LISTED", "FullScan", "Gearbox", "Loader", "Merge", "NormalEquationAccumulator", "Records", "Rows", "Shift", "Slice", "Solver"]
+__all__ = ["END", "LISTED", "FullScan", "Gearbox", "Loader", "Merge", "NormalEquationAccumulator", "Records", "Rows", "Shift", "Slice"]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
@@ -321,53 +321,3 @@ class Loader:
                 self.side = max(now + 1, self.known) + self.columns + 3 + CONVERT
                 self.wake(self.side)
         return arrives or taken or word is not None
-
-
-class Solver:
-    """`hdl.qr.solver`, as `models.qr.schedule.gram_tasks` has it; contexts in order of age."""
-
-    def __init__(self, config: FitPlan, wake: Wake) -> None:
-        self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
-        self.contexts: list[_Context] = []
-        self.loading = False
-        self.waiting: _Context | None = None                # may issue now
-
-    def look(self, now: int) -> bool:
-        """Return whether a row is taken in this cycle."""
-        self.waiting = next((c for c in self.contexts if c.ready <= now), None)
-        return self.loading or len(self.contexts) < self.room
-
-    def load(self, now: int, job: int, columns: int, side: bool) -> None:
-        if self.waiting is not None:
-            self.wake(now + 1)
-        self.waiting = None
-        if not self.loading:
-            self.contexts.append(_Context(job, gram_tasks(columns, self.lanes)))
-        context = self.contexts[-1]
-        context.issued.append(now)
-        self.loading = not side
-        if side:
-            self._next(context, now)
-
-    def _next(self, context: _Context, now: int) -> None:
-        number, issued = len(context.issued), context.issued
-        context.ready = max([now + 1, *(issued[k] + wait for k, wait in context.tasks[number].after)])
-        self.wake(context.ready)
-
-    def step(self, now: int) -> int | None:
-        """Issue a task if one may; return a job whose last it was: its weights are there STEP cycles later."""
-        context = self.waiting
-        if context is None:
-            return None
-        context.issued.append(now)
-        if len(context.issued) < len(context.tasks):
-            self._next(context, now)
-            return None
-        self.contexts.remove(context)
-        self.wake(now + STEP)
-        return context.job
-
-
-class _Context:
-    def __init__(self, job: int, tasks: Sequence[Task]) -> None:
-        self.job, self.tasks, self.issued, self.ready = job, tasks, list[int](), 1 << 62

@@ -70,7 +70,7 @@ def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
     magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
-    segmented = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+    segmented = int(config.bounds is Bounds.WIDENED)
     expected = MAGIC, _METHODS.index(config.method), _LABELS.index(config.target), segmented, config.blocks, 0
     if (magic, method, target, segments, blocks, end) != expected or live > rows:
         return FitError.QR_MEMO

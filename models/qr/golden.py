@@ -114,7 +114,7 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         code = disorder(job, config) if memo is not None else None
         if code is not None:
             return HardwareError(code, index)
-        low, high, anchor = bounds.pass_over(job, weights, config.segments)
+        low, high, anchor = bounds.pass_over(job, weights)
     else:
         low, high = found
     new = Memo(config.method, target_of(job), job.window, job.offsets, 0 if memo is None else memo.epoch + 1, exact.rows, exact.live, exact.sums, exact.squares,

@@ -148,7 +148,7 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
 
 
 def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
-    segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+    segments = int(config.bounds is Bounds.WIDENED)
     kinds = _METHODS.index(config.method), _LABELS.index(config.target)
     return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, config.blocks, epoch, rows, live) + offsets.tobytes()
 
@@ -216,7 +216,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         return FitError.QR_MEMO
     if not 2 <= length + 1 <= config.n_max or live > rows:
         return FitError.QR_MEMO
-    if _METHODS[method] is not config.method or segments != (config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0):
+    if _METHODS[method] is not config.method or segments != (int(config.bounds is Bounds.WIDENED)):
         return FitError.QR_MEMO
     n, at = length + 1, 0
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .blocks import END, LISTED, FullScan, Loader, Merge, NormalEquationAccumulator, Records, Rows, Shift, Solver
+from .blocks import END, LISTED, FullScan, Loader, Merge, NormalEquationAccumulator, Records, Rows, Shift
 from .job import Bounds, Sums
 from .layout import HEAD_BYTES, Size, block_words, frame_words, memo_words, result_words, row_stride, shift_words, sums_words, words
 from .requests import Request, Route
 from .schedule import STEP, dot_latency, widen_latency, widen_turns
+from .solver import Solver
 from .work import Fails, Work
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from ..memory.bursts import Reader, Writer
 from ..memory.timing import FixedLatency
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
-from .blocks import Solver
 from .cycles import Bound
 from .schedule import ADD, CONVERT, DIV, MUL, STEP
+from .solver import Solver
 from .table_config import AHEAD, Segment, TableFitPlan
 
 __all__ = ["bound", "run", "words_read"]

@@ -107,7 +107,8 @@ class Machine:
         took = 0                                # cycles of the last body
         while True:
             cycle = max(self.now, self.slow)
-            kind, code = self.pending
+            kind = self.pending[0]
+            code: HardwareCode = self.pending[1]
             if self._op(1) != Op.BENTR:
                 kind, code, self.line = "error", PageError.PROGRAM, 0
             if kind != "tuple":
@@ -197,7 +198,7 @@ class Machine:
         natts, infomask, hoff = (self.page.word(offset + at, size) for at, size in ((18, 2), (20, 2), (22, 1)))
         natts &= p.HEAP_NATTS_MASK
         nulls = bool(infomask & p.HEAP_HASNULL)
-        self.verdict = ErrorCode.OK
+        self.verdict: HardwareCode = ErrorCode.OK
         seen = self.all or judge(infomask)
         if seen:
             if natts > self.columns:

@@ -2,7 +2,7 @@
 
 from ..machine import Ended, Hung
 from .session import Library, MonitorState, Note, PortStatistics, ProtocolError, RegisterError, RunReport, Session, Violation, build
-from .toolchain import BuildError, PortSpec
+from .toolchain import BuildError, PortSpec, wave_format
 
 __all__ = ["BuildError", "Ended", "Hung", "Library", "MonitorState", "Note", "PortSpec", "PortStatistics", "ProtocolError", "RegisterError",
-           "RunReport", "Session", "Violation", "build"]
+           "RunReport", "Session", "Violation", "build", "wave_format"]

@@ -17,7 +17,7 @@ from ...models.errors import HardwareError
 from ...models.memory import FixedLatency
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
 from ..machine import Transfer
-from .toolchain import PortSpec, build_library, design_ports, wave_format
+from .toolchain import PortSpec, build_library, design_ports
 
 __all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session",
            "Violation", "build"]
@@ -160,7 +160,7 @@ class Library:
             return perf_counter() - start
 
 
-def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: bool = False,
+def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: str = "",
           random: bool = False, optimise: str = "-O1") -> Library:
     """Compile a design for simulation.
 
@@ -169,8 +169,7 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
     design
         A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
     trace
-        Make it able to write waves, as FST if zlib and lz4 are installed with their headers, else as VCD. `Library.trace` says
-        which.
+        Make it able to write waves: "fst" or "vcd" (`wave_format`).
     random, optimise
         See `build_library`.
 
@@ -185,8 +184,7 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
         source = design
     else:
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
-    waves = wave_format() if trace else ""
-    return Library(build_library(source, ports, trace=waves, random=random, optimise=optimise), tuple(ports), register_map, waves)
+    return Library(build_library(source, ports, trace=trace, random=random, optimise=optimise), tuple(ports), register_map, trace)
 
 
 class Session:
@@ -461,6 +459,6 @@ class Session:
         Raises ValueError unless the library was built with `trace`.
         """
         if not self.library.trace:
-            raise ValueError("the library was built without trace=True")
+            raise ValueError("the library was built without `trace`")
         if self._api.penstock_trace(self._handle, str(path).encode(), first, first + cycles):
             raise OSError(f"cannot write waves to {path}")

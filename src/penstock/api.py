@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table, open_table
-from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
@@ -58,7 +58,7 @@ def load(folder: str | Path) -> Design:
 def compile(
     kernel: AnyKernel | str | Path,
     target: str | Target | None = None,
-    table: Table | Schema | str | None = None,
+    table: Any = None,
     format: str | Format | None = None,
     *,
     dims: Mapping[str, int] | None = None,
@@ -68,9 +68,10 @@ def compile(
 ) -> Design:
     """Compile a kernel (or the file that holds it) for a target and a table.
 
-    Parameters: `target`: the engine's default unless given; `table`: a `Table`, its `Schema`, a
-    source as the command line takes it, or None: then a table of the kernel's own shapes is assumed
-    (all dimensions must be given in `dims`); pages that are packed here suit the target; `format`:
+    Parameters: `target`: the engine's default unless given; `table`: a source as the command line
+    takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
+    None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
+    pages that are packed here suit the target; `format`:
     the engine's default unless given; `memory`: timing such as "latency=20,bytes=8"; `options`: the
     engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
 
@@ -88,7 +89,6 @@ def compile(
     if unknown := next((name for name in options if name not in known), None):
         raise ValueError(f"the {kernel.title} {kernel.name} takes no {unknown}")
     part = target_named(engine.default_target if target is None else target)
-    data = engine.open(table) if isinstance(table, str) else table
-    source = table if isinstance(table, str) else None
-    given = Given(data, source, format=format, memory=memory, options=options)
-    return engine.compile(kernel, part, given)
+    data = None if table is None else engine.open(table)
+    given = Given(data, table, format=format, memory=memory, options=options)
+    return replace(engine.compile(kernel, part, given), source=kernel.source or "")

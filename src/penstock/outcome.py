@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.engines.base import Design, Workload
     from penstock.run import Run
 
-__all__ = ["Outcome", "differences"]
+__all__ = ["Outcome", "differences", "not_compared"]
 
 #: results of more values than this go to a file of their own beside the report
 LARGE = 4096
@@ -22,16 +22,16 @@ LARGE = 4096
 
 def differences(golden: Run, rtl: Run) -> list[str]:
     """Return in words where two runs differ; nothing where results, facts and errors are the same
-    bit for bit."""
+    bit for bit. Facts that a machine cannot tell are not compared; `not_compared` names them."""
     if golden.errors != rtl.errors:
         words = [str(run.errors[0]) if run.errors else "none" for run in (golden, rtl)]
         return [f"error: golden {words[0]}, RTL {words[1]}"]
     if golden.codes is None or rtl.codes is None:
         return []
     wrong = [
-        f"{name}: golden {value}, RTL {rtl.facts.get(name)}"
+        f"{name}: golden {value}, RTL {rtl.facts[name]}"
         for name, value in golden.facts.items()
-        if rtl.facts.get(name) != value
+        if name in rtl.facts and rtl.facts[name] != value
     ]
     for name, codes in golden.codes.items():
         other = rtl.codes.get(name)
@@ -48,6 +48,13 @@ def differences(golden: Run, rtl: Run) -> list[str]:
                 f"{name}: {len(places)} of {codes.size} values, first [{where}]: {values}"
             )
     return wrong
+
+
+def not_compared(golden: Run, rtl: Run) -> list[str]:
+    """Return the facts of a golden run that the hardware's run does not tell."""
+    if golden.errors or rtl.errors:
+        return []
+    return [name for name in golden.facts if name not in rtl.facts]
 
 
 @dataclass

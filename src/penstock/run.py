@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ class Run:
 
     `result`: what was computed, by name, as float64 arrays (None after an error, and for the model,
     which only counts cycles); `codes`: the same bit for bit; `cycles`: the hardware's or the
-    model's; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in.
+    model's; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in;
+    `design`, `workload`: what ran, for reports (None where a command knows it).
     """
 
     backend: str
@@ -42,6 +43,8 @@ class Run:
     seconds: float = 0.0
     bytes_read: int | None = None
     bytes_written: int | None = None
+    design: Design | None = field(default=None, repr=False, compare=False)
+    workload: Workload | None = field(default=None, repr=False, compare=False)
 
     @property
     def epochs(self) -> int:
@@ -135,10 +138,17 @@ def hardware(
 # machines
 
 
+def _format(waves: str | None) -> str:
+    """Return the format of a file of waves, "" without one. Raises ValueError."""
+    from penstock.sim.native import wave_format
+
+    return "" if waves is None else wave_format(waves)
+
+
 def _native(
     design: Design,
     needed: int,
-    memory: FixedLatency,
+    memory: Mapping[str, FixedLatency],
     *,
     waves: str | None = None,
     stall_percent: int = 0,
@@ -146,14 +156,14 @@ def _native(
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
-    library = design.library(trace=waves is not None)
+    library = design.library(trace=_format(waves))
     return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
 
 
 def _netlist(
     design: Design,
     needed: int,
-    memory: FixedLatency,
+    memory: Mapping[str, FixedLatency],
     *,
     family: str | None = None,
     waves: str | None = None,
@@ -162,12 +172,12 @@ def _netlist(
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
-    library = design.netlist_library(family, trace=waves is not None)
+    library = design.netlist_library(family, trace=_format(waves))
     return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
 
 
 def _python(
-    design: Design, needed: int, memory: FixedLatency, *, waves: str | None = None
+    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, waves: str | None = None
 ) -> Machine:
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
@@ -176,7 +186,7 @@ def _python(
 
 
 def _board(
-    design: Design, needed: int, memory: FixedLatency, *, device: Device | None = None
+    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, device: Device | None = None
 ) -> Machine:
     from penstock.host.device.machine import DeviceMachine
 
@@ -185,7 +195,8 @@ def _board(
     return DeviceMachine(design.runs_on(device))
 
 
-#: by backend, what opens a machine: design, bytes of memory that its runs take, timing, options
+#: by backend, what opens a machine: design, bytes of memory that its runs take, the ports' timings,
+#: options
 MACHINES: dict[str, Callable[..., Machine]] = {
     "rtl": _native,
     "netlist": _netlist,
@@ -231,8 +242,8 @@ def run(
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
     if unknown := next((name for name in options if name not in design.arguments), None):
         raise ValueError(f"a run of {design.name} takes no {unknown}")
-    source = data if isinstance(data, str) else None
-    workload = design.workload(Given(data, source, options=options))
+    workload = design.workload(Given(data, data, options=options))
     if backend in ("golden", "model"):
         machine = {}
-    return carry_out(design, workload, backend, timing, **machine)
+    done = carry_out(design, workload, backend, timing, **machine)
+    return replace(done, design=design, workload=workload)

@@ -45,33 +45,33 @@ def _default(missing: Any) -> str:
     return "NULL" if missing is None else str(missing)
 
 
-def open_source(source: str) -> Table | str:
-    """Return the table that a source names; the text itself for random rows, which need the
-    kernel's sizes first. Raises SourceError, for what is wrong with such a text as well."""
-    if source.startswith("random:"):
+def open_source(source: Any) -> Table | Schema | str:
+    """Return the table that a source names or is, see `host.sources.open_table`; a schema as it is,
+    and the text itself for random rows, which need the kernel's sizes first.
+
+    Raises SourceError, for what is wrong with such a text as well.
+    """
+    if isinstance(source, Schema):
+        return source
+    if isinstance(source, str) and source.startswith("random:"):
         RandomOptions.parse(source.removeprefix("random:"))
         return source
     return open_table(source)
 
 
-def packed_here(data: Any, source: str | None) -> bool:
-    """Return whether the pages of given data are packed by Penstock, which may choose their size."""
-    return data is None or (source is not None and not are_stored(source))
+def packed_here(data: Any, source: Any) -> bool:
+    """Return whether the pages of given data are packed by Penstock, which may choose their size.
+    `source`: what the data were opened from."""
+    return data is None or not are_stored(data if source is None else source)
 
 
-def table_on(data: Any, source: str | None, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
+def table_on(data: Any, source: Any, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
     """Return the table that a design runs on, in pages that it walks; `labels`: columns that a
     random table must make learnable.
 
     Raises SourceError for a source that cannot be read or has another schema than the design.
     """
-    table = open_table(data, walk.schema, labels) if isinstance(data, str) else data
-    if not isinstance(table, Table):
-        raise SourceError(
-            f"a run needs a table, not {type(data).__name__}",
-            "give a source such as random:rows=1000, or a penstock.host.sources.Table",
-            code="E701",
-        )
+    table = open_table(data, walk.schema, labels)
     if packed_here(data, source):
         table = table.paged(walk.schema.page_size)
     _check(table.schema, walk)

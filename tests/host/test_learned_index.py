@@ -28,7 +28,6 @@ from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 #: groups so small that everything happens: fits, splits, joins, new windows
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 CONFIGS = {"gram": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": FitPlan(n_max=16, method=Method.GIVENS),
-           "widened": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=4),
            "slots": FitPlan(n_max=16, method=Method.GRAM, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
            "blocks": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
 
@@ -193,7 +192,7 @@ class Givens(Machine):
 
 
 class Widened(Machine):
-    kind = "widened"
+    kind = "slots"
 
 
 class InSlots(Machine):
@@ -282,7 +281,7 @@ def test_bulk_load(keys: Sequence[bytes]) -> None:
 @pytest.mark.parametrize("keys", [[b""], [b"user%d" % n for n in range(4)]])
 def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
     """Widened bounds begin without a row, and rows come that shift one another."""
-    index = small("widened")
+    index = small("slots")
     for key in keys:
         index[key] = 1
     index.retrain(every=True)
@@ -451,7 +450,7 @@ def test_what_differs_from_sorteddict() -> None:
 
 
 def test_pickles_and_copies() -> None:
-    index = small("widened", {b"k%d" % n: n for n in range(60)})
+    index = small("slots", {b"k%d" % n: n for n in range(60)})
     for number in range(30):
         index[b"late%d" % number] = number
         del index[b"k%d" % number]

@@ -36,10 +36,9 @@ def example(**options: Any) -> LearnedIndex:
 
 
 @pytest.mark.parametrize("config", [FitPlan(n_max=16, sums=Sums.INCREMENTAL), FitPlan(n_max=16, method=Method.GIVENS),
-                                    FitPlan(n_max=16, bounds=Bounds.WIDENED, segments=4),
                                     FitPlan(n_max=16, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
                                     FitPlan(n_max=16, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16)],
-                         ids=["gram", "givens", "widened", "slots", "blocks"])
+                         ids=["gram", "givens", "slots", "blocks"])
 def test_there_and_back(tmp_path: Path, config: FitPlan) -> None:
     index = example(trainer=Trainer(config, ghosts=0.4, limit=20))
     path = tmp_path / "index"
@@ -175,7 +174,7 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
             (lambda told: told["groups"][0]["keys"].update(bytes=0), "no list of uint8"),
             (lambda told: told.pop("deferred"), "'deferred'"),
             (lambda told: told.update(limit=float("inf")), "another type"),
-            (lambda told: told["config"].update(segments=True), "FitPlan.segments"),
+            (lambda told: told["config"].update(jobs=True), "FitPlan.jobs"),
             (lambda told: told["layout"].update(buffer=0), "a layout"),
             (lambda told: told["layout"].update(buffer=4.0), "a whole number, not 4.0"),
             (lambda told: told["config"].update(n_max=1), "n_max"),
@@ -188,7 +187,7 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
         LearnedIndex.load(path)
 
 
-CONFIGS = {"gram": FitPlan(n_max=9, sums=Sums.INCREMENTAL), "givens": FitPlan(n_max=9, method=Method.GIVENS, bounds=Bounds.WIDENED, segments=4),
+CONFIGS = {"gram": FitPlan(n_max=9, sums=Sums.INCREMENTAL), "givens": FitPlan(n_max=9, method=Method.GIVENS),
            "slots": FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
            "blocks": FitPlan(n_max=9, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
 
@@ -279,7 +278,7 @@ def test_parts_that_do_not_fit_together(tmp_path: Path, config: FitPlan) -> None
         for name, value in (("err_min", lambda old: old + 1), ("err_max", lambda old: old - 1), ("low", lambda old: old + 1), ("high", lambda old: old - 1),
                             ("least", lambda old: old + 1), ("err_min", lambda old: 0 * old + 2**31 - 1)):
             refused("does not hold its rows", memo("anchor", lambda old, name=name, value=value: replace(old, **{name: value(getattr(old, name))})))
-        refused("segments out of order", memo("anchor", lambda old: replace(old, start=old.start - 1)))
+        refused("does not start at label 0", memo("anchor", lambda old: replace(old, start=old.start - 1)))
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])

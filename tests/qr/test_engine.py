@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.qr import build, simulate
+from support.qr_runs import compare, random_run
 
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import FitEngine
@@ -20,9 +22,7 @@ from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
-from penstock.sim.qr import build, simulate
 from penstock.sim.qr_cases import Group, keys
-from penstock.sim.qr_runs import compare, random_run
 
 CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
@@ -206,7 +206,7 @@ def test_no_jobs_and_errors_of_the_bus(engine):
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Label.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
+    for other in ({"target": Label.RANK, "bounds": Bounds.RESCAN}, {"sums": Sums.SCAN}, {"lanes": 5}):
         with pytest.raises(ValueError, match="hardware"):
             FitEngine(replace(CONFIG, **other), ModuleLibrary())
 

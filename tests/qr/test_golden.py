@@ -93,7 +93,7 @@ def test_thousand_batches_as_least_squares(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_incremental_equals_scan_and_widened_holds(method, target):
     source = np.random.default_rng(11)
-    config = FitPlan(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=8)
+    config = FitPlan(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=64 * (target is Label.RANK))
     group = Group(config, keys(source, 400, 8, 36))
     kinds = set()
     for job in batches(source, group, 60, 8, 36, 12, limit=250):
@@ -101,14 +101,16 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
         holds(fit, job)
         exact(job, fit)
         kinds.add(fit.rescanned)
-        scans = replace(config, sums=Sums.SCAN)
-        scan = refit(job, scans)
+        scans = replace(config, sums=Sums.SCAN, bounds=Bounds.RESCAN, blocks=0)
+        memo = job.memo and replace(job.memo, blocks=None, moved=None, anchor=None)
+        scan = refit(replace(job, memo=memo), scans)
         if scans.needs_live and not job.alive.all():
             assert isinstance(scan, HardwareError) and scan.code is FitError.QR_DESCRIPTOR
         else:
             assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.right_hand_side, fit.memo.right_hand_side)
         group.take(fit)
-    assert kinds == {True, False}
+    # with tombstones, which `givens` keeps, ranks in blocks always take a pass
+    assert kinds == ({True} if method is Method.GIVENS and target is Label.RANK else {True, False})
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -162,7 +164,7 @@ def test_collinear_arriving_late(method):
 @pytest.mark.parametrize("bounds", list(Bounds))
 def test_empty_and_deletes(method, bounds):
     source = np.random.default_rng(4)
-    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, segments=4)
+    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, blocks=16)
     group = Group(config, keys(source, 50, 5, 30))
     first = done(refit(group.full(), config))
     group.take(first)
@@ -247,8 +249,10 @@ def test_job_sequences(data):
     """Any sequence of batches, on any engine: sums exact, every live row in its window, c as from a scan."""
     method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Label)))
     length = data.draw(st.integers(1, 7))
-    config = FitPlan(n_max=8, method=method, target=target, sums=data.draw(st.sampled_from(list(Sums))),
-                    bounds=data.draw(st.sampled_from(list(Bounds))), segments=data.draw(st.sampled_from([1, 4])))
+    sums = data.draw(st.sampled_from(list(Sums)))
+    blocks = data.draw(st.sampled_from([0, 4])) if target is Label.RANK and sums is Sums.INCREMENTAL else 0
+    bounds = data.draw(st.sampled_from(list(Bounds))) if target is Label.SLOT or blocks else Bounds.RESCAN
+    config = FitPlan(n_max=8, method=method, target=target, sums=sums, bounds=bounds, blocks=blocks)
     source = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     alphabet = data.draw(st.sampled_from([1, 2, 30, 256]))
     group = Group(config, keys(source, data.draw(st.integers(0, 60)), length, alphabet))
@@ -280,7 +284,7 @@ def test_bounds_by_adversarial_search():
         if trial % 3:
             pick = source.random(length + 1) < 0.5
             new[pick] += (size * 10.0 ** source.uniform(-8, 1) * source.standard_normal(int(pick.sum()))).astype(np.float32)
-        _, _, anchor = pass_over(job, codes(old), 4)
+        _, _, anchor = pass_over(job, codes(old))
         found = widen_bounds(anchor, codes(new), offsets)
         assert found is not None
         errors = job.target_labels() - predict(codes(new), offsets, rows)

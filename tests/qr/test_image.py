@@ -29,7 +29,7 @@ def equal(a: object, b: object) -> bool:
 @pytest.mark.parametrize("method", list(Method))
 def test_there_and_back(method, target, bounds, bus_bytes):
     source = np.random.default_rng(1)
-    config = FitPlan(n_max=8, method=method, target=target, sums=Sums.INCREMENTAL, bounds=bounds, segments=4, bus_bytes=bus_bytes)
+    config = FitPlan(n_max=8, method=method, target=target, sums=Sums.INCREMENTAL, bounds=bounds, blocks=4 * (target is Label.RANK), bus_bytes=bus_bytes)
     group = Group(config, keys(source, 60, 5, 30))
     job = group.full()
     for _ in range(4):
@@ -53,7 +53,7 @@ def test_there_and_back(method, target, bounds, bus_bytes):
 def test_damaged_heads():
     """Any byte of a memo's head changed: an error at once, or a memo that the next job's check tells from the right one, or the same shape of memo."""
     source = np.random.default_rng(2)
-    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=2)
+    config = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
     group = Group(config, keys(source, 60, 5, 30))
     fit = refit(group.full(), config)
     assert isinstance(fit, Fit)

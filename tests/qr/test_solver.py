@@ -14,7 +14,6 @@ from penstock.models.qr.factor import eliminate, solve
 from penstock.models.qr.golden import right_side
 from penstock.models.qr.job import Job, Label, Window
 from penstock.models.qr.normal_equations import sum_all_rows
-from penstock.models.qr.schedule import gram_tasks
 from penstock.models.qr.solver import alone
 from penstock.sim.pysim import feed
 from penstock.sim.qr_cases import keys, mean_offsets
@@ -83,7 +82,7 @@ def test_jobs(contexts, jobs):
     for _, job, mask, weights in found:
         _, _, keep, expected = cases[job]
         assert mask == keep and weights[:len(expected)] == expected and not any(weights[len(expected):])
-    assert found[-1][0] - first == alone(config, [gram_tasks(len(rows) - 1, config.lanes) for rows, *_ in cases])
+    assert found[-1][0] - first == alone(config, [len(rows) - 1 for rows, *_ in cases])
 
 
 def test_too_few_lanes():

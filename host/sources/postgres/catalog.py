@@ -32,7 +32,7 @@ WITH RECURSIVE base AS (
   UNION ALL
     SELECT base.attnum, t.typbasetype FROM base JOIN pg_type t ON t.oid = base.oid WHERE t.typtype = 'd')
 SELECT a.attname, t.oid, t.typname, t.typtype::text, a.attlen, a.attalign::text, a.attnotnull, a.attisdropped,
-       CASE WHEN a.atthasmissing THEN a.attmissingval END, format_type(a.atttypid, a.atttypmod),
+       CASE WHEN a.atthasmissing AND t.oid = ANY (%(usable)s) THEN a.attmissingval END, format_type(a.atttypid, a.atttypmod),
        has_column_privilege(a.attrelid, a.attnum, 'SELECT')
 FROM pg_attribute a
      LEFT JOIN base ON base.attnum = a.attnum AND NOT EXISTS
@@ -46,6 +46,8 @@ _TYPES = "SELECT oid, typname, typtype::text, typlen, typalign::text, format_typ
 
 #: names of the types that schemas know, by OID
 _NAMES = {kind.oid: name for name, kind in TYPES.items() if kind.oid}
+#: types whose defaults are wanted; some others cannot be sent at all
+_DEFAULTS = [TYPES[name].oid for name in sorted(NUMERIC | {"text"})]
 #: a type for a dropped column's slot, by length and alignment: only storage counts
 _STORED_ALIKE = {(1, 1): "bool", (2, 2): "int2", (4, 4): "int4", (8, 8): "int8", (-1, 4): "text", (-1, 8): "float8[]"}
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
@@ -116,7 +118,7 @@ def attributes(connection: Any, oid: int) -> list[Attribute]:
     """Return a relation's columns in attribute order, dropped ones included."""
     found = []
     for name, type_oid, type_name, kind, length, align, not_null, dropped, missing, written, readable in \
-            connection.execute(_ATTRIBUTES, {"oid": oid}, binary=True):
+            connection.execute(_ATTRIBUTES, {"oid": oid, "usable": _DEFAULTS}, binary=True):
         named = None if dropped else _type(type_oid, type_name, length, _ALIGN[align])
         found.append(Attribute(name, named, written, kind or "b", length, _ALIGN[align], not_null, dropped, missing, bool(readable), type_oid or 0))
     return found
@@ -128,7 +130,8 @@ def described(connection: Any, description: Any) -> list[Attribute]:
     found = []
     for column in description:
         type_name, kind, length, align, written = known[column.type_code]
-        found.append(Attribute(column.name, _type(column.type_code, type_name, length, _ALIGN[align]), written, kind, length, _ALIGN[align], oid=column.type_code))
+        named = _type(column.type_code, type_name, length, _ALIGN[align])
+        found.append(Attribute(column.name, named, written, kind, length, _ALIGN[align], oid=column.type_code))
     return found
 
 
@@ -152,7 +155,7 @@ def schema_columns(found: list[Attribute]) -> tuple[Column, ...]:
             continue
         assert a.type is not None
         kind, missing = a.type, None
-        if a.missing is not None and (kind in NUMERIC or kind == "text"):
+        if a.missing is not None:
             try:
                 missing = _default(kind, a.missing)
             except ValueError:

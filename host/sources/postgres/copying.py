@@ -18,7 +18,7 @@ from ....models.heap.values import DTYPES, array_body, varlena
 
 __all__ = ["Values", "concatenated", "fields", "messages"]
 
-_HEADER, _TRAILER = 19, b"\xff\xff"
+_HEADER, _TRAILER = 19, 2
 _BATCH = 1 << 16        # rows taken apart together, at most
 _BYTES = 1 << 25        # and their bytes, about
 
@@ -27,18 +27,30 @@ Bytes = npt.NDArray[np.uint8]
 Values = tuple[Any, npt.NDArray[np.bool_]]
 
 
-def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[list[bytes]]:
-    """Yield the rows of a binary COPY in lists of up to `most`, each row as it was sent, its number of fields included."""
+def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[list[Any]]:
+    """Yield the rows of a binary COPY in lists of up to `most`, each row the bytes that were sent, its number of fields included."""
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        rows: list[bytes] = []
+        # what has arrived is taken from the library itself, a row a call; `copy` waits for more, as whoever interrupts us expects
+        take = connection.pgconn.get_copy_data
+        rows: list[Any] = []
         size, first = 0, True
-        for message in copy:
-            row = bytes(message[_HEADER:]) if first else bytes(message)
-            first = False
-            if row == _TRAILER or not row:
-                continue
+        while True:
+            length, row = take(1)
+            if not length:
+                row = copy.read()
+                length = len(row)
+            if length <= 0:
+                _check_end(connection)
+                break
+            if first:
+                row, first = memoryview(row)[_HEADER:], False
+                length -= _HEADER
+            if length == _TRAILER:
+                while copy.read():
+                    pass
+                break
             rows.append(row)
-            size += len(row)
+            size += length
             if len(rows) >= most or size >= _BYTES:
                 yield rows
                 rows, size = [], 0
@@ -46,7 +58,18 @@ def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[li
             yield rows
 
 
-def fields(rows: Sequence[bytes], kinds: Sequence[str]) -> list[Values]:
+def _check_end(connection: Any) -> None:
+    """Raise the server's error where the rows ended without a trailer."""
+    from psycopg import errors
+    results = []
+    while (result := connection.pgconn.get_result()) is not None:
+        results.append(result)
+    for result in results:
+        if result.error_message:
+            raise errors.error_from_result(result, connection.info.encoding)
+
+
+def fields(rows: Sequence[Any], kinds: Sequence[str]) -> list[Values]:
     """Take rows apart into columns of these types ("category": text)."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     data = np.frombuffer(b"".join(rows), np.uint8)

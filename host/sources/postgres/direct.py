@@ -119,11 +119,12 @@ def _from_buffers(connection: Any, relation: Relation, blocks: int) -> Bytes:
     number = sql.SQL("bigint" if relation.version >= 140000 else "int")
     query = sql.SQL("COPY (SELECT {}.get_raw_page({}, 'main', b) FROM generate_series(0::{}, {}) b) TO STDOUT (FORMAT binary)").format(
         sql.SQL(relation.pageinspect or ""), full, number, sql.Literal(blocks - 1))
-    pages, at = np.zeros((blocks, relation.page_size), np.uint8), 0
+    pages, at = np.empty((blocks, relation.page_size), np.uint8), 0
+    target = memoryview(pages.reshape(-1))
     for rows in messages(connection, query, _BATCH):
-        images = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)[:, 6:]      # behind the number of fields and the length
-        pages[at:at + len(rows)] = images
-        at += len(rows)
+        for row in rows:
+            target[at:at + relation.page_size] = row[6:]        # behind the number of fields and the length
+            at += relation.page_size
     return pages
 
 

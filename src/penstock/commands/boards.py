@@ -114,11 +114,13 @@ def _grid() -> Grid:
 
 @dataclass(frozen=True)
 class _Options:
-    """How a board is built: placements to try, the clock that is asked for, placements at a time."""
+    """How a board is built: placements to try, the clock that is asked for, placements at a time,
+    minutes that synthesis and placement may take."""
 
     seeds: int
     clock: float | None
     jobs: int | None
+    limit: int
 
 
 @click.pass_obj
@@ -129,7 +131,7 @@ def _build(state: State, **values: Any) -> None:
     from penstock.output import check_folder
 
     board, folder = board_named(rest["board"]), Path(rest["out"])
-    options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"])
+    options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"], rest["limit"] or LIMIT)
     if state.asked.target is not None:
         hint = "--board says what is built for: leave --target out"
         raise Conflict("--target is not for build", hint)
@@ -143,7 +145,7 @@ def _build(state: State, **values: Any) -> None:
     check_folder(folder, (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin"))
     job = job.opened()
     design = compile_for(job, board)
-    with _diagnosed(job, board, design):
+    with _diagnosed(job, board, design, options):
         built = _placed(state, board, design, options)
     _publish(design, board, built, folder)
     state.record.folder, state.record.placed = str(folder), built.report()
@@ -208,7 +210,7 @@ def _placed(state: State, board: Board, design: Design, options: _Options) -> Bu
         raise Unreachable(str(problem)) from None
     with state.steps.step("the board's hardware"):
         sources = elaborate(design.hardware, board, setting=setting)
-    with state.steps.step("synthesis, place and route"):
+    with state.steps.log("synthesis, place and route") as latest:
         return build(
             sources,
             board,
@@ -216,14 +218,16 @@ def _placed(state: State, board: Board, design: Design, options: _Options) -> Bu
             seeds=range(1, options.seeds + 1),
             jobs=options.jobs or min(options.seeds, os.cpu_count() or 1),
             cache=cache_folder(),
+            limit=60 * options.limit,
+            progress=latest,
         )
 
 
 @contextmanager
-def _diagnosed(job: Job, board: Board, design: Design) -> Iterator[None]:
+def _diagnosed(job: Job, board: Board, design: Design, options: _Options) -> Iterator[None]:
     """Turn what the tools raise into diagnostics."""
     from penstock.boards.build import Misdescribed, Slow
-    from penstock.boards.flow import Unfit
+    from penstock.boards.flow import Endless, Unfit
     from penstock.boards.pll import Unreachable
     from penstock.boards.tools import ToolError, ToolMissing
 
@@ -259,6 +263,14 @@ def _diagnosed(job: Job, board: Board, design: Design) -> Iterator[None]:
             f"the path is {problem.path}; next step: {problem.advice}"
         )
         raise error("E824", message, on_clock, hint=hint) from None
+    except Endless as problem:
+        within = f"within {options.limit} minutes; its last line: {problem.line}"
+        message = f"{problem.tool} did not come to an end {within}"
+        hint = (
+            "--limit MINUTES gives more time; "
+            "a smaller dimension, a narrower format or a larger board needs less"
+        )
+        raise error("E830", message, Span.whole("--limit"), hint=hint) from None
     except ToolError as problem:
         hint = (
             "this is a defect in Penstock or in the tool: "
@@ -371,6 +383,8 @@ def _program(state: State, folder: str, board: str) -> None:
     state.out.print(f"{bitstream} runs on {chosen.name}")
 
 
+#: minutes that synthesis and placement may take where nothing is said
+LIMIT = 120
 TOOLS_HINT = "pip install 'penstock[boards]' installs the open tool chain"
 
 
@@ -380,12 +394,17 @@ def _own() -> list[click.Parameter]:
     seeds = "Placements to try; the fastest is taken.  [default: 1]"
     clock = "The design's clock.  [default: what plans in this format reach on the board]"
     jobs = "Placements at a time.  [default: one a core]"
+    limit = (
+        "End synthesis and placement after so long; at half of it, a placement is tried once more "
+        "in another way.  [default: 120]"
+    )
     return [
         Once(("--board",), required=True, metavar="B", help=board),
         Once(("--out",), required=True, metavar="DIR", help=folder),
         Once(("--seeds",), type=Count(1, 64), metavar="N", help=seeds),
         Once(("--clock",), type=float, metavar="MHZ", help=clock),
         Once(("--jobs",), type=Count(1, 64), metavar="N", help=jobs),
+        Once(("--limit",), type=Count(1, 100_000), metavar="MINUTES", help=limit),
     ]
 
 

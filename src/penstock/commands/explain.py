@@ -15,9 +15,11 @@ def _explain(state: State, code: str) -> None:
     """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
     from penstock.discovery import engines
     from penstock.dsl.core.codes import explain
-    from penstock.models.errors import ErrorCode
+    from penstock.models.errors import ErrorCode, HardwareCode
 
-    enumerations = [ErrorCode, *(codes for engine in engines().values() for codes in engine.errors)]
+    enumerations: list[type[HardwareCode]] = [ErrorCode]
+    for engine in engines().values():
+        enumerations += engine.errors
     pages = {member.name: member.page for codes in enumerations for member in codes}
     text = explain(pages.get(code.strip().upper(), code))
     if state.out.is_terminal:

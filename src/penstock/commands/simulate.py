@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
-#: backends that simulate the engine alone, which can write waves
-_WAVES = ("rtl", "netlist", "pysim")
+#: formats of waves, by the backends that simulate the engine alone
+_SUFFIXES = {"rtl": (".fst", ".vcd"), "netlist": (".fst", ".vcd"), "pysim": (".vcd",)}
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,15 @@ class _How:
                 hint="give --data SRC, for example --data random:rows=1000",
             )
         if self.waves is not None:
-            if self.backend not in _WAVES:
+            if self.backend not in _SUFFIXES:
                 hint = f"leave --waves or --backend {self.backend} out"
                 raise Conflict("--waves is for the engine alone", hint)
             check_file(self.waves)
+            if Path(self.waves).suffix.lower() not in _SUFFIXES[self.backend]:
+                kinds = " or as ".join(s[1:].upper() for s in _SUFFIXES[self.backend])
+                message = f"--waves {self.waves}: waves are written as {kinds}"
+                hint = f"write --waves {Path(self.waves).stem}{_SUFFIXES[self.backend][0]}"
+                raise Conflict(f"{message}, and the file's suffix says which", hint)
 
 
 @click.pass_obj

@@ -42,17 +42,24 @@ class Given:
     """What a user gave beside the kernel and the target.
 
     `data`: a table, or whatever the engine runs on; a text for data that are made when their sizes
-    are known (`random:…`); `source`: the text that `data` was opened from; `rows`: so many assumed,
+    are known (`random:…`); `source`: what `data` was opened from, as it was given; `rows`: so many assumed,
     without data; `options`: the engine's own by name, those that were not given are absent.
     """
 
     data: Any = None
-    source: str | None = None
+    source: Any = None
     rows: int | None = None
     seed: int | None = None
     format: str | Format | None = None
     memory: str | FixedLatency | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str | None:
+        """What messages call the source, None without one."""
+        if self.source is None or isinstance(self.source, str):
+            return self.source
+        return "table"
 
     def option(self, name: str, default: Any = None) -> Any:
         """Return an option of the engine's own."""
@@ -144,12 +151,13 @@ class Workload(ABC):
 class Design(ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
-    `part`: the target's name; `memory`: timing of the memory ports. Verilog is made when it is
-    first asked for.
+    `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
+    for reports ("" where it is not known). Verilog is made when it is first asked for.
     """
 
     part: str
     memory: FixedLatency
+    source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     kind: ClassVar[str] = ""
@@ -231,6 +239,10 @@ class Design(ABC):
         if kind not in ON_CHIP or len(self.bus_ports) > 1:
             return None
         return ON_CHIP[kind](self.bus_ports[0].data_bytes)
+
+    def memories(self, memory: FixedLatency) -> Mapping[str, FixedLatency]:
+        """Return the timing of each port by its name where a user gives `memory` for all."""
+        return {f"m{k}": memory for k in range(len(self.bus_ports))}
 
     # what follows
 
@@ -316,14 +328,9 @@ class Design(ABC):
         if self.given_verilog:
             return self.given_verilog
         from penstock.cache import remembered
-        from penstock.hdl.shell.shell import Shell
-        from penstock.hdl.shell.verilog import to_verilog
+        from penstock.hdl.shell.top import shelled
 
-        def make() -> str:
-            engine, library = self.hardware()
-            return to_verilog(Shell(engine, engine.register_map), library=library)
-
-        return remembered(self.digest, make)
+        return remembered(self.digest, lambda: shelled(*self.hardware()))
 
     def library(self, **options: Any) -> Library:
         """Return the design compiled for simulation (from the cache where it was compiled before);
@@ -370,12 +377,20 @@ class Design(ABC):
     def device_in_simulation(self, needed: int) -> Device:
         """Return the whole device in simulation, connected, with memory for a run of `needed` bytes.
 
-        Raises DeviceError where that is more than is simulated.
+        Raises BuildError where that is more than is simulated, and for a board with SDRAM.
         """
+        from penstock.boards.board import boards
         from penstock.cache import remembered
         from penstock.host.device import simulated_device
         from penstock.sim.board import generate
+        from penstock.sim.native import BuildError
 
+        board = boards().get(self.part)
+        if board is not None and board.memory.kind == "SDRAM":
+            raise BuildError(
+                f"the SDRAM of {board.name} cannot be simulated yet: "
+                f"--target {board.name.removesuffix('-sdram')} has its tables in block RAM"
+            )
         kind, size = self.device_memory
         size = size or needed
         source = remembered(
@@ -389,7 +404,8 @@ class Design(ABC):
         its runs take; `options`: the machine's own."""
         from penstock.run import MACHINES
 
-        return MACHINES[backend](self, needed, self.memory if memory is None else memory, **options)
+        timings = self.memories(self.memory if memory is None else memory)
+        return MACHINES[backend](self, needed, timings, **options)
 
     def run(
         self,
@@ -401,7 +417,8 @@ class Design(ABC):
     ) -> Run:
         """Run the design on data.
 
-        Parameters: `data`: a table, or a source as the command line takes it; `backend`: "golden"
+        Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or
+        polars frame, an Arrow table or a `Table`; `backend`: "golden"
         (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
         simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
         "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
@@ -444,11 +461,11 @@ class Engine(ABC):
     backends: frozenset[str] = frozenset(
         {"rtl", "netlist", "board", "golden", "model", "pysim"}
     )
-    options: Mapping[str, tuple[Option, ...]] = {}
+    options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
     #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
     errors: tuple[type[HardwareCode], ...] = ()
     #: names of the Python API that are the engine's own: "module:attribute"
-    names: Mapping[str, str] = {}
+    names: ClassVar[Mapping[str, str]] = {}
     #: names that `penstock.compile` takes beside those of the command
     arguments: frozenset[str] = frozenset()
 
@@ -470,7 +487,7 @@ class Engine(ABC):
         """Return in words what data a run of the kernel needs."""
         return "a table"
 
-    def open(self, source: str) -> Any:
+    def open(self, source: Any) -> Any:
         """Return what a data source holds, for `Given.data`. Raises SourceError."""
         from penstock.tables import open_source
 

@@ -106,6 +106,7 @@ class Bench:
     def inside(self, component) -> tuple[Module, dict[str, Signal]]:
         """Return a component's module and the signals that it drives, by name: for what induction has to know."""
         m = component.elaborate(None)
+        component._MustUse__used = True         # by way of its module
         m._flush()
         named: dict[str, Signal] = {}
         for statements in m._statements.values():

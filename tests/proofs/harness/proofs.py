@@ -29,6 +29,8 @@ class Proof:
         Of induction and of bounded checks: cycles.
     covers
         Cycles within which every cover has to be reached.
+    search
+        Cycles within which a defect has to show.
     defects
         Each breaks the property.
     seconds
@@ -44,6 +46,7 @@ class Proof:
     method: str = "pdr"
     depth: int = 0
     covers: int = 30
+    search: int = 40
     seconds: int = 120
     long: str = ""
 

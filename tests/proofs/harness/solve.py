@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import resource
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
@@ -60,7 +61,8 @@ class Verdict:
     """What was found out about a bench.
 
     `holds` is None where the time was not enough. `depth`: frames of the invariant, cycles of induction or of the bounded check.
-    `reached`: the cycle in which each cover was reached first. `trace`: the inputs' values by name, one a cycle, if a check fails.
+    `reached`: the cycle in which each cover was reached first.
+    `seconds`: of processor. `trace`: the inputs' values by name, one a cycle, if a check fails.
     """
 
     holds: bool | None
@@ -84,7 +86,7 @@ def decide(bench: Bench, *, method: str, depth: int = 0, covers: int = 0, second
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "top.il").write_text(text)
-        begun = time.monotonic()
+        begun = _spent()
         smt = _SMT if method == "induction" else ""
         yosys(_AIGER + (f"design -reset\n{smt}" if smt else ""), folder)
         if method == "pdr":
@@ -97,13 +99,19 @@ def decide(bench: Bench, *, method: str, depth: int = 0, covers: int = 0, second
             raise Problem(f"there is no method {method}")
         if covers:
             verdict.reached = _covered(bench, folder, covers, seconds)
-        verdict.seconds = round(time.monotonic() - begun, 2)
+        verdict.seconds = round(_spent() - begun, 1)
     if verdict.holds is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(f".{time.monotonic_ns()}")
         part.write_text(json.dumps(asdict(verdict)))
         part.replace(file)
     return verdict
+
+
+def _spent() -> float:
+    """Seconds of processor that the tools have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _checked(out: str | None) -> str:

@@ -119,9 +119,9 @@ PROOFS = [
         Defect(_NAME, "pass_.eq((~asked | held | fresh)", "pass_.eq((~others | fresh)"),)),
     Proof("hdl.memory.Arbiter", "writes of 2 managers: the same, W after AW, AW and W stay", lambda: writes(2), (
         Defect(_NAME, "opened.eq(opened + begun - ended)", "opened.eq(opened + begun - (ended | (opened != 0)))"),)),
-    Proof("hdl.memory.Arbiter", "reads of 2 managers have their turns within 20 cycles; bursts ≤ 2 beats, 2 open, memory fair within 1",
-          lambda: reads(2, bound=20), (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),)),
-    Proof("hdl.memory.Arbiter", "writes of 2 managers have their turns within 30 cycles; bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
-          lambda: writes(2, bound=30), (Defect(_NAME, "m.d.sync += fresh.eq(1)", "m.d.sync += fresh.eq(0)"),)),
+    Proof("hdl.memory.Arbiter", "reads of 2 managers have their turns within 16 cycles; bursts ≤ 2 beats, 2 open, memory fair within 1",
+          lambda: reads(2, bound=16), (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),)),
+    Proof("hdl.memory.Arbiter", "writes of 2 managers have their turns within 26 cycles; bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
+          lambda: writes(2, bound=26), (Defect(_NAME, "m.d.sync += fresh.eq(1)", "m.d.sync += fresh.eq(0)"),)),
     Proof("hdl.memory.Arbiter", "at most 255 bursts are open", limit, (Defect(_NAME, "(opened != 0xFF)", "(opened != 0x7F)"),)),
 ]

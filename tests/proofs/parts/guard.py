@@ -89,6 +89,6 @@ PROOFS = [
         Defect(_NAME, "held.eq(bus.wvalid & ~bus.wready & ~fill)", "held.eq(bus.wvalid & ~bus.wready)"),
         Defect(_NAME, "bus.wdata.eq(Mux(fill, 0, master.wdata))", "bus.wdata.eq(master.wdata)"),
         Defect(_NAME, "opened.eq((~self.stop | held) & room)", "opened.eq(~self.stop | held)"))),
-    Proof("hdl.memory.Guard", "writes come to rest within 24 cycles of `stop`; bursts ≤ 2 beats, 3 open, memory fair within 1", lambda: writes(bound=24), (
+    Proof("hdl.memory.Guard", "writes come to rest within 14 cycles of `stop`; bursts ≤ 2 beats, 3 open, memory fair within 1", lambda: writes(bound=14), (
         Defect(_NAME, "held.eq(bus.wvalid & ~bus.wready & ~fill)", "held.eq(bus.wvalid & ~bus.wready)"),)),
 ]

@@ -21,7 +21,7 @@ class AnyEngine(wiring.Component):
     """
 
     def __init__(self, bench: Bench, register_map: RegisterMap) -> None:
-        self.bench, self.settling = bench, 2
+        self.bench, self.settling, self.open_writes = bench, 2, 1
         self.dirty = Signal()
         self.free = {name: bench.free(f"engine.{name}", width) for name, width in (
             ("done", 1), ("error", 1), ("rready", 1), ("bready", 1), ("ar", 1), ("aw", 1), ("w", 1), ("araddr", 2), ("awaddr", 2), ("wdata", 2))}
@@ -69,7 +69,7 @@ def shell(*, bound: int | None = None) -> Bench:
     bus = _Bus(dut, "m0_axi")
     fair = None if bound is None else 1
     reads = ReadMemory(b, bus, "memory", opened=2, fair=fair)
-    writes = WriteMemory(b, bus, "memory", opened=5, fair=fair)
+    writes = WriteMemory(b, bus, "memory", opened=2, fair=fair)
     for name, value in (("busy", dut.busy), ("irq", dut.irq), ("start", engine.start)):
         b.show(name, value)
     rest = Signal()
@@ -128,7 +128,7 @@ def interrupts() -> Bench:
         b.steady(b.assume, f"host.{channel.upper()} (given)", getattr(dut, f"s_axil_{channel}valid"), getattr(dut, f"s_axil_{channel}ready"), payload)
     bus = _Bus(dut, "m0_axi")
     ReadMemory(b, bus, "memory", opened=1)
-    WriteMemory(b, bus, "memory", opened=5)
+    WriteMemory(b, bus, "memory", opened=2)
     address, taken = Signal.like(dut.s_axil_awaddr), dut.s_axil_wvalid & dut.s_axil_wready & dut.s_axil_wstrb[0]
     with b.m.If(dut.s_axil_awvalid & dut.s_axil_awready):
         b.d.sync += address.eq(dut.s_axil_awaddr)
@@ -175,7 +175,7 @@ PROOFS = [
     Proof("hdl.shell.Shell", "AXI's rules on all ports; a run starts at rest with the engine in its reset state; `busy`", shell, (
         Defect(_SHELL, "with m.Elif(Cat(idle).all()):", "with m.Elif(Cat(idle).any()):"),
         Defect(_SHELL, "m.d.comb += clear.eq(1)", "m.d.comb += clear.eq(0)"),)),
-    Proof("hdl.shell.Shell", "rest within 40 cycles of RESET, `done` or `error`, from every reachable state; memory fair within 1", lambda: shell(bound=40), (
+    Proof("hdl.shell.Shell", "rest within 20 cycles of RESET, `done` or `error`, from every reachable state; memory fair within 1", lambda: shell(bound=20), (
         Defect("hdl.memory.guard", "held.eq(bus.wvalid & ~bus.wready & ~fill)", "held.eq(bus.wvalid & ~bus.wready)"),)),
     Proof("hdl.shell.Shell", "START, RESET and the interrupt", interrupts, (
         Defect(_SHELL, "engine.start.eq(control.start & ~control.reset)", "engine.start.eq(control.start)"),

@@ -203,4 +203,4 @@ class AnalyticsDesign(Design):
         if given.rows is not None:
             return Assumption(design, assume(self.plan.schema, given.rows))
         table = table_on(given.data, given.source, self.plan.walk, self.labels)
-        return Training(design, table, given.source)
+        return Training(design, table, given.place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.engines.base import Design, Engine, Given
@@ -39,7 +39,7 @@ class AnalyticsEngine(Engine):
     options = OPTIONS
     arguments = frozenset({"choices"})
     errors = (PageError,)
-    names = {"Choices": "penstock.dsl.analytics.plan:Choices"}
+    names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from penstock.dsl.analytics.overrides import initial_value

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from penstock.dsl.core.bind import Binding
 from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
-from penstock.models.analytics.job import Bound
 from penstock.models.heap.schema import Schema
 from penstock.outcome import Outcome
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
@@ -21,7 +20,7 @@ from penstock.report.words import (
     values_text,
 )
 
-from .charts import charts
+from .charts import busy, charts
 from .design import AnalyticsDesign
 
 __all__ = ["binding_grid", "profile", "summary"]
@@ -37,7 +36,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
     design = _design(outcome)
     plan, target = design.plan, design.target
     yield Facts.of(
-        ("kernel", f"{plan.kernel} ({outcome.kernel})"),
+        ("kernel", f"{plan.kernel} ({outcome.kernel})" if outcome.kernel else plan.kernel),
         ("target", target_text(target)),
         ("format", plan.format_name),
         ("plan", _plan(plan)),
@@ -77,16 +76,10 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
 
 def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
     """Where cycles go: how much of the run each part would need by itself."""
-    if outcome.model is None or not isinstance(outcome.model.bound, Bound):
+    parts = busy(outcome)
+    if not parts:
         return
-    limits, counters = outcome.model.bound, outcome.model.counters
     yield Row("busy", "each part alone, of all cycles (they overlap)")
-    parts = {
-        "memory": limits.memory,
-        "Striders": counters.get("striders", 0),
-        "engine": limits.operations,
-        "new model": limits.recurrence,
-    }
     for name, value in parts.items():
         yield Row(f"  {name}", Share(value, cycles))
     if outcome.rtl is not None and "starved" in outcome.rtl.counters:

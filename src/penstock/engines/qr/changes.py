@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
@@ -41,10 +42,10 @@ def _too_many(what: str, most: int, where: str, hint: str) -> KernelError:
     return error("E701", message, Span.whole(where), hint=hint)
 
 
-def check_random(source: str | None, keys: bool) -> RandomOptions | None:
+def check_random(source: Any, keys: bool) -> RandomOptions | None:
     """Return what stands behind `random:`, None for other sources. Raises SourceError, KernelError
     (E701)."""
-    if source is None or not source.startswith("random:"):
+    if not isinstance(source, str) or not source.startswith("random:"):
         return None
     options = RandomOptions.parse(source.removeprefix("random:"))
     if options.rows > MOST_ROWS:
@@ -82,7 +83,7 @@ def _limited_rows(rows: int, changes: Changes, plan: FitPlan, where: str) -> Non
 def refits_of(graph: FitGraph, plan: FitPlan, span: Span, given: Given) -> tuple[Refits, str]:
     """Return the refits of keys that are asked for, and the name of the keys; `span`: of the
     kernel's key. Raises KernelError."""
-    changes, source = changes_of(given), given.source
+    changes, source = changes_of(given), given.place
     random = check_random(source, True)
     named = key_texts(graph, span, given)
     try:
@@ -112,7 +113,7 @@ def key_texts(graph: FitGraph, span: Span, given: Given) -> tuple[str, list[byte
     if isinstance(given.data, Table):
         if given.rows is not None:
             raise Conflict(
-                f"--rows {given.rows} and --data {given.source} both say which keys there are",
+                f"--rows {given.rows} and --data {given.place} both say which keys there are",
                 "leave one of them out: with --rows alone keys are random ones",
             )
         return given.data.name, _keys(graph, span, given, given.data)

@@ -157,7 +157,7 @@ class ColumnsDesign(Design):
         if given.rows is not None:
             return AssumedFits(self.graph, self.plan, assume(self.schema, given.rows), changes)
         table = table_on(given.data, given.source, self.plan.walk, (self.label,))
-        return TableFits(self.graph, self.plan, table, given.source, changes)
+        return TableFits(self.graph, self.plan, table, given.place, changes)
 
 
 def _schema_of(

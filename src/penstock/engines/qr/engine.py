@@ -63,7 +63,7 @@ class FitEngine(Engine):
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
 
-    def open(self, source: str) -> Any:
+    def open(self, source: Any) -> Any:
         from .changes import check_random
 
         check_random(source, True)

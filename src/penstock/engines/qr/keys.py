@@ -144,7 +144,8 @@ class FitDesign(Design):
 
         if backend == "model":
             return Trainer(self.plan, Timed(self.plan, self.memory), **options)
-        machine = self.machine(backend, 0, **({} if device is None else {"device": device}))
+        own: dict[str, Any] = {} if device is None else {"device": device}
+        machine = self.machine(backend, 0, **own)
         return Trainer(self.plan, EngineBackend(self.plan, machine), **options)
 
     def refits(
@@ -196,7 +197,7 @@ class Refitting(Workload):
             return self._refits.play(self.plan)
         except TooMany as problem:
             hint = "more --groups, or target=slot(key), which has no blocks"
-            place = Span.whole(self._given.source or "--rows")
+            place = Span.whole(self._given.place or "--rows")
             raise error("E701", str(problem), place, hint=hint) from None
 
     def golden(self) -> Result:
