@@ -12,10 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import penstock as ps
-from penstock.dsl.core.operations import OPERATIONS, Elementwise, Reduction
 from penstock.dsl.dialect import dialects, names, own
-from penstock.models.numerics import latency
-from penstock.models.numerics.formats import float32, parse_format
 
 ROOT = Path(__file__).parents[2]
 
@@ -206,18 +203,6 @@ def test_shared_modules_know_no_dialect() -> None:
                 assert not (outer and where & packages), f"{path}:{node.lineno}"
             elif isinstance(node, ast.Import):
                 assert not any(a.name.startswith("penstock.dsl") for a in node.names), path
-
-
-def test_every_unit_that_an_operation_names_is_there() -> None:
-    for operation in OPERATIONS.values():
-        units: list[str] = []
-        if isinstance(operation, Elementwise):
-            units = [operation.unit]
-        elif isinstance(operation, Reduction):
-            units = [operation.unit, operation.before, operation.after]
-        for unit in filter(None, units):
-            for form in (float32, parse_format("fixed:8,8")):
-                assert latency.latency(unit, form) >= 0, (operation.name, unit)
 
 
 def test_every_function_is_in_the_reference() -> None:
