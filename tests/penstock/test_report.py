@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,12 +19,14 @@ import pytest
 import penstock as ps
 from penstock.boards.build import Build
 from penstock.cli import State, program, run
+from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.resources import Resources
 from penstock.outcome import Outcome
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
 from penstock.report.html import fragment, page
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
+from penstock.run import Run, golden
 
 KERNEL = """import penstock as ps
 
@@ -222,17 +227,11 @@ def test_failures_are_pages() -> None:
 
 
 def test_backends_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    import penstock.run
-
-    honest = penstock.run.hardware
-
-    def wrong(*given: Any, **options: Any) -> Any:
-        from dataclasses import replace
-
-        right = honest(*given, **options)
-        assert right.codes is not None and right.cycles is not None
+    def wrong(backend: str, workload: Any, machine: Any, **options: Any) -> Run:
+        right = golden(workload)
+        assert right.codes is not None
         codes = {name: value ^ 1 for name, value in right.codes.items()}
-        return replace(right, codes=codes, cycles=right.cycles + 1)
+        return replace(right, backend=backend, codes=codes, cycles=1)
 
     monkeypatch.setattr("penstock.run.hardware", wrong)
     read, _ = written(SIMULATE["pysim"], 3)
@@ -252,7 +251,8 @@ def test_what_users_type_is_escaped() -> None:
     ]
     errors = [{"code": evil, "message": evil, "address": evil, "hint": evil}]
     text = page(Outcome("model", evil, evil, errors=errors), parts)
-    Page.of(text.replace("\x00", ""))
+    Page.of(text)
+    assert "\x00" not in text and text.encode().decode() == text
     assert "&lt;script&gt;" in text and text.count("<script") == 0
     assert text.count('style="width: 100.0%"') == 1
 
@@ -292,9 +292,6 @@ def test_notebooks(name: str) -> None:
 
 
 def test_a_run_without_its_design() -> None:
-    from penstock.models.errors import ErrorCode, HardwareError
-    from penstock.run import Run
-
     error = HardwareError(ErrorCode.TUPLE_NULL, 3, 4)
     read = Page.of(fragment(Run("golden", None, None, None, {}, (error,))))
     assert "Stopped: TUPLE_NULL." in read.words
@@ -395,6 +392,22 @@ def test_labels_do_not_overlap() -> None:
     assert len(places) == 4
     ordered = sorted(places)
     assert all(b - a >= 12 for a, b in pairwise(ordered))
+
+
+def test_other_processes_draw_the_same() -> None:
+    script = (
+        "import sys, penstock.cli as cli\n"
+        "assert cli.run('model k.py --rows 9 --dim d=2 -q'.split()) == 0\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "from penstock.report.charts import draw\n"
+        "from penstock.report.rows import Chart\n"
+        f"print(draw(Chart('path', 't', {PATHS}))[0])\n"
+    )
+    home = {"HOME": "/nowhere", "MPLCONFIGDIR": "/nowhere", "PYTHONHASHSEED": "7"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | home, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (draw(Chart("path", "t", PATHS))[0] + "\n", "")
 
 
 def test_unknown_kind() -> None:

@@ -103,6 +103,7 @@ def roofline(
     chart = figure(360)
     axes = _axes(chart, 76, 14, 190, 52)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, top))
+    operation = cut(operation, 24)
     axes.set_xlabel(f"{operation} a byte of memory traffic")
     axes.set_ylabel(f"{operation} a cycle")
     for axis in (axes.xaxis, axes.yaxis):
@@ -202,7 +203,7 @@ def gantt(
     axes.set(xlim=(0, end * 1.02), ylim=(len(rows) - 0.5, -0.5))
     axes.set_yticks(range(len(rows)), [cut(units[row], 22) for row in rows])
     _counted(axes, end)
-    axes.set_xlabel("cycles after the start" + (f" of {repeats}" if repeats else ""))
+    axes.set_xlabel("cycles after the start" + (f" of {cut(repeats, 40)}" if repeats else ""))
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x", linewidth=0.7)
     place = {row: n for n, row in enumerate(rows)}
@@ -352,7 +353,7 @@ def shares(*, total: int, parts: Mapping[str, int], whole: str = "the run") -> D
     axes.set_yticks(range(len(values)), [cut(name, 15) for name in parts])
     axes.tick_params(axis="y", length=0)
     _counted(axes, end)
-    axes.set_xlabel(f"cycles; {whole} takes {total:,}")
+    axes.set_xlabel(f"cycles; {cut(whole, 40)} takes {total:,}")
     axes.axvline(total, color=INK, linewidth=1.2)
     most = max(values)
     for n, value in enumerate(values):
@@ -404,7 +405,9 @@ def resources(*, part: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
     if end > 102:
         end = min(end, 400.0)
     axes.set(xlim=(0, end), ylim=(height * len(rows), 0))
-    axes.set_yticks([height * (n + 0.5) for n in range(len(rows))], [row["name"] for row in rows])
+    axes.set_yticks(
+        [height * (n + 0.5) for n in range(len(rows))], [cut(row["name"], 8) for row in rows]
+    )
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x", linewidth=0.7)
     axes.set_xlabel(f"per cent of {cut(part, 40)}")

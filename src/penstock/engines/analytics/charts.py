@@ -108,7 +108,7 @@ def _schedules(plan: AnalyticsPlan, source: str) -> Iterable[Chart]:
     """Return what is done for the last group of a batch, with the new model, and the test for
     convergence."""
     tuples = "a tuple" if plan.threads == 1 else f"a group of {plan.threads} tuples"
-    texts = dict(enumerate(source.splitlines(), 1))
+    texts = dict(enumerate(source.split("\n"), 1))
     groups = (
         ("Static schedule", [op for op in plan.ops if op.region != "epoch"], True),
         ("Schedule of the test for convergence", _of_epochs(plan), False),
