@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles
 from penstock.models.errors import ErrorCode
 from penstock.models.shell import Control
 from penstock.sim.analytics import BOOT, PAGES, RESULT, WINDOW
-from penstock.sim.cocotb.bench import Bench
+from testbench.cocotb.bench import Bench
 
 
 async def made(dut):

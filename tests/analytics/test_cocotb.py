@@ -13,7 +13,7 @@ from penstock.host.sources import Table
 from penstock.models.analytics.job import port_pages
 from penstock.models.analytics.shell import images, register_map
 from penstock.sim.analytics import ports
-from penstock.sim.cocotb.runner import run_cocotb
+from testbench.cocotb.runner import run_cocotb
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

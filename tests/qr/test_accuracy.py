@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import Config
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
-from penstock.sim.qr_cases import Group, keys
 
 
 def matrix(job: Job) -> np.ndarray:

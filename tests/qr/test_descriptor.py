@@ -16,7 +16,7 @@ from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_d
 from penstock.models.qr.image import Places, pack_descriptor, pack_memo
 from penstock.models.qr.job import Bounds, Method, Sums, Target, Window
 from penstock.models.qr.layout import Size
-from penstock.sim.qr_cases import jobs_of
+from testbench.qr_cases import jobs_of
 
 CONFIG = Config(n_max=8, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
 

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import Engine
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Fixed
 from penstock.models.qr.config import Config
@@ -20,8 +21,7 @@ from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
 from penstock.sim.qr import build, simulate
-from penstock.sim.qr_cases import Group, keys
-from penstock.sim.qr_runs import compare, random_run
+from testbench.qr_runs import compare, random_run
 
 CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import codes, predict
 from penstock.models.qr.bounds import widened_ranks
@@ -17,8 +18,7 @@ from penstock.models.qr.job import Anchor, Bounds, Fit, Sums, Target
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
 from penstock.models.qr.moments import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
-from penstock.sim.qr_cases import Group, keys
-from penstock.sim.qr_runs import crowd
+from testbench.qr_runs import crowd
 
 CONFIG = Config(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 

@@ -11,13 +11,14 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
+from penstock.host.workloads.groups import keys
 from penstock.models.errors import ErrorCode
 from penstock.models.qr.config import Config
 from penstock.models.qr.image import LIVE, pack_changes, unpack_changes
 from penstock.models.qr.job import Bounds, Sums, Target
 from penstock.models.qr.layout import Size
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import jobs_of, keys
+from testbench.pysim import drain, feed
+from testbench.qr_cases import jobs_of
 
 CONFIG = Config(n_max=12, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78)
 

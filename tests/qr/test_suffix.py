@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import keys
 from penstock.models.qr.suffix import LEAF, Blocks
-from penstock.sim.qr_cases import keys
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 300, 2000])

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..models.errors import HardwareError
-from ..models.memory import Fixed
-from ..models.qr.config import Config
-from ..models.qr.cycles import Work, run
-from ..models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
-from ..models.qr.golden import refit
-from ..models.qr.image import Placed, place_jobs, published
-from ..models.qr.job import Fit, Job, Window
-from ..models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
-from ..models.qr.ranks import BLOCK_ROWS
-from ..models.qr.work import Fails
-from .native import Library
-from .qr import Simulated, simulate
-from .qr_cases import Group, keys
+from penstock.host.workloads.groups import Group, keys
+from penstock.models.errors import HardwareError
+from penstock.models.memory import Fixed
+from penstock.models.qr.config import Config
+from penstock.models.qr.cycles import Work, run
+from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
+from penstock.models.qr.golden import refit
+from penstock.models.qr.image import Placed, place_jobs, published
+from penstock.models.qr.job import Fit, Job, Window
+from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
+from penstock.models.qr.ranks import BLOCK_ROWS
+from penstock.models.qr.work import Fails
+from penstock.sim.native import Library
+from penstock.sim.qr import Simulated, simulate
 
 __all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
 
