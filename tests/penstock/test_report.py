@@ -19,8 +19,9 @@ import pytest
 import penstock as ps
 from penstock.boards.build import Build
 from penstock.cli import State, program, run
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.resources import Resources
+from penstock.models.strider.errors import PageError
 from penstock.outcome import Outcome
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
@@ -292,7 +293,7 @@ def test_notebooks(name: str) -> None:
 
 
 def test_a_run_without_its_design() -> None:
-    error = HardwareError(ErrorCode.TUPLE_NULL, 3, 4)
+    error = HardwareError(PageError.TUPLE_NULL, 3, 4)
     read = Page.of(fragment(Run("golden", None, None, None, {}, (error,))))
     assert "Stopped: TUPLE_NULL." in read.words
 

@@ -16,15 +16,15 @@ from harness.netlist import Netlist
 from penstock.api import compile
 from penstock.hdl.memory import AXI4, Arbiter, SdramController
 from penstock.hdl.modules import ModuleLibrary, directed_ports
-from penstock.hdl.qr.engine import Engine as Fits
+from penstock.hdl.qr.engine import FitEngine as Fits
 from penstock.hdl.soc.soc import Soc
 from penstock.host.sources import Table
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Bounds, Method, Sums, Label
 from penstock.sim.analytics import engine as analytics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32,
+CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32,
                 row_units=2, lanes=6, solvers=2, contexts=2, jobs=5)
 
 
@@ -46,7 +46,7 @@ def kernel() -> list[str]:
     return device(*analytics(design.plan))
 
 
-def fits(config: Config) -> list[str]:
+def fits(config: FitPlan) -> list[str]:
     library = ModuleLibrary()
     return device(Fits(config, library), library, memory="SDRAM")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 
 from penstock.models.target import Capacity
-from penstock.outcome import Outcome, differences
+from penstock.outcome import Outcome, differences, not_compared
 
 from .rows import Chart, Facts, Part, Row, Verdict
 from .words import amount, rate, resource_text, seconds_text

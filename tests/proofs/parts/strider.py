@@ -9,10 +9,10 @@ from harness.small import made
 
 from penstock.hdl.modules import Submodules
 from penstock.hdl.strider.decode import Kind
-from penstock.hdl.strider.walker import Walker
+from penstock.hdl.strider.strider import Strider
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.program import port_config
-from penstock.sim.strider_cases import regular_case
+from testbench.strider_cases import regular_case
 
 
 class FreeBanks(Submodules):
@@ -40,7 +40,7 @@ def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: 
     object.__setattr__(config, "page_size", page_size)         # smaller than a port's may be
     parts = FreeBanks(b)
     parts.words = [b.free(f"word {k}", 8 * bus_bytes) for k in range(2)]
-    dut = Walker(config, parts)
+    dut = Strider(config, parts)
     b.m.submodules.dut = made(dut)
     pages = dut.pages
     write, room = b.free("write"), b.free("room")
@@ -92,15 +92,15 @@ def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: 
     return b
 
 
-_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.walker", "hdl.strider.pages"
+_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.strider", "hdl.strider.pages"
 _FREE = "with every word read free; 2 columns, program built in, page of 128 bytes, 16-byte bus"
 
 PROOFS = [
-    Proof("hdl.strider.Walker", f"reads pages that are there, the oldest alone, {_FREE}", walker, (
+    Proof("hdl.strider.Strider", f"reads pages that are there, the oldest alone, {_FREE}", walker, (
         Defect(_WALKER, "self.page_ready = full != 0", "self.page_ready = full == full"),
         Defect(_WALKER, "pages.page == config.buffers - 1, 0, pages.page + 1", "pages.page == config.buffers - 1, 1, pages.page + 1")),
         method="bounded", depth=26),
-    Proof("hdl.strider.Walker", f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}", lambda: walker(bound=24), (
+    Proof("hdl.strider.Strider", f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}", lambda: walker(bound=24), (
         Defect(_FRONT, "with m.If(d.pointers):\n            m.d.sync += self.queue_busy.eq(0)", "with m.If(d.pointers & self.known):\n            m.d.sync += self.queue_busy.eq(0)"),),
         method="bounded", depth=46, search=46),
 ]
