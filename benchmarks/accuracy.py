@@ -8,7 +8,7 @@ import numpy as np
 from common import EXAMPLES, SEED, Options, Section, kernel, main, markdown, versions
 
 from penstock.api import Design, compile, front
-from penstock.dsl import interp
+from penstock.dsl.analytics import interp
 from penstock.host.sources import open_table
 from penstock.models.numerics.formats import Format, parse_format
 

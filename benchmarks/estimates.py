@@ -30,7 +30,7 @@ from penstock.boards.build import elaborate
 from penstock.boards.flow import synthesise
 from penstock.boards.tools import run_tool, tool_versions
 from penstock.boards.top import clock_setting
-from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.resources import Resources

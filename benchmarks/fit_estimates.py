@@ -16,9 +16,9 @@ from estimates import packed
 
 from penstock.api import compile
 from penstock.boards.board import Board, boards
-from penstock.dsl.load import load_kernel
+from penstock.dsl.core.load import load_kernel
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.qr.table_engine import TableEngine
+from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.qr.table_resources import estimate
 from penstock.sim.table_fit import engine
 
@@ -30,7 +30,7 @@ class Case:
     """A random engine for a board."""
 
     board: Board
-    engine: TableEngine
+    engine: TableFitPlan
     types: str
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from common import SHAPES, Options, Section, kernel, main, markdown, missing, ms, schema
 
 from penstock.api import assume, compile
-from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.core.diagnostics import KernelError
 
 TARGETS = ("ulx3s-85f", "vu9p", "u55c")
 GLMS = ("linear", "logistic", "svm", "ridge")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from common import SHAPES, Options, Section, main, markdown, merged, schema
 
 from penstock.api import Choices, assume, compile
-from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.core.diagnostics import KernelError
 
 GOAL = 100.0
 

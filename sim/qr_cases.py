@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.qr.config import Config
+from ..models.qr.config import FitPlan
 from ..models.qr.golden import refit
-from ..models.qr.job import Fit, Job, Memo, Method, Target, Window
+from ..models.qr.job import Fit, Job, Label, Memo, Method, Window
 from ..models.qr.ranks import crowded
 
 __all__ = ["Group", "jobs_of", "keys", "mean_offsets"]
@@ -30,7 +30,7 @@ def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.full(rows.shape[1], 128, dtype=np.uint8)
 
 
-def jobs_of(config: Config, source: np.random.Generator, length: int, count: int, batches: Sequence[tuple[int, int]], alphabet: int = 256) -> Iterator[Job]:
+def jobs_of(config: FitPlan, source: np.random.Generator, length: int, count: int, batches: Sequence[tuple[int, int]], alphabet: int = 256) -> Iterator[Job]:
     """Yield jobs that follow a full training of `count` random rows: batches of so many rows that come and go. Full ones in between are left out."""
     group = Group(config, keys(source, count, length, alphabet), density=0.8)
     job = group.full()
@@ -51,7 +51,7 @@ class Group:
     the nearest gap moves by one. Where there is no gap left the next job is a full one.
     """
 
-    def __init__(self, config: Config, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:
+    def __init__(self, config: FitPlan, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:
         self.config, self.number, self.density = config, number, density
         self.rows = _sorted(rows)
         self.live = np.ones(len(rows), dtype=bool)
@@ -65,7 +65,7 @@ class Group:
         return Window(0, self.rows.shape[1])
 
     def _spread(self) -> None:
-        if self.config.target is Target.SLOT:
+        if self.config.target is Label.SLOT:
             self.slots = (np.arange(len(self.rows)) / self.density).astype(np.int64)
 
     def full(self) -> Job:

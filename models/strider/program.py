@@ -199,11 +199,11 @@ def generate(walk: WalkConfig) -> list[Instruction]:
     return [head, Instruction(Op.BENTR, offset=2 + len(dense)), *dense, *sparse]
 
 
-def port_config(walk: WalkConfig, bus_bytes: int, *, walkers: int = 1, buffers: int = 2, slots: int = 4, lean: bool = False,
+def port_config(walk: WalkConfig, bus_bytes: int, *, striders: int = 1, buffers: int = 2, slots: int = 4, lean: bool = False,
                 latency: int = 4) -> PortConfig:
     """Return the parameters of a port that can run this walk's program (`lean`: this program alone)."""
     program = generate(walk)
     return PortConfig(page_size=walk.schema.page_size, bus_bytes=bus_bytes, lanes=walk.layout.lanes, beats=walk.layout.beats, format=walk.format,
-                      types=walk.types or ("float4",), walkers=walkers, buffers=buffers, slots=slots,
+                      types=walk.types or ("float4",), striders=striders, buffers=buffers, slots=slots,
                       program_depth=max(4, len(program)), latency=latency,
                       program=tuple(int(word) for word in encode(program)) if lean else None)

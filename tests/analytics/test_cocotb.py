@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.api import compile
-from penstock.dsl.plan import Choices
+from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 from penstock.models.analytics.job import port_pages
 from penstock.models.analytics.shell import images, register_map

@@ -22,7 +22,7 @@ from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
 from penstock.boards.top import clock_setting
 from penstock.cli import run
-from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
 from penstock.models.target import TARGETS

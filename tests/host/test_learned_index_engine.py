@@ -15,18 +15,19 @@ from hypothesis import strategies as st
 
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError
-from penstock.host.learned_index.engine import Engine, Timed
+from penstock.host.learned_index.engine import EngineBackend, Timed
 from penstock.host.learned_index.machines import Room, Simulated
 from penstock.host.learned_index.slots import Slots
 from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
-from penstock.models.memory import Fixed
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.memory import FixedLatency
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 #: as tests/qr/test_engine.py has it, so that it is compiled once
-CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
 
 
@@ -66,7 +67,7 @@ def test_few_rows_move() -> None:
 
 def test_slots_are_not_for_tombstones() -> None:
     with pytest.raises(ValueError, match="no slots with method givens"):
-        Trainer(Config(method=Method.GIVENS, target=Target.SLOT))
+        Trainer(FitPlan(method=Method.GIVENS, target=Label.SLOT))
 
 
 def work(index: LearnedIndex) -> dict[bytes, int]:
@@ -91,9 +92,9 @@ def same(a: LearnedIndex, b: LearnedIndex) -> None:
         assert np.array_equal(x.model.labels(len(x.keys)), y.model.labels(len(y.keys)))
 
 
-@pytest.mark.parametrize("config", [CONFIG, Config(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"])
-def test_timed(config: Config) -> None:
-    slow, fast = Timed(config, Fixed(200, 8)), Timed(config, Fixed(10, 16))
+@pytest.mark.parametrize("config", [CONFIG, FitPlan(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"])
+def test_timed(config: FitPlan) -> None:
+    slow, fast = Timed(config, FixedLatency(200, 8)), Timed(config, FixedLatency(10, 16))
     indexes = [LearnedIndex(trainer=Trainer(config, backend), layout=SMALL) for backend in (slow, fast)]
     for index in indexes:
         work(index)
@@ -102,12 +103,12 @@ def test_timed(config: Config) -> None:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine(CONFIG) as made:
+def engine() -> Iterator[EngineBackend]:
+    with EngineBackend(CONFIG) as made:
         yield made
 
 
-def test_simulated_engine_fits_as_the_golden_model(engine: Engine) -> None:
+def test_simulated_engine_fits_as_the_golden_model(engine: EngineBackend) -> None:
     index, golden = (LearnedIndex(trainer=trainer, layout=SMALL) for trainer in (Trainer(CONFIG, engine), Trainer(CONFIG)))
     model = work(index)
     work(golden)
@@ -121,7 +122,7 @@ def test_simulated_engine_fits_as_the_golden_model(engine: Engine) -> None:
 class Little(Simulated):
     """A memory that does not grow: what a device has."""
 
-    def __init__(self, engine: Engine, size: int) -> None:
+    def __init__(self, engine: EngineBackend, size: int) -> None:
         assert engine._session is not None
         super().__init__(engine._session)
         self.base = 0
@@ -136,7 +137,7 @@ class Little(Simulated):
 
 def test_a_small_memory_takes_more_starts() -> None:
     """Jobs that do not fit together are run one after the other, memos make room for others and are sent again; a job that does not fit alone is told."""
-    with Engine(CONFIG) as wide, Engine(CONFIG, library=wide._session and wide._session.library) as tight:
+    with EngineBackend(CONFIG) as wide, EngineBackend(CONFIG, library=wide._session and wide._session.library) as tight:
         tight._machine = Little(tight, 12 << 10)
         tight._room = Room(tight._machine)
         indexes = [LearnedIndex(trainer=Trainer(CONFIG, engine), layout=SMALL) for engine in (wide, tight)]
@@ -153,7 +154,7 @@ def test_a_small_memory_takes_more_starts() -> None:
 
 def test_an_engine_is_not_pickled() -> None:
     index = LearnedIndex({b"a": 1})
-    index.trainer.backend = Engine.__new__(Engine)
+    index.trainer.backend = EngineBackend.__new__(EngineBackend)
     for call in (pickle.dumps, deepcopy):
         with pytest.raises(TypeError, match=r"an engine cannot be pickled or copied.*save\(\) stores the index"):
             call(index)
@@ -181,9 +182,9 @@ def test_room(steps: list[tuple[bool, int]]) -> None:
     assert room.take(200) == 1000
 
 
-@pytest.mark.parametrize(("at", "code"), [(0, ErrorCode.QR_MEMO), (6, ErrorCode.QR_WINDOW), (8, ErrorCode.QR_WINDOW), (12, ErrorCode.QR_MEMO),
-                                          (16, ErrorCode.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
-def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, code: ErrorCode) -> None:
+@pytest.mark.parametrize(("at", "code"), [(0, FitError.QR_MEMO), (6, FitError.QR_WINDOW), (8, FitError.QR_WINDOW), (12, FitError.QR_MEMO),
+                                          (16, FitError.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
+def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: EngineBackend, at: int, code: ErrorCode) -> None:
     """The old models serve, the keys are there; the next fit sends the host's own copy of the memo and goes on."""
     keys = sorted(amazon_keys(300, 5))
     index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
@@ -203,7 +204,7 @@ def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: Engine, at: int, co
     assert index.retrain() == due and index.due == 0 and index.get_many(keys) == [1 + n % 2 for n in range(300)]
 
 
-def test_an_error_of_the_bus_fails_what_has_no_result(engine: Engine) -> None:
+def test_an_error_of_the_bus_fails_what_has_no_result(engine: EngineBackend) -> None:
     keys = sorted(amazon_keys(300, 6))
     index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
     for key in keys[1::2]:

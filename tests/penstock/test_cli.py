@@ -15,7 +15,7 @@ import pytest
 
 import penstock.api as api
 from penstock.cli import run
-from penstock.dsl.codes import codes
+from penstock.dsl.core.codes import codes
 from penstock.failures import HARDWARE_PAGES, failure, hardware_failure, public
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.options import Request

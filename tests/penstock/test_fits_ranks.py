@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 
 KERNEL = "import penstock as ps\n\n\n@ps.fit\ndef rank_model(key: ps.Key):\n    return ps.least_squares(ps.window(key, {length}), target=ps.rank(key))\n"
 
@@ -28,7 +28,7 @@ def written(length: int) -> str:
 def test_the_surfaces_example_has_hardware() -> None:
     design = ps.compile(written(32), "vu9p")
     config = design.config
-    assert (config.target, config.sums, config.bounds, config.segments) == (Target.RANK, Sums.INCREMENTAL, Bounds.WIDENED, 1)
+    assert (config.target, config.sums, config.bounds) == (Label.RANK, Sums.INCREMENTAL, Bounds.WIDENED)
     assert config.built and config.blocks == 128
 
 

@@ -92,7 +92,7 @@ def test_missing_array_of_another_length():
 
 def test_port_config():
     walk = regular_case(1, features=54, lanes=16, format=FLOAT).walk
-    assert port_config(walk, 64, walkers=2, slots=31) == PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), 2, 2, 31, 10)
+    assert port_config(walk, 64, striders=2, slots=31) == PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), 2, 2, 31, 10)
 
 
 @pytest.mark.parametrize("change, message", [
