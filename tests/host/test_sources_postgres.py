@@ -232,6 +232,9 @@ def test_a_design_reads_rows_in_its_own_layout(postgres: str, connection: psycop
     assert way(direct)[0] == "buffers" and way(rows)[0] == "rows" and rows.schema == direct.schema
     for name in ("i", "x", "y"):
         assert np.array_equal(rows.columns()[name], direct.columns()[name])
+    packed = open_table(f"{postgres}&table=same", pages=False)
+    again = open_table(f"{postgres}&table=same", packed.schema)
+    assert again.schema == packed.schema and way(again) == ("rows", "the design has these columns in another layout")
 
 
 def test_defaults_do_not_go_through_text(postgres: str, connection: psycopg.Connection) -> None:
