@@ -21,7 +21,6 @@ from penstock.hdl.soc.soc import Soc
 from penstock.host.sources import Table
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Bounds, Method, Sums, Label
-from penstock.sim.analytics import engine as analytics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32,
@@ -43,7 +42,7 @@ def kernel() -> list[str]:
     rng = np.random.default_rng(0)
     columns = {"id": np.arange(20, dtype=np.int32), "y": np.zeros(20, np.float32), "x": rng.normal(size=(20, 5)).astype(np.float32)}
     design = compile(EXAMPLES / "linear.py", "small", Table.from_columns(columns, "table", page_size=1024), "fixed:8,16")
-    return device(*analytics(design.plan))
+    return device(*design.hardware())
 
 
 def fits(config: FitPlan) -> list[str]:

@@ -92,7 +92,7 @@ def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: 
     return b
 
 
-_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.strider", "hdl.strider.pages"
+_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.pipeline", "hdl.strider.pages"
 _FREE = "with every word read free; 2 columns, program built in, page of 128 bytes, 16-byte bus"
 
 PROOFS = [
