@@ -24,7 +24,8 @@ from time import perf_counter
 import numpy as np
 from common import kernel, markdown
 
-from penstock.api import Choices, Design, SourceError, compile
+from penstock import Choices
+from penstock.api import Design, SourceError, compile
 from penstock.boards.board import Board, boards
 from penstock.boards.build import elaborate
 from penstock.boards.flow import synthesise

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from common import Options, Section, kernel, machine, main, markdown, random_table, spread, versions
 
-from penstock.api import Choices, Design, Table, compile
+from penstock import Choices
+from penstock.api import Design, Table, compile
 from penstock.host.sources import open_table
 from penstock.models.analytics.job import port_pages
 from penstock.models.analytics.shell import images, unpack_result

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from common import SHAPES, Options, Section, main, markdown, merged, schema
 
-from penstock.api import Choices, assume, compile
+from penstock import Choices
+from penstock.api import assume, compile
 from penstock.dsl.core.diagnostics import KernelError
 
 GOAL = 100.0

@@ -5,19 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-
-# `import support` finds what tests share. The folder `tests` itself is not on the path: in an
-# editable install its folder `penstock` would be taken for the package.
-_SPEC = spec_from_file_location("support", Path(__file__).with_name("support") / "__init__.py")
-assert _SPEC is not None and _SPEC.loader is not None
-sys.modules.setdefault("support", module_from_spec(_SPEC))
-_SPEC.loader.exec_module(sys.modules["support"])
 
 # a shell starts what it runs in the background with SIGINT ignored, and all that is started from there inherits it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

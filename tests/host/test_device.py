@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.host.device import Device, DeviceError, LinkError, open_device
+from penstock.devices import open_device
+from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Each proof holds, its covers are reached, and its planted defects break it."""
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr import build, simulate
-from support.qr_runs import compare, random_run
+from tests.support.qr import build, simulate
+from tests.support.qr_runs import compare, random_run
 
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import FitEngine

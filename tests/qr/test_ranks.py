@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr_runs import crowd
+from tests.support.qr_runs import crowd
 
 from penstock.models.errors import HardwareError
 from penstock.models.qr.arith import codes, predict

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr import build, fit_pages
+from tests.support.qr import build, fit_pages
 
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap

@@ -17,7 +17,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 import penstock as ps
-from penstock.api import Choices, Design, Table, compile
+from penstock import Choices
+from penstock.api import Design, Table, compile
 from penstock.boards.netlist import synthesise
 from penstock.boards.tools import ToolMissing
 from penstock.cli import run

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr import python_machine, run_jobs
+from tests.support.qr import python_machine, run_jobs
 
 from penstock.host.workloads import Changes, Refits
 from penstock.models.memory import FixedLatency

@@ -20,7 +20,7 @@ from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
 from penstock.sim.qr_cases import Group, keys
-from support.qr import Simulated, simulate
+from tests.support.qr import Simulated, simulate
 
 __all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
 

@@ -61,8 +61,10 @@ class Job:
 
     def compile(self, part: str | Target | None = None) -> Design:
         """Return the design and put it on record; `part`: in place of the one that is asked for."""
-        named = self.state.asked.target or self.engine.default_target
-        target = target_named(named if part is None else part)
+        if part is None:
+            asked = self.state.asked.target
+            part = self.engine.default_target if asked is None else asked
+        target = target_named(part)
         with self.state.steps.step("planning"):
             design = self.engine.compile(self.kernel, target, self.given)
         self.state.record.design = design

@@ -418,7 +418,8 @@ class Design(ABC):
         """Run the design on data.
 
         Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or
-        polars frame, an Arrow table or a `Table`; `backend`: "golden"
+        polars frame, an Arrow table or a `Table`, or, for the model alone, rows that
+        `penstock.api.assume` assumes; `backend`: "golden"
         (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
         simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
         "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
@@ -451,16 +452,14 @@ class Engine(ABC):
 
     `name`: as in reports and manifests; `kernels`: the classes of the kernels that it compiles;
     `default_target`: what is compiled for where nothing is said; `backends`: those that `simulate`
-    takes; `options`: the engine's own options of each command; `commands`: its own commands;
+    takes, None for all; `options`: the engine's own options of each command; `commands`: its own commands;
     `papers`: names that `penstock reproduce` takes.
     """
 
     name: str
     kernels: tuple[type[Any], ...]
     default_target: str = "small"
-    backends: frozenset[str] = frozenset(
-        {"rtl", "netlist", "board", "golden", "model", "pysim"}
-    )
+    backends: frozenset[str] | None = None
     options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
     #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
     errors: tuple[type[HardwareCode], ...] = ()

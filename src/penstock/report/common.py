@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
-from typing import Any
 
-from penstock.outcome import Outcome, differences, not_compared
+from penstock.models.target import Capacity
+from penstock.outcome import Outcome, differences
 
 from .rows import Chart, Facts, Part, Row, Verdict
 from .words import amount, rate, resource_text, seconds_text
@@ -156,25 +156,30 @@ def shared_charts(outcome: Outcome, parts: Iterable[Part]) -> Iterable[Chart]:
     yield from (chart for chart in charts if chart.kind not in there)
 
 
+def _capacity(part: Capacity) -> dict[str, int]:
+    return {name: getattr(part, name) for name in ("lut", "ff", "dsp", "bram")}
+
+
 def _resources(outcome: Outcome) -> Iterable[Chart]:
     design = outcome.design
     if design is None:
         return
-    placed = None if outcome.placed is None else outcome.placed["resources"]
-    have: Any = design.target
-    if placed is not None:
+    placed, have, need = None, _capacity(design.target), design.resources
+    if outcome.placed is not None:
         from penstock.boards.board import boards
 
-        board = boards().get(outcome.placed["board"]) if outcome.placed else None
-        have = have if board is None else board.part
+        placed = outcome.placed["resources"]
+        if (board := boards().get(outcome.placed["board"])) is not None:
+            # link and memory of the device are in what is placed
+            have, need = _capacity(board.part), design.resources_on(board.budget)
     rows = [
         {
             "name": name.upper(),
-            "capacity": getattr(have, name),
-            "estimated": getattr(design.resources, name),
+            "capacity": most,
+            "estimated": getattr(need, name),
             "placed": None if placed is None else placed[name],
         }
-        for name in ("lut", "ff", "dsp", "bram")
+        for name, most in have.items()
     ]
     yield Chart("resources", "Resources", {"part": design.part, "rows": rows})
 

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """A bench: a component among free inputs, with what is assumed of them and what is to hold."""
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Proof:
     depth: int = 0
     covers: int = 30
     search: int = 40
-    seconds: int = 120
+    seconds: int = 300
     long: str = ""
 
     @property

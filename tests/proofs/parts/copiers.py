@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Two managers that copy behind one arbiter: whether they can wait for each other for ever."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Guard: what stops comes to rest within a bound, by AXI's rules; without `stop` it is not there."""
 
 from __future__ import annotations

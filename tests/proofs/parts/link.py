@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Deframer, Framer, Bridge: no sequence of bytes wedges the link."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Shell around any engine: start, stop, reset, errors, interrupt; from every reachable state RESET leads to rest."""
 
 from __future__ import annotations

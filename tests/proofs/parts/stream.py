@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Queue, Buffer and Spare: the four rules, order, no loss, no copy, levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Walker: reads its own page alone, and always gets on, whatever the words of a page say."""
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ PROOFS = [
     Proof("hdl.strider.Walker", f"reads pages that are there, the oldest alone, {_FREE}", walker, (
         Defect(_WALKER, "self.page_ready = full != 0", "self.page_ready = full == full"),
         Defect(_WALKER, "pages.page == config.buffers - 1, 0, pages.page + 1", "pages.page == config.buffers - 1, 1, pages.page + 1")),
-        method="bounded", depth=30),
+        method="bounded", depth=26),
     Proof("hdl.strider.Walker", f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}", lambda: walker(bound=24), (
         Defect(_FRONT, "with m.If(d.pointers):\n            m.d.sync += self.queue_busy.eq(0)", "with m.If(d.pointers & self.known):\n            m.d.sync += self.queue_busy.eq(0)"),),
         method="bounded", depth=46, search=46),
