@@ -140,7 +140,7 @@ def _trace(bench: Bench, folder: Path, frames: int) -> dict[str, list[int]]:
 
 
 def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
-    out = _checked(abc(f"read_aiger top.aig; cone -a -O 0; strash; scleanup; pdr -T {int(seconds)}; write_cex -n cex", folder, seconds + 20))
+    out = _checked(abc("read_aiger top.aig; cone -a -O 0; strash; scleanup; pdr; write_cex -n cex", folder, seconds))
     if (frames := _failed(out)) is not None:
         return Verdict(False, frames, trace=_trace(bench, folder, frames))
     if "Property proved" in out:
@@ -150,7 +150,7 @@ def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
 
 
 def _bounded(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdict:
-    out = _checked(abc(f"read_aiger top.aig; cone -a -O 0; strash; scleanup; bmc3 -F {depth} -T {int(seconds)}; write_cex -n cex", folder, seconds + 20))
+    out = _checked(abc(f"read_aiger top.aig; cone -a -O 0; strash; scleanup; bmc3 -F {depth}; write_cex -n cex", folder, seconds))
     if (frames := _failed(out)) is not None:
         return Verdict(False, frames, trace=_trace(bench, folder, frames))
     reached = re.search(r"No output (?:was )?asserted in (\d+) frames", out)
@@ -172,10 +172,12 @@ def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdic
 
 def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
     """The cycle in which each cover is reached first."""
-    commands = [f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within} -T {int(seconds)}"
+    commands = [f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
                 for number in range(1, len(bench.covers) + 1)]
-    out = _checked(abc("; ".join(commands), folder, seconds * len(commands) + 20))
+    out = _checked(abc("; ".join(commands), folder, seconds))
     found = re.findall(r"asserted in (?:frame +)?(\d+)( frames)?", out)
+    if not out:
+        return {}
     if len(found) != len(bench.covers):
         raise Problem(f"ABC did not look for all covers:\n{out[-2000:]}")
     return {text: int(cycle) for text, (cycle, none) in zip(bench.covers, found, strict=True) if not none}

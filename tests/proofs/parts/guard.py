@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Signal
-from harness import Bench, Defect, Proof
+from harness import Bench, Defect, Proof, two_runs
 from harness.environment import ReadMemory, WriteMemory
 
 from penstock.hdl.memory import AXI4
@@ -81,7 +81,22 @@ def writes(*, bound: int | None = None, count: int = 2) -> Bench:
     return b
 
 
+def payloads() -> Bench:
+    """Two runs that differ in addresses, data, strobes and responses alone."""
+    b = Bench()
+    handshakes = ("stop", "master__arvalid", "master__rready", "master__awvalid", "master__awlen", "master__wvalid", "master__wlast", "master__bready",
+                  "bus__arready", "bus__rvalid", "bus__rlast", "bus__awready", "bus__wready", "bus__bvalid")
+    (_, one), (_, other) = two_runs(b, lambda: Guard(AXI4(address_width=12, data_bytes=4), writes=2), handshakes)
+    for name in one:
+        if name.endswith(("valid", "ready", "wlast", "idle", "active")):
+            b.check(f"{name} is the same in both", one[name] == other[name])
+    b.cover("data differ", one["bus__wvalid"] & (one["bus__wdata"] != other["bus__wdata"]))
+    return b
+
+
 PROOFS = [
+    Proof("hdl.memory.Guard", "no handshake depends on an address, data, strobes or a response (two runs)", payloads, (
+        Defect(_NAME, "owed.i.valid.eq(begun)", "owed.i.valid.eq(begun & ~bus.awaddr[2])"),)),
     Proof("hdl.memory.Guard", "reads: AXI's rules, nothing new under `stop`, `idle`, passes all without `stop`", reads, (
         Defect(_NAME, "opened.eq((~self.stop | held) & room)", "opened.eq(~self.stop & room)"),)),
     Proof("hdl.memory.Guard", "reads come to rest within 12 cycles of `stop`; bursts ≤ 2 beats, 2 open, memory fair within 1", lambda: reads(bound=12), (

@@ -57,5 +57,5 @@ PROOFS = [
     Proof("hdl.memory.Spram", _ANSWERS.format(10) + "; writes go first", lambda: control(spram, 10, writes_first=True), (
         Defect(_SPRAM, "late.eq(writing & bus.wlast)", "late.eq(writing)"),)),
     Proof("hdl.memory.Spram", _DATA, lambda: word(spram), (
-        Defect(_SPRAM, "reading.eq(asking & ~writing &", "reading.eq(asking &"),)),
+        Defect(_SPRAM, "target.eq(bus.awaddr >> shift)", "target.eq(bus.araddr >> shift)"),)),
 ]
