@@ -20,7 +20,7 @@ from penstock.hdl.qr.engine import FitEngine as Fits
 from penstock.hdl.soc.soc import Soc
 from penstock.host.sources import Table
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Bounds, Method, Sums, Label
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32,

@@ -16,6 +16,7 @@ __all__ = [
     "agreement",
     "bound_terms",
     "cycle_rows",
+    "read_rows",
     "resources",
     "roofline_chart",
     "shared_charts",
@@ -77,6 +78,21 @@ def speed_rows(outcome: Outcome) -> list[Row]:
     if outcome.model is not None:
         return [Row("predicted in", seconds_text(outcome.model.seconds))]
     return []
+
+
+def read_rows(outcome: Outcome) -> list[Row]:
+    """Return how a server's table was read, and which columns became numbers."""
+    how = None if outcome.workload is None else outcome.workload.provenance
+    if how is None:
+        return []
+    shares = f"; {how.untouched_share:.0%} of its pages untouched" if how.pages_untouched else ""
+    rows = [Row("read", f"{how.way}: {how.reason}{shares}")]
+    for cast in how.casts:
+        rows.append(Row(f"  {cast.column}", f"{cast.type} as {cast.becomes}: {cast.how}"))
+    if how.left_out:
+        names = ", ".join(f"{column} ({why})" for column, why in how.left_out)
+        rows.append(Row("  left out", names))
+    return rows
 
 
 def resources(outcome: Outcome) -> Row:
