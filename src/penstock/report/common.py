@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
+from typing import Any
 
 from penstock.models.target import Capacity
 from penstock.outcome import Outcome, differences, not_compared
@@ -119,7 +120,9 @@ def bound_terms(outcome: Outcome) -> dict[str, int]:
     limits = outcome.model.bound if outcome.model is not None else None
     if limits is None:
         return {}
-    fields = asdict(limits) if is_dataclass(limits) and not isinstance(limits, type) else {}
+    fields: dict[str, Any] = {}
+    if is_dataclass(limits) and not isinstance(limits, type):
+        fields = asdict(limits)
     terms = {
         name: value
         for name, value in fields.items()
