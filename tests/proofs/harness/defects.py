@@ -46,13 +46,18 @@ def planted(defect: Defect) -> Iterator[None]:
     module = importlib.import_module(name)
     source = inspect.getsource(module)
     if source.count(defect.old) != 1:
-        raise Problem(f"a defect cannot be planted: {defect.old!r} is {source.count(defect.old)} times in {name}")
+        raise Problem(
+            f"a defect cannot be planted: {defect.old!r} is {source.count(defect.old)} times in {name}"
+        )
     space: dict = {"__name__": name, "__package__": module.__package__, "__file__": module.__file__}
     exec(compile(source.replace(defect.old, defect.new), f"{name} with a defect", "exec"), space)
     changed = _functions(space, name)
     kept = []
     for label, function in _functions(vars(module), name).items():
-        if label in changed and changed[label].__code__.co_freevars == function.__code__.co_freevars:
+        if (
+            label in changed
+            and changed[label].__code__.co_freevars == function.__code__.co_freevars
+        ):
             kept.append((function, function.__code__))
             function.__code__ = changed[label].__code__
     try:
