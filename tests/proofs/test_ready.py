@@ -18,17 +18,16 @@ from harness.netlist import Netlist
 from penstock.api import compile
 from penstock.hdl.memory import AXI4, Arbiter, SdramController
 from penstock.hdl.modules import ModuleLibrary, directed_ports
-from penstock.hdl.qr.engine import Engine as Fits
+from penstock.hdl.qr.engine import FitEngine as Fits
 from penstock.hdl.soc.soc import Soc
 from penstock.host.sources import Table
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums, Target
-from penstock.sim.analytics import engine as analytics
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CONFIG = Config(
+CONFIG = FitPlan(
     n_max=6,
-    target=Target.SLOT,
+    target=Label.SLOT,
     sums=Sums.INCREMENTAL,
     bounds=Bounds.WIDENED,
     gram_lanes=12,
@@ -74,10 +73,10 @@ def kernel() -> list[str]:
         Table.from_columns(columns, "table", page_size=1024),
         "fixed:8,16",
     )
-    return device(*analytics(design.plan))
+    return device(*design.hardware())
 
 
-def fits(config: Config) -> list[str]:
+def fits(config: FitPlan) -> list[str]:
     library = ModuleLibrary()
     return device(Fits(config, library), library, memory="SDRAM")
 

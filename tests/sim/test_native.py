@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.native import BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build, toolchain
-from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
+from penstock.sim.native import BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build, toolchain, wave_format
+from testbench.toy import CopyEngine, copy_cycles, copy_map
 
 SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
 KEY = 0xA5A5A5A5
@@ -29,7 +32,7 @@ def one() -> Library:
     return library(8, 1)
 
 
-def session(lib: Library, memory: Fixed, size: int = 1 << 18, seed: int = 0):
+def session(lib: Library, memory: FixedLatency, size: int = 1 << 18, seed: int = 0):
     """A session with a filled source window and an empty target window."""
     made = Session(lib, memory)
     source = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
@@ -50,7 +53,7 @@ def test_exact_cycles(bus_bytes, ports):
     lib = library(bus_bytes, ports)
     rng = np.random.default_rng([bus_bytes, ports])
     for _ in range(12):
-        memory = Fixed(int(rng.integers(1, 80)), int(rng.choice([1, 3, 8, 16, 64])))
+        memory = FixedLatency(int(rng.integers(1, 80)), int(rng.choice([1, 3, 8, 16, 64])))
         words = int(rng.choice([1, 2, 7, 100, 700]))
         span = bus_bytes * words
         stride = bus_bytes * (words + int(rng.integers(0, 9)))
@@ -73,7 +76,7 @@ def test_exact_cycles(bus_bytes, ports):
 
 def test_random_stalls_change_no_bit(one):
     for seed in range(5):
-        memory = Fixed(5, 8)
+        memory = FixedLatency(5, 8)
         made, source, target = session(one, memory)
         with made:
             made.set_memory(memory, stall_percent=10 + 15 * seed, seed=seed + 1)
@@ -84,7 +87,7 @@ def test_random_stalls_change_no_bit(one):
 
 
 def test_outside_reads_fail(one):
-    made, source, target = session(one, Fixed(9, 8))
+    made, source, target = session(one, FixedLatency(9, 8))
     with made:
         report = made.run({"source": SOURCE + len(source) - 64, "target": TARGET, "words": 16})
         assert report.error == HardwareError(ErrorCode.BUS_READ, 0)
@@ -100,7 +103,7 @@ def test_outside_reads_fail(one):
 
 
 def test_injected_faults(one):
-    memory = Fixed(9, 4)
+    memory = FixedLatency(9, 4)
     for fault in ("read", "write"):
         made, source, target = session(one, memory)
         with made:
@@ -117,7 +120,7 @@ def test_injected_faults(one):
 
 
 def test_stop_in_the_middle(one):
-    memory = Fixed(30, 2)
+    memory = FixedLatency(30, 2)
     made, source, target = session(one, memory)
     rng = np.random.default_rng(1)
     values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 600}
@@ -140,7 +143,7 @@ def test_stop_in_the_middle(one):
 
 
 def test_hang_is_reported(one):
-    made, _, _ = session(one, Fixed(4, 8))
+    made, _, _ = session(one, FixedLatency(4, 8))
     with made:
         values = {"source": SOURCE, "target": TARGET, "words": 100, "hold": 1}
         report = made.run(values, limit=500)
@@ -157,7 +160,7 @@ def test_hang_is_reported(one):
 
 
 def test_registers(one):
-    made, _, _ = session(one, Fixed(1000, 8))
+    made, _, _ = session(one, FixedLatency(1000, 8))
     with made:
         rmap = one.register_map
         assert made.read("identity") == 0x504E5354 and made.read("version") == 0x1_0000 and made.read("design") == rmap.design
@@ -183,7 +186,7 @@ def test_registers(one):
 
 
 def test_windows(one):
-    made, _, _ = session(one, Fixed())
+    made, _, _ = session(one, FixedLatency())
     with made:
         with pytest.raises(ValueError, match=r"^the window at 0x101000 overlaps the one at 0x100000$"):
             made.map(SOURCE + 4096, np.zeros(8, np.uint8))
@@ -203,7 +206,7 @@ def test_protocol_checks():
     broken, count = re.subn(r"assign m0_axi_arlen = (.*);", "assign m0_axi_arlen = 8'hff;", text)
     assert count == 1
     lib = build(broken, ports=[PortSpec("m0_axi", 8)], register_map=engine.register_map)
-    made, _, _ = session(lib, Fixed())
+    made, _, _ = session(lib, FixedLatency())
     with made, pytest.raises(ProtocolError, match=r"^m0_axi: CROSSES_4K at address 0x100ff8 in cycle \d+$"):
         made.run({"source": SOURCE + 4088, "target": TARGET, "words": 1}, limit=1000)
 
@@ -231,15 +234,102 @@ def test_bare_loop(one):
     assert one.bare_loop(1000) > 0
 
 
-@pytest.mark.long
-def test_waves(tmp_path):
-    lib = library(8, 1, trace=True)
-    made, _, _ = session(lib, Fixed())
-    path = tmp_path / f"waves.{lib.trace}"
+def lz4_block(data: bytes) -> bytes:
+    """Return what a block of LZ4 holds."""
+    out, at = bytearray(), 0
+
+    def count(nibble: int) -> int:
+        nonlocal at
+        total = nibble
+        while nibble == 15:
+            at += 1
+            total += data[at - 1]
+            if data[at - 1] != 255:
+                break
+        return total
+
+    while True:
+        token = data[at]
+        at += 1
+        literals = count(token >> 4)
+        out += data[at:at + literals]
+        at += literals
+        if at == len(data):
+            return bytes(out)
+        back = int.from_bytes(data[at:at + 2], "little")
+        at += 2
+        for _ in range(count(token & 15) + 4):
+            out.append(out[-back])
+
+
+def fst_names_and_times(data: bytes) -> tuple[list[str], list[int]]:
+    """Return the signals' names and the first and last time of an FST file, whose blocks are a type, a length, and the rest."""
+    names, times, at = [], [], 0
+    while at < len(data):
+        kind, length = struct.unpack_from(">BQ", data, at)
+        body = data[at + 9:at + 1 + length]
+        if kind == 0:                       # header
+            times += struct.unpack_from(">QQ", body)
+        if kind == 6:                       # hierarchy, in LZ4
+            hierarchy = lz4_block(body[8:])
+            assert len(hierarchy) == int.from_bytes(body[:8])
+            names += list(_variables(hierarchy))
+        at += 1 + length
+    return names, times
+
+
+def _variables(hierarchy: bytes) -> Iterator[str]:
+    at = 0
+
+    def text() -> str:
+        nonlocal at
+        end = hierarchy.index(0, at)
+        at, found = end + 1, hierarchy[at:end].decode()
+        return found
+
+    def number() -> None:
+        nonlocal at
+        while hierarchy[at] & 128:
+            at += 1
+        at += 1
+
+    while at < len(hierarchy):
+        kind = hierarchy[at]
+        at += 2 if kind < 255 else 1
+        if kind == 254:                     # a scope: its name and its module's
+            text(), text()
+        elif kind == 252:                   # an attribute
+            at += 1
+            text(), number()
+        elif kind < 252:                    # a variable: name, width, which other it is
+            yield text().partition(" ")[0]
+            number(), number()
+
+
+def test_waves_name_their_format():
+    assert [wave_format(name) for name in ("w.fst", Path("a.b/W.VCD"))] == ["fst", "vcd"]
+    for name in ("w", "w.fst.gz", "fst"):
+        with pytest.raises(ValueError, match=r"^waves are written as FST or as VCD, which the suffix of "):
+            wave_format(name)
+
+
+@pytest.mark.parametrize("kind", ["vcd", pytest.param("fst", marks=pytest.mark.long)])
+def test_waves(kind, tmp_path):
+    """A file of the format that was asked for, with the signals of the window of cycles that somebody named."""
+    path = tmp_path / f"waves.{kind}"
+    made, _, _ = session(library(8, 1, trace=kind), Fixed())
     with made:
         made.trace(path, first=20, cycles=50)
         made.run({"source": SOURCE, "target": TARGET, "words": 8})
-    assert path.stat().st_size > 1000
+    if kind == "vcd":
+        text = path.read_text()
+        names = re.findall(r"\$var\s+\w+\s+\d+\s+\S+\s+(\S+)", text)
+        times = [int(line[1:]) for line in text.splitlines() if line.startswith("#")]
+    else:
+        names, times = fst_names_and_times(path.read_bytes())
+    assert {"clk", "rst", "m0_axi_arvalid", "m0_axi_rdata"} <= set(names)
+    assert not [name for name in names if name.startswith(("$", "_"))]
+    assert (min(times), max(times)) == (200, 695)
 
 
 @pytest.mark.long
@@ -247,8 +337,9 @@ def test_two_processes_build_at_once(tmp_path, monkeypatch):
     import subprocess
     import sys
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    code = ("from penstock.sim.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
+    code = ("from testbench.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
             "e = CopyEngine(bus_bytes=8, ports=1); lib = build(Shell(e, e.register_map)); Session(lib).read('identity'); print(lib.path)")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     paths = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0, 0] and len(paths) == 1

@@ -8,8 +8,8 @@ from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.layout import Source, TupleLayout
 from penstock.models.strider.program import port_config
-from penstock.sim.strider_bench import check_port
-from penstock.sim.strider_cases import corrupt, random_case
+from testbench.strider_bench import check_port
+from testbench.strider_cases import corrupt, random_case
 
 FLOAT = parse_format("float32")
 
@@ -58,7 +58,7 @@ def check(seed, bus_bytes, types):
 
 @pytest.mark.parametrize("seed, bus_bytes, types", [(3, 4, ("float4", "int4")), (8, 8, ("float4", "int2", "float8"))])
 def test_random_tables(seed, bus_bytes, types):
-    """Values, errors and cycles are those of golden walker and model."""
+    """Values, errors and cycles are those of golden Strider and model."""
     check(seed, bus_bytes, types)
 
 

@@ -211,13 +211,13 @@ PROOFS = [
         (
             Defect(
                 _F,
-                "m.d.sync += [seen.eq(0), escape.eq(0), bad.eq(0), header.eq(0)",
-                "m.d.sync += [seen.eq(0), bad.eq(0), header.eq(0)",
+                "escape.eq(0), bad.eq(0)",
+                "bad.eq(0)",
             ),
             Defect(
                 _F,
-                "left.eq(0), tail.eq(0), crc.eq(0xFFFF_FFFF)]",
-                "left.eq(0), crc.eq(0xFFFF_FFFF)]",
+                "tail.eq(0), crc",
+                "crc",
             ),
         ),
     ),
@@ -249,7 +249,7 @@ PROOFS = [
         "AXI's rules on both buses; within 12 cycles a byte is taken or given; "
         "buses answer within 2",
         bridge,
-        (Defect(_B, 'answer("r", 1)', 'answer("r", 0)'),),
+        (Defect(_B, '_answer(m, "r", 1)', '_answer(m, "r", 0)'),),
         covers=40,
     ),
 ]

@@ -155,9 +155,9 @@ PROOFS = [
         "RLAST, B, order; 2 banks, rules of few cycles",
         controller,
         (
-            Defect(_NAME, "with m.If((ras == 0) & (recover == 0)):", "with m.If(ras == 0):"),
-            Defect(_NAME, "with m.If(rc == 0):", "with m.If(1):"),
-            Defect(_NAME, "m.d.sync += due.eq(1)", "m.d.sync += due.eq(0)"),
+            Defect(_NAME, "(self.ras == 0) & (self.recover == 0)", "self.ras == 0"),
+            Defect(_NAME, "with m.If(self.rc == 0):", "with m.If(1):"),
+            Defect(_NAME, "self.due.eq(1)", "self.due.eq(0)"),
         ),
         search=70,
     ),

@@ -279,8 +279,8 @@ PROOFS = [
         "AXI's rules on all ports; a run starts at rest with the engine in its reset state; `busy`",
         shell,
         (
-            Defect(_SHELL, "with m.Elif(Cat(idle).all()):", "with m.Elif(Cat(idle).any()):"),
-            Defect(_SHELL, "m.d.comb += clear.eq(1)", "m.d.comb += clear.eq(0)"),
+            Defect(_SHELL, "m.Elif(Cat(self.idle).all())", "m.Elif(1)"),
+            Defect(_SHELL, "self.clear.eq(1)", "self.clear.eq(0)"),
         ),
     ),
     Proof(
@@ -303,8 +303,8 @@ PROOFS = [
         (
             Defect(
                 _SHELL,
-                "engine.start.eq(control.start & ~control.reset)",
-                "engine.start.eq(control.start)",
+                "self.engine.start.eq(self.registers.start & ~self.registers.reset)",
+                "self.engine.start.eq(self.registers.start)",
             ),
             Defect(_REGISTERS, "self.irq.eq(enable & pending)", "self.irq.eq(pending)"),
         ),

@@ -9,10 +9,10 @@ from harness.small import made
 
 from penstock.hdl.modules import Submodules
 from penstock.hdl.strider.decode import Kind
-from penstock.hdl.strider.walker import Walker
+from penstock.hdl.strider.strider import Strider
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.program import port_config
-from penstock.sim.strider_cases import regular_case
+from testbench.strider_cases import regular_case
 
 
 class FreeBanks(Submodules):
@@ -53,7 +53,7 @@ def walker(
     object.__setattr__(config, "page_size", page_size)  # smaller than a port's may be
     parts = FreeBanks(b)
     parts.words = [b.free(f"word {k}", 8 * bus_bytes) for k in range(2)]
-    dut = Walker(config, parts)
+    dut = Strider(config, parts)
     b.m.submodules.dut = made(dut)
     pages = dut.pages
     write, room = b.free("write"), b.free("room")
@@ -136,12 +136,12 @@ def walker(
     return b
 
 
-_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.walker", "hdl.strider.pages"
+_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.pipeline", "hdl.strider.pages"
 _FREE = "with every word read free; 2 columns, program built in, page of 128 bytes, 16-byte bus"
 
 PROOFS = [
     Proof(
-        "hdl.strider.Walker",
+        "hdl.strider.Strider",
         f"reads pages that are there, the oldest alone, {_FREE}",
         walker,
         (
@@ -156,7 +156,7 @@ PROOFS = [
         depth=26,
     ),
     Proof(
-        "hdl.strider.Walker",
+        "hdl.strider.Strider",
         f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}",
         lambda: walker(bound=24),
         (
