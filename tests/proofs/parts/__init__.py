@@ -5,4 +5,8 @@ from harness import Proof
 
 from . import arbiter, commands, copiers, guard, link, memories, sdram, shell, stream, strider
 
-PROOFS: list[Proof] = [proof for module in (stream, commands, arbiter, copiers, guard, memories, sdram, shell, link, strider) for proof in module.PROOFS]
+PROOFS: list[Proof] = [
+    proof
+    for module in (stream, commands, arbiter, copiers, guard, memories, sdram, shell, link, strider)
+    for proof in module.PROOFS
+]
