@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from penstock.api import Design, Run, Table
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
 
 __all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machine", "main", "markdown", "merged", "missing", "ms", "random_table", "repeated",
@@ -77,7 +77,7 @@ def kernel(name: str) -> Kernel:
 
 def merged(name: str, count: int) -> Kernel:
     """Return the logistic or linear example with batches of `count` tuples; the step is the batch's mean."""
-    return Kernel.from_text(_MERGED[name].format(count=count), f"{name}-{count}.psk")
+    return from_text(_MERGED[name].format(count=count), f"{name}-{count}.psk")
 
 
 def schema(features: int) -> Schema:

@@ -22,7 +22,7 @@ from fit_cpu import planned
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, golden
 from penstock.host.workloads import KEY_SETS, Kind, Operation, Twitter, Ycsb
 from penstock.models.errors import HardwareError
-from penstock.models.memory.timing import Fixed
+from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.job import Fit, Job
 from penstock.models.target import target
@@ -31,7 +31,7 @@ from penstock.models.target import target
 PART = target("vu9p")
 ENGINE = planned(33, PART, 1000)
 CLOCK = PART.clock_mhz * 1e6
-MEMORY = Fixed(PART.latency, PART.bytes_per_cycle)
+MEMORY = FixedLatency(PART.latency, PART.bytes_per_cycle)
 #: an operation of SIA's own index with free training, one thread, 1 M keys of 32 bytes (710 k operations a second, measured with its published code)
 NATIVE = 1 / 710e3
 

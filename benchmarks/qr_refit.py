@@ -8,12 +8,12 @@ import numpy as np
 from common import Options, Section, main, markdown
 
 from penstock.host.workloads.groups import Group, keys
-from penstock.models.memory.timing import Fixed
-from penstock.models.qr.config import Config
+from penstock.models.memory.timing import FixedLatency
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Label, Method, Sums
 from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.resources import estimate
@@ -23,19 +23,19 @@ from penstock.models.target import target
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
-MEMORY = Fixed(40, 64)
+MEMORY = FixedLatency(40, 64)
 #: a pass over all rows when the window is this much wider than at the last one; for ranks so much that it is no wider than one of slots at half density
 WIDER, WIDE = 1.5, 2
 #: a group in slots that has grown so much since it was trained is trained afresh, its array spread anew
 GROWN = 1.4
 #: µs of the best CPU core for a true refit (exact Gram update, Aᵀb over all rows, Cholesky): measured by us, not here
 CPU = {(500, 9): 3.8, (5000, 33): 25.7}
-BASE = Config(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
+BASE = FitPlan(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
 VARIANTS = {
-    "rank, scan, rescan": replace(BASE, target=Target.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
-    "rank, blocks, rescan": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
-    "rank, blocks, widened": replace(BASE, target=Target.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
-    "slot, moves, widened": replace(BASE, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=1),
+    "rank, scan, rescan": replace(BASE, target=Label.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
+    "rank, blocks, rescan": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
+    "rank, blocks, widened": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
+    "slot, moves, widened": replace(BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
 }
 
 
@@ -43,14 +43,14 @@ VARIANTS = {
 NARROW = replace(VARIANTS["rank, blocks, widened"], n_max=9, gram_lanes=45, lanes=9, solvers=2, blocks=128, row_units=8)
 
 
-def blocks_for(config: Config, rows: int) -> Config:
+def blocks_for(config: FitPlan, rows: int) -> FitPlan:
     """An engine with blocks as it is for groups of so many rows: 8 to 20 rows a block; more rows a cycle in passes where these are short."""
     if not config.blocks or config is NARROW:
         return config
     return replace(config, blocks=64 if rows <= 1000 else 256, row_units=8 if rows <= 1000 else config.row_units)
 
 
-def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1,
+def sequence(config: FitPlan, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1,
              grown: float | None = None) -> tuple[list[Work], list[float]]:
     """Refits of one group, `NEW` rows in and `gone` out each, after its first training; and how much wider each published window is than the true one.
 
@@ -83,7 +83,7 @@ def sequence(config: Config, rows: int, columns: int, refits: int, gone: int = 0
     return works, ratios
 
 
-def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16) -> tuple[float, int, str, float, float]:
+def sustained(config: FitPlan, works: list[Work], memory: FixedLatency, groups: int = 16) -> tuple[float, int, str, float, float]:
     """Cycles a refit (trainings count as cycles, not as refits) when so many groups like this one refit in turn; the bound's, its term, words read and
     written a refit."""
     every = [work for work in works for _ in range(groups)]
@@ -94,7 +94,7 @@ def sustained(config: Config, works: list[Work], memory: Fixed, groups: int = 16
 def refits(options: Options) -> str:
     rows = []
     part = target("vu9p")
-    memory = Fixed(part.latency, part.bytes_per_cycle)
+    memory = FixedLatency(part.latency, part.bytes_per_cycle)
     steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
     growing = {f"slot, moves, widened; trained afresh after each {GROWN - 1:.0%} of growth, which counts": VARIANTS["slot, moves, widened"]}
     for shape in SHAPES[:1] if options.quick else SHAPES:
@@ -148,12 +148,12 @@ def options_table(options: Options) -> str:
 def traffic(options: Options) -> str:
     """Bytes and cycles of a refit of 50 new rows against the group's rows: the first refit after a training, without a pass for bounds."""
     rows = []
-    memory = Fixed(40, 64)
+    memory = FixedLatency(40, 64)
     for count in (500, 5000) if options.quick else (500, 5000, 15_000, 50_000, 500_000):
         cells = [f"{count:,}"]
         for name in ("slot, moves, widened", "rank, blocks, widened"):
             config = blocks_for(VARIANTS[name], count)
-            slot = config.target is Target.SLOT
+            slot = config.target is Label.SLOT
             if not slot and count > config.blocks * BLOCK_ROWS:
                 cells += ["–"] * 4
                 continue
@@ -174,7 +174,7 @@ def folding(options: Options) -> str:
     for name, met, fresh in (("fresh factor", tuple(min(i + 1, 32) for i in range(64)), True), ("onto a full factor", (32,) * 64, False)):
         work = Folding(32, met, (None,) * 32, fresh)
         for groups in (1, 8, 64):
-            config = Config(n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=8)
+            config = FitPlan(n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=8)
             folded, cycles = alone(config, [work] * groups, rotated=True), alone(config, [work] * groups)
             busy = groups * work.multiplications / cycles / count
             rows.append((name, groups, f"{folded:,}", f"{cycles:,}", f"{cycles / groups:,.0f}", f"{busy:.0%}"))
@@ -186,8 +186,8 @@ def engine(options: Options) -> str:
     """Blocks of 64 rows of 32 columns folded by the whole engine, from the ring of descriptors to results and memos in memory: its exact cycles."""
     rows = []
     count = 63
-    base = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
-    slots = replace(base, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    base = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
+    slots = replace(base, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
     for name, config, size, rescanned in (("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
                                           ("64 new rows of 500, slots", slots, Size(32, 500, inserted=64, moved=64, span=1000), False),
                                           ("64 new rows of 500, ranks, passes", base, Size(32, 500, inserted=64), True)):
@@ -202,9 +202,9 @@ def engine(options: Options) -> str:
 def whole(options: Options) -> str:
     """A whole retrain of 500 keys, 50 new, 9 columns: everything by passes over all rows, and with slots and widened bounds."""
     rows = []
-    slots = {"target": Target.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
-    by_method = {Method.GRAM: Config(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-                 Method.GIVENS: Config(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)}
+    slots = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+    by_method = {Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
+                 Method.GIVENS: FitPlan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)}
     for method, passes in by_method.items():
         for name, config, work in (("passes", passes, Work.plain(Size(9, 500, inserted=NEW), True)),
                                    ("slots", replace(passes, **slots), Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False))):

@@ -61,7 +61,7 @@ class Board:
     reserve
         Look-up tables, flip-flops, multiplier blocks and block RAMs that are for something else than Penstock's own link and memory.
     lean
-        Plans get what is for small parts; see `models.analytics.config.Plan`.
+        Plans get what is for small parts; see `models.analytics.config.AnalyticsPlan`.
     page_size
         Of tables that Penstock packs itself.
     options

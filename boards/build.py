@@ -71,7 +71,7 @@ class Build:
 def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, setting: Setting | None) -> Sources:
     """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
 
-    `engine`: makes the engine, and the library of its modules (`sim.analytics.engine`, `sim.qr.engine`).
+    `engine`: makes the engine, and the library of its modules.
 
     Raises tools.ToolMissing; Misdescribed where the board's own description is at fault.
     """

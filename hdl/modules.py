@@ -1,7 +1,7 @@
 """Designs with each component converted once: modules by name, instantiated as often as the design needs them.
 
-Amaranth elaborates and converts a component anew for every instance; a design with hundreds of equal arithmetic units and dozens of equal page
-walkers is then slow to convert and long to compile. A component whose parts repeat therefore asks its `Parts` for them: a `ModuleLibrary` converts
+Amaranth elaborates and converts a component anew for every instance; a design with hundreds of equal arithmetic units and dozens of equal
+Striders is then slow to convert and long to compile. A component whose parts repeat therefore asks its `Parts` for them: a `ModuleLibrary` converts
 each of them when it is first asked for and gives out `Instance`s; `Submodules` are the same parts as Amaranth's own submodules, for components that
 are simulated or converted alone.
 """

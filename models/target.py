@@ -33,8 +33,8 @@ class Target(Capacity):
 
     `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default memory timing of a port at `clock_mhz`.
     `shared`: bytes of block RAM that hold pages on the part itself, beside the engine and the host's link (0: link and memory control, but memory
-    elsewhere); None: the part has the engine alone. `lean`: plans get what is for small parts, see `models.analytics.config.Plan`. `page_size`: bytes of
-    the pages that suit it, where Penstock packs them itself.
+    elsewhere); None: the part has the engine alone. `lean`: plans get what is for small parts, see `models.analytics.config.AnalyticsPlan`. `page_size`:
+    bytes of the pages that suit it, where Penstock packs them itself.
     """
 
     name: str

@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import address_bits, beats_bits, result_beats_bits, sizes
 from ..index import index
 from ..memory.reader import command_shape
@@ -30,7 +30,7 @@ class Boot(wiring.Component):
     done : Out(1)
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         super().__init__({
             "start": In(1), "address": In(address_bits(plan)), "o_command": Out(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))),
@@ -95,7 +95,7 @@ class ResultWriter(wiring.Component):
         High for one cycle when all is written and answered.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         super().__init__({
             "start": In(1), "address": In(address_bits(plan)), "models": Out(1), "step": Out(1), "code": In(plan.format.width),

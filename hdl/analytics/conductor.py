@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import count_bits
 from ..index import index
 
@@ -46,34 +46,66 @@ class Conductor(wiring.Component):
         Start nothing more.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         ports = plan.ports
-        super().__init__({
-            "begin": In(1), "available": In(ports), "ended": In(ports), "final": In(ports), "epochs": In(count_bits(plan)), "flag": In(1), "halt": In(1),
-            "start": Out(1), "first": Out(1), "batch_start": Out(1), "epoch_start": Out(1), "advance": Out(1), "starved": Out(1),
-            "finish": Out(1), "stop": Out(1), "converged": Out(1)})
+        super().__init__(
+            {
+                "begin": In(1),
+                "available": In(ports),
+                "ended": In(ports),
+                "final": In(ports),
+                "epochs": In(count_bits(plan)),
+                "flag": In(1),
+                "halt": In(1),
+                "start": Out(1),
+                "first": Out(1),
+                "batch_start": Out(1),
+                "epoch_start": Out(1),
+                "advance": Out(1),
+                "starved": Out(1),
+                "finish": Out(1),
+                "stop": Out(1),
+                "converged": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = self.m = Module()
         plan, schedule = self.plan, self.plan.schedule
         since_start = self._since(self.start, schedule.drain, "since_start")
-        since_batch = self._since(self.batch_start, max(schedule.batch, schedule.settle), "since_batch")
-        phase = index(schedule.interval)                  # (t - S) modulo interval
-        m.d.sync += phase.eq(Mux(self.start, 1 % schedule.interval, Mux(phase == schedule.interval - 1, 0, phase + 1)))
+        since_batch = self._since(
+            self.batch_start, max(schedule.batch, schedule.settle), "since_batch"
+        )
+        phase = index(schedule.interval)  # (t - S) modulo interval
+        m.d.sync += phase.eq(
+            Mux(
+                self.start, 1 % schedule.interval, Mux(phase == schedule.interval - 1, 0, phase + 1)
+            )
+        )
 
         first = Signal(init=1)
         trained = Signal()
         epoch = Signal.like(self.epochs)
-        running, may_start, closes, empty_end = Signal(), Signal(), Signal(), Signal()
+        running = Signal()
+        may_start = Signal()
+        closes = Signal()
+        empty_end = Signal()
         everyone = (self.available | self.ended).all()
         m.d.comb += [
             self.first.eq(first),
-            may_start.eq(running & ((phase == 0) | (since_start == schedule.drain)) & (~first | (since_batch >= schedule.batch))),
-            self.start.eq(may_start & everyone & self.available.any()), self.starved.eq(may_start & ~everyone),
+            may_start.eq(
+                running
+                & ((phase == 0) | (since_start == schedule.drain))
+                & (~first | (since_batch >= schedule.batch))
+            ),
+            self.start.eq(may_start & everyone & self.available.any()),
+            self.starved.eq(may_start & ~everyone),
             closes.eq(self.start & (self.final.all() | self._batch_full())),
             empty_end.eq(running & self.ended.all() & ~self.available.any()),
-            self.batch_start.eq(closes | (empty_end & ~first)), self.advance.eq((self.start & self.final.all()) | empty_end)]
+            self.batch_start.eq(closes | (empty_end & ~first)),
+            self.advance.eq((self.start & self.final.all()) | empty_end),
+        ]
         with m.If(self.batch_start):
             m.d.sync += first.eq(1)
         with m.Elif(self.start):
@@ -84,7 +116,10 @@ class Conductor(wiring.Component):
         m.d.comb += last_epoch.eq(epoch + 1 >= self.epochs)
         deciding = index(schedule.decide + 1)
         with m.FSM() as fsm:
-            m.d.comb += [running.eq(fsm.ongoing("RUN") & ~self.halt), self.stop.eq(fsm.ongoing("FINISH") | fsm.ongoing("OVER"))]
+            m.d.comb += [
+                running.eq(fsm.ongoing("RUN") & ~self.halt),
+                self.stop.eq(fsm.ongoing("FINISH") | fsm.ongoing("OVER")),
+            ]
             with m.State("BOOT"):
                 with m.If(self.begin):
                     m.next = "RUN"

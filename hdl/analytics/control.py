@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
-from ...models.analytics.config import Op, Operand, Plan
+from ...models.analytics.config import AnalyticsPlan, Op, Operand
 from ..index import index
 
 __all__ = ["Delay", "Destination", "Loops"]
@@ -31,7 +31,7 @@ class Loops:
     last of its row), `addresses` and `lanes`: one per operand, the lane None where the operand is read by beats.
     """
 
-    def __init__(self, m: Module, op: Op, plan: Plan, go: Value, name: str):
+    def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, go: Value, name: str):
         self.m, self.op, self.plan, self.name = m, op, plan, name
         busy = Signal(name=f"{name}_busy")
         self.active = Signal(name=f"{name}_active")
@@ -112,7 +112,7 @@ def slot_base(m: Module, slots: int, beats: int, advance: Value, name: str) -> V
 class Destination:
     """Where the results of `op` are written: `address` and (for single elements) `lane`, stepped by `enable`, one per result in order."""
 
-    def __init__(self, m: Module, op: Op, plan: Plan, enable: Signal, name: str):
+    def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, enable: Signal, name: str):
         lanes = plan.lanes
         buffer = plan.buffers[op.dest]
         self.enable = enable

@@ -4,12 +4,12 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import FETCH, Op, Plan, depth
+from ...models.analytics.config import FETCH, AnalyticsPlan, Op, depth
 from ...models.analytics.timing import REDUCE_FN, result_delay
 from ...models.numerics.formats import Float
 from ...models.numerics.latency import latency
 from ..index import index, index_range
-from ..modules import ModuleLibrary, module_name
+from ..modules import Parts, module_name
 from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
@@ -47,7 +47,7 @@ class Core(wiring.Component):
         The code at the place one cycle before.
     """
 
-    def __init__(self, plan: Plan, library: ModuleLibrary):
+    def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         width, per_port = plan.format.width, plan.threads_per_port
         members = {

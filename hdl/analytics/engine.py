@@ -5,13 +5,13 @@ from amaranth.lib import wiring
 from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import address_bits, beats_bits, open_writes, register_map, result_beats_bits
 from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..strider.port import error_layout
 from .boot import Boot, ResultWriter
@@ -19,10 +19,10 @@ from .conductor import Conductor
 from .core import Core
 from .port import MemoryPort
 
-__all__ = ["Engine"]
+__all__ = ["AnalyticsEngine"]
 
 
-class Engine(wiring.Component):
+class AnalyticsEngine(wiring.Component):
     """The engine of `plan`, for `hdl.shell.Shell`; its cycles are `models.analytics.cycles`.
 
     A run: read the boot image (program into the Striders, parameters into the core), train, write the models.
@@ -35,7 +35,7 @@ class Engine(wiring.Component):
         Takes the modules that are instantiated by name.
     """
 
-    def __init__(self, plan: Plan, port: PortConfig, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, plan: AnalyticsPlan, port: PortConfig, library: Parts, *, design: int = 0):
         self.plan, self.port, self.library = plan, port, library
         self.register_map = register_map(plan, design)
         self.open_writes = open_writes(plan)

@@ -4,13 +4,13 @@ from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ..index import index, index_range
 
 __all__ = ["Loader", "beat_layout"]
 
 
-def beat_layout(plan: Plan) -> data.StructLayout:
+def beat_layout(plan: AnalyticsPlan) -> data.StructLayout:
     """Payload of a tuple stream: the codes of one beat, whether it is the tuple's last, or the end of the epoch (no data)."""
     return data.StructLayout({"lanes": data.ArrayLayout(plan.format.width, plan.lanes), "last": 1, "end": 1})
 
@@ -41,7 +41,7 @@ class Loader(wiring.Component):
         Take and forget everything up to the end of the epoch.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         per_port = plan.threads_per_port
         super().__init__({

@@ -4,9 +4,9 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.golden import identity
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from .datapath import combine, tree
 
 __all__ = ["MergeLane"]
@@ -25,7 +25,7 @@ class MergeLane(wiring.Component):
         `latency(fn)` cycles after `previous`.
     """
 
-    def __init__(self, plan: Plan, fn: str, library: ModuleLibrary):
+    def __init__(self, plan: AnalyticsPlan, fn: str, library: Parts):
         self.plan, self.fn, self.library = plan, fn, library
         width = plan.format.width
         codes = {f"code{t}": In(width) for t in range(plan.threads)}

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ..index import index
 from .store import Store, pick
 
@@ -13,7 +13,7 @@ __all__ = ["ParameterAccess"]
 class ParameterAccess:
     """Walks the run constants, then the models, in plan order, row by row; `core`'s `parameter_…` ports move it, write and read."""
 
-    def __init__(self, core: wiring.Component, m: Module, plan: Plan, stores: dict[int, Store]):
+    def __init__(self, core: wiring.Component, m: Module, plan: AnalyticsPlan, stores: dict[int, Store]):
         order = [*plan.runs, *plan.models]
         lanes, width = plan.lanes, plan.format.width
         which = index(len(order), name="parameter_buffer")

@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
+from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import address_bits, beats_bits, count_bits, page_bits
 from ...models.memory.bursts import COMMANDS
 from ...models.strider.config import PortConfig
@@ -50,27 +50,58 @@ class MemoryPort(wiring.Component):
         The stream into the loader.
     """
 
-    def __init__(self, plan: Plan, port: PortConfig, parts: Parts):
-        self.plan, self.port, self.parts = plan, port, parts
+    def __init__(self, plan: AnalyticsPlan, port: PortConfig, parts: Parts):
+        self.plan = plan
+        self.port = port
+        self.parts = parts
         self.loader = Loader(plan)
-        loader = {name: member for name, member in self.loader.signature.members.items() if name != "i"}
-        super().__init__({
-            "bus": Out(AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)), "bus_error": Out(1),
-            "i_command": In(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))),
-            "o_words": Out(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))), "booted": In(1),
-            "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
-            "begin": In(1), "stop": In(1), "address": In(address_bits(plan)),
-            "pages": In(page_bits(plan)), "epochs": In(count_bits(plan)), "first_block": In(32),
-            "error": Out(error_layout()), "tuples": Out(monitor_shape()), **loader})
+        loader = {
+            name: member for name, member in self.loader.signature.members.items() if name != "i"
+        }
+        super().__init__(
+            {
+                "bus": Out(
+                    AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
+                ),
+                "bus_error": Out(1),
+                "i_command": In(
+                    stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))
+                ),
+                "o_words": Out(
+                    stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))
+                ),
+                "booted": In(1),
+                "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
+                "begin": In(1),
+                "stop": In(1),
+                "address": In(address_bits(plan)),
+                "pages": In(page_bits(plan)),
+                "epochs": In(count_bits(plan)),
+                "first_block": In(32),
+                "error": Out(error_layout()),
+                "tuples": Out(monitor_shape()),
+                **loader,
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         plan = self.plan
         m.submodules.reader = reader = BurstReader(
-            bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=beats_bits(plan), commands=min(COMMANDS, self.port.credits))
+            bus_bytes=plan.bus_bytes,
+            address_width=address_bits(plan),
+            beats_width=beats_bits(plan),
+            commands=min(COMMANDS, self.port.credits),
+        )
         m.submodules.sequencer = sequencer = PageSequencer(
-            bus_bytes=plan.bus_bytes, page_size=plan.page_size, credits=self.port.credits, address_width=address_bits(plan), beats_width=beats_bits(plan),
-            count_width=page_bits(plan), epochs_width=count_bits(plan))
+            bus_bytes=plan.bus_bytes,
+            page_size=plan.page_size,
+            credits=self.port.credits,
+            address_width=address_bits(plan),
+            beats_width=beats_bits(plan),
+            count_width=page_bits(plan),
+            epochs_width=count_bits(plan),
+        )
         # one command waits here instead of at its source: bursts leave when they would without, and `ready` ends in a register
         m.submodules.ahead = ahead = Spare(command_shape(address_bits(plan), beats_bits(plan)))
         m.submodules.access = access = AccessPort(self.port, self.parts)
@@ -82,19 +113,41 @@ class MemoryPort(wiring.Component):
                 m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
         some, empty = Signal(), Signal()
         m.d.comb += [
-            some.eq(self.pages != 0), empty.eq(~some & self.booted),     # a port without pages is one whose epochs are empty
-            sequencer.start.eq(self.begin & some), sequencer.stop.eq(self.stop), sequencer.base.eq(self.address),
-            sequencer.stride.eq(plan.page_size), sequencer.pages.eq(self.pages), sequencer.epochs.eq(self.epochs), sequencer.free.eq(access.free),
-            ahead.i.payload.eq(Mux(self.booted, sequencer.o.payload.as_value(), self.i_command.payload.as_value())),
+            some.eq(self.pages != 0),
+            empty.eq(~some & self.booted),  # a port without pages is one whose epochs are empty
+            sequencer.start.eq(self.begin & some),
+            sequencer.stop.eq(self.stop),
+            sequencer.base.eq(self.address),
+            sequencer.stride.eq(plan.page_size),
+            sequencer.pages.eq(self.pages),
+            sequencer.epochs.eq(self.epochs),
+            sequencer.free.eq(access.free),
+            ahead.i.payload.eq(
+                Mux(self.booted, sequencer.o.payload.as_value(), self.i_command.payload.as_value())
+            ),
             ahead.i.valid.eq(Mux(self.booted, sequencer.o.valid, self.i_command.valid)),
-            reader.i.payload.eq(ahead.o.payload), reader.i.valid.eq(ahead.o.valid), ahead.o.ready.eq(reader.i.ready),
-            sequencer.o.ready.eq(ahead.i.ready & self.booted), self.i_command.ready.eq(ahead.i.ready),
-            self.o_words.payload.eq(reader.o.payload), self.o_words.valid.eq(reader.o.valid), self.bus_error.eq(reader.error),
-            access.i.payload.eq(reader.o.p.data), access.i.valid.eq(reader.o.valid & self.booted),
+            reader.i.payload.eq(ahead.o.payload),
+            reader.i.valid.eq(ahead.o.valid),
+            ahead.o.ready.eq(reader.i.ready),
+            sequencer.o.ready.eq(ahead.i.ready & self.booted),
+            self.i_command.ready.eq(ahead.i.ready),
+            self.o_words.payload.eq(reader.o.payload),
+            self.o_words.valid.eq(reader.o.valid),
+            self.bus_error.eq(reader.error),
+            access.i.payload.eq(reader.o.p.data),
+            access.i.valid.eq(reader.o.valid & self.booted),
             reader.o.ready.eq(self.booted | self.o_words.ready),
-            access.i_program.payload.eq(self.i_program.payload), access.i_program.valid.eq(self.i_program.valid),
-            access.pages.eq(self.pages), access.first_block.eq(self.first_block), access.block_stride.eq(Const(plan.ports)),
+            access.i_program.payload.eq(self.i_program.payload),
+            access.i_program.valid.eq(self.i_program.valid),
+            access.pages.eq(self.pages),
+            access.first_block.eq(self.first_block),
+            access.block_stride.eq(Const(plan.ports)),
             self.error.eq(access.error),
-            loader.i.p.lanes.eq(access.o.p.lanes), loader.i.p.last.eq(access.o.p.last), loader.i.p.end.eq(access.o.p.end | empty),
-            loader.i.valid.eq(access.o.valid | empty), access.o.ready.eq(loader.i.ready), *observe(self.tuples, loader.i)]
+            loader.i.p.lanes.eq(access.o.p.lanes),
+            loader.i.p.last.eq(access.o.p.last),
+            loader.i.p.end.eq(access.o.p.end | empty),
+            loader.i.valid.eq(access.o.valid | empty),
+            access.o.ready.eq(loader.i.ready),
+            *observe(self.tuples, loader.i),
+        ]
         return m

@@ -4,8 +4,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.analytics.config import Plan
-from ..modules import ModuleLibrary
+from ...models.analytics.config import AnalyticsPlan
+from ..modules import Parts
 from .datapath import Control, Datapath, Reduction, Write
 from .store import Store, pick
 
@@ -15,7 +15,7 @@ __all__ = ["Thread", "ThreadPorts"]
 class ThreadPorts:
     """Names and widths of what the core sends to every thread, derived from the plan alone."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         self.ops = [n for n, op in enumerate(plan.ops) if op.home == "thread"]
         self.reductions = list(dict.fromkeys(r for n in self.ops if (r := Datapath.reduction(plan.ops[n]))))
@@ -65,7 +65,7 @@ class Thread(wiring.Component):
     `merge{unit}`, the lanes that leave each unit whose results are merged.
     """
 
-    def __init__(self, plan: Plan, library: ModuleLibrary):
+    def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         self.ports = ThreadPorts(plan)
         members = {name: In(width) for name, width in self.ports.members().items()}

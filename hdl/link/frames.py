@@ -4,7 +4,17 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.link.frames import CRC_BYTES, CRC_POLYNOMIAL, CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, MAXIMUM, RING
+from ...models.link.frames import (
+    CRC_BYTES,
+    CRC_POLYNOMIAL,
+    CRC_RESIDUE,
+    ESCAPE,
+    ESCAPE_XOR,
+    FLAG,
+    HEADER,
+    MAXIMUM,
+    RING,
+)
 from ..apart import APART
 
 __all__ = ["Deframer", "Framer"]
@@ -31,40 +41,66 @@ class Deframer(wiring.Component):
     """
 
     def __init__(self, *, src_loc_at=0):
-        super().__init__({"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)},
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.ring = ring = memory.Memory(shape=8, depth=RING, init=[], attrs=APART)
         write, read = ring.write_port(), ring.read_port()
         put = Signal(range(RING))
-        kept = Signal(range(RING))                            # behind the last whole request
+        kept = Signal(range(RING))  # behind the last whole request
         get = Signal(range(RING))
         ahead = Signal(range(RING))
-        m.d.comb += [ahead.eq(get + (self.o.valid & self.o.ready)), read.addr.eq(ahead), read.en.eq(1), self.o.payload.eq(read.data)]
+        m.d.comb += [
+            ahead.eq(get + (self.o.valid & self.o.ready)),
+            read.addr.eq(ahead),
+            read.en.eq(1),
+            self.o.payload.eq(read.data),
+        ]
         m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
 
         crc = Signal(32, init=0xFFFF_FFFF)
-        turns = Signal(4)                                     # bits of the byte that the CRC still has to see
+        turns = Signal(4)  # bits of the byte that the CRC still has to see
         shift = Signal(8)
         with m.If(turns != 0):
-            m.d.sync += [crc.eq(_crc_step(crc, shift[0])), shift.eq(shift >> 1), turns.eq(turns - 1)]
+            m.d.sync += [
+                crc.eq(_crc_step(crc, shift[0])),
+                shift.eq(shift >> 1),
+                turns.eq(turns - 1),
+            ]
 
         byte = Signal(8)
         seen = Signal()
         escape = Signal()
         bad = Signal()
-        header = Signal(range(HEADER + 1))                    # bytes of it seen
-        left = Signal(range(MAXIMUM + 1))                     # bytes of data to come
-        tail = Signal(range(CRC_BYTES + 1))                   # bytes of the CRC seen
+        header = Signal(range(HEADER + 1))  # bytes of it seen
+        left = Signal(range(MAXIMUM + 1))  # bytes of data to come
+        tail = Signal(range(CRC_BYTES + 1))  # bytes of the CRC seen
         writes = Signal()
         taken = Signal()
-        in_header, in_data, in_tail = header != HEADER, left != 0, tail != CRC_BYTES
-        m.d.comb += [self.i.ready.eq(turns == 0), taken.eq(self.i.valid & self.i.ready),
-                     byte.eq(self.i.payload ^ Mux(escape, Const(ESCAPE_XOR, 8), Const(0, 8))),
-                     write.addr.eq(put), write.data.eq(byte)]
+        in_header = header != HEADER
+        in_data = left != 0
+        in_tail = tail != CRC_BYTES
+        m.d.comb += [
+            self.i.ready.eq(turns == 0),
+            taken.eq(self.i.valid & self.i.ready),
+            byte.eq(self.i.payload ^ Mux(escape, Const(ESCAPE_XOR, 8), Const(0, 8))),
+            write.addr.eq(put),
+            write.data.eq(byte),
+        ]
         with m.If(taken & (self.i.payload == FLAG)):
-            m.d.sync += [seen.eq(0), escape.eq(0), bad.eq(0), header.eq(0), left.eq(0), tail.eq(0), crc.eq(0xFFFF_FFFF)]
+            m.d.sync += [
+                seen.eq(0),
+                escape.eq(0),
+                bad.eq(0),
+                header.eq(0),
+                left.eq(0),
+                tail.eq(0),
+                crc.eq(0xFFFF_FFFF),
+            ]
             with m.If(seen & ~escape & ~bad & ~in_tail & (crc == CRC_RESIDUE)):
                 m.d.sync += kept.eq(put)
             with m.Else():
@@ -77,7 +113,9 @@ class Deframer(wiring.Component):
             with m.If(in_header | in_data):
                 m.d.comb += write.en.eq(1)
                 m.d.sync += put.eq(put + 1)
-                with m.If((put + 1)[:len(get)] == get):       # full: one place stays free, to tell full from empty
+                with m.If(
+                    (put + 1)[: len(get)] == get
+                ):  # full: one place stays free, to tell full from empty
                     m.d.comb += write.en.eq(0)
                     m.d.sync += [put.eq(put), bad.eq(1)]
             with m.If(in_header):
@@ -107,7 +145,13 @@ class Framer(wiring.Component):
     """
 
     def __init__(self, *, src_loc_at=0):
-        super().__init__({"i": In(stream.Signature(data.StructLayout({"data": 8, "last": 1}))), "o": Out(stream.Signature(8))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(data.StructLayout({"data": 8, "last": 1}))),
+                "o": Out(stream.Signature(8)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -116,11 +160,15 @@ class Framer(wiring.Component):
         shift = Signal(8)
         turns = Signal(range(9))
         last = Signal()
-        tail = Signal(range(CRC_BYTES + 1))                   # bytes of the CRC still to be sent
+        tail = Signal(range(CRC_BYTES + 1))  # bytes of the CRC still to be sent
         escaped = Signal()
         special = (byte == FLAG) | (byte == ESCAPE)
         with m.If(turns != 0):
-            m.d.sync += [crc.eq(_crc_step(crc, shift[0])), shift.eq(shift >> 1), turns.eq(turns - 1)]
+            m.d.sync += [
+                crc.eq(_crc_step(crc, shift[0])),
+                shift.eq(shift >> 1),
+                turns.eq(turns - 1),
+            ]
         with m.FSM():
             with m.State("REST"):
                 m.d.sync += [crc.eq(0xFFFF_FFFF), last.eq(0), tail.eq(CRC_BYTES)]
@@ -129,7 +177,11 @@ class Framer(wiring.Component):
                     m.next = "BODY"
             with m.State("BODY"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += [byte.eq(self.i.p.data), shift.eq(self.i.p.data), last.eq(self.i.p.last)]
+                m.d.sync += [
+                    byte.eq(self.i.p.data),
+                    shift.eq(self.i.p.data),
+                    last.eq(self.i.p.last),
+                ]
                 with m.If(self.i.valid):
                     m.d.sync += turns.eq(8)
                     m.next = "SEND"

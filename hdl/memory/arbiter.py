@@ -9,7 +9,11 @@ from .axi import AXI4
 __all__ = ["Arbiter"]
 
 _READ = (("ar", ("id", "addr", "len", "size", "burst")), ("r", ("id", "data", "resp", "last")))
-_WRITE = (("aw", ("id", "addr", "len", "size", "burst")), ("w", ("data", "strb", "last")), ("b", ("id", "resp")))
+_WRITE = (
+    ("aw", ("id", "addr", "len", "size", "burst")),
+    ("w", ("data", "strb", "last")),
+    ("b", ("id", "resp")),
+)
 
 
 class Arbiter(wiring.Component):
@@ -19,13 +23,20 @@ class Arbiter(wiring.Component):
     burst of the first one passes from the next cycle on; when its bursts are answered, the next one in turn that asks has the port, for a burst at
     least. An idle port goes back to manager 0, which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
 
-    A manager must take what it asked to read, and give what it announced to write, without waiting for others: two that copy, each through a buffer
-    smaller than a burst, can wait for each other for ever.
+    A manager must take what it asked to read without waiting for others, and announce a write (AW)
+    only when it can give its data without waiting for others. One that copies through a buffer
+    smaller than a burst does neither. Beside managers that keep the rule it comes to its end all the
+    same; two of them can wait for each other for ever, the one with the reads, the other with the
+    writes.
 
     Parameters
     ----------
     ports
         AXI4 signatures of the managers, in order, of equal widths.
+    copiers
+        Numbers of the managers that break this rule: at most one.
+
+    Raises ValueError where widths differ, or for two copiers, which it names.
 
     Members
     -------
@@ -34,18 +45,29 @@ class Arbiter(wiring.Component):
         Reads and writes.
     """
 
-    def __init__(self, ports, *, src_loc_at=0):
+    def __init__(self, ports, *, copiers=(), src_loc_at=0):
         self.ports = list(ports)
+        names = [f"m{k}" for k in sorted(copiers)]
+        if len(names) > 1:
+            raise ValueError(f"managers {' and '.join(names[:2])} both copy without room for a burst: "
+                             "behind one arbiter they can wait for each other for ever")
         if len({(p.address_width, p.data_bytes, p.id_width) for p in self.ports}) != 1:
             raise ValueError("the managers of a memory port must have the same widths")
         first = self.ports[0]
-        self.port = AXI4(address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width)
-        super().__init__({f"m{k}": In(port) for k, port in enumerate(self.ports)} | {"bus": Out(self.port)}, src_loc_at=1 + src_loc_at)
+        self.port = AXI4(
+            address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width
+        )
+        super().__init__(
+            {f"m{k}": In(port) for k, port in enumerate(self.ports)} | {"bus": Out(self.port)},
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         self._direction(m, "ar", _READ, "r", [k for k, port in enumerate(self.ports) if port.read])
-        self._direction(m, "aw", _WRITE, "b", [k for k, port in enumerate(self.ports) if port.write])
+        self._direction(
+            m, "aw", _WRITE, "b", [k for k, port in enumerate(self.ports) if port.write]
+        )
         return m
 
     def _direction(self, m, address, channels, last, numbers):
@@ -55,18 +77,27 @@ class Arbiter(wiring.Component):
             return
         count = len(managers)
         owner = Signal(range(count), name=f"{address}_owner")
-        opened = Signal(8, name=f"{address}_open")               # bursts of the owner that are not answered
-        begun, ended, others, asked, pass_ = (Signal(name=f"{address}_{name}") for name in ("begun", "ended", "others", "asked", "pass"))
+        opened = Signal(8, name=f"{address}_open")  # bursts of the owner that are not answered
+        begun, ended, others, asked, pass_ = (
+            Signal(name=f"{address}_{name}")
+            for name in ("begun", "ended", "others", "asked", "pass")
+        )
         asks = Signal(count, name=f"{address}_asks")
         final = bus.rlast if last == "r" else 1
-        held = Signal(name=f"{address}_held")                    # offered on the bus and not taken: must stay
-        fresh = Signal(name=f"{address}_fresh")                  # the owner was just chosen, and has a burst free
+        held = Signal(name=f"{address}_held")  # offered on the bus and not taken: must stay
+        fresh = Signal(name=f"{address}_fresh")  # the owner was just chosen, and has a burst free
         m.d.comb += [
-            asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)), others.eq((asks & ~(1 << owner)).any()),
+            asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)),
+            others.eq((asks & ~(1 << owner)).any()),
             pass_.eq((~asked | held | fresh) & (opened != 0xFF)),
             begun.eq(getattr(bus, f"{address}valid") & getattr(bus, f"{address}ready")),
-            ended.eq(getattr(bus, f"{last}valid") & getattr(bus, f"{last}ready") & final)]
-        m.d.sync += [asked.eq(others), opened.eq(opened + begun - ended), held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready"))]
+            ended.eq(getattr(bus, f"{last}valid") & getattr(bus, f"{last}ready") & final),
+        ]
+        m.d.sync += [
+            asked.eq(others),
+            opened.eq(opened + begun - ended),
+            held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready")),
+        ]
         with m.If(begun):
             m.d.sync += fresh.eq(0)
         with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):
@@ -74,7 +105,9 @@ class Arbiter(wiring.Component):
                 m.d.sync += fresh.eq(1)
                 with m.Switch(owner):
                     for k in range(count):
-                        with m.Case(k):                          # the next in turn: later assignments win, so the nearest comes last
+                        with m.Case(
+                            k
+                        ):  # the next in turn: later assignments win, so the nearest comes last
                             for distance in range(count - 1, 0, -1):
                                 with m.If(asks[(k + distance) % count]):
                                     m.d.sync += owner.eq((k + distance) % count)
@@ -88,11 +121,25 @@ class Arbiter(wiring.Component):
                         source, sink = (manager, bus) if to_bus else (bus, manager)
                         opens = pass_ if channel == address else 1
                         m.d.comb += [
-                            getattr(sink, f"{channel}valid").eq(getattr(source, f"{channel}valid") & opens),
-                            getattr(source, f"{channel}ready").eq(getattr(sink, f"{channel}ready") & opens)]
+                            getattr(sink, f"{channel}valid").eq(
+                                getattr(source, f"{channel}valid") & opens
+                            ),
+                            getattr(source, f"{channel}ready").eq(
+                                getattr(sink, f"{channel}ready") & opens
+                            ),
+                        ]
                         if to_bus:
-                            m.d.comb += [getattr(sink, channel + name).eq(getattr(source, channel + name)) for name in names]
+                            m.d.comb += [
+                                getattr(sink, channel + name).eq(getattr(source, channel + name))
+                                for name in names
+                            ]
         for channel, names in channels:
-            if channel in ("r", "b"):                            # everyone sees the answers' payloads; only the owner's are valid
+            if channel in (
+                "r",
+                "b",
+            ):  # everyone sees the answers' payloads; only the owner's are valid
                 for manager in managers:
-                    m.d.comb += [getattr(manager, channel + name).eq(getattr(bus, channel + name)) for name in names]
+                    m.d.comb += [
+                        getattr(manager, channel + name).eq(getattr(bus, channel + name))
+                        for name in names
+                    ]

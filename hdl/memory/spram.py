@@ -25,21 +25,45 @@ class SpramCell(wiring.Component):
     """
 
     def __init__(self):
-        super().__init__({"select": In(1), "write": In(1), "address": In(range(SPRAM_WORDS)), "data": In(16), "strobes": In(2), "read": Out(16)})
+        super().__init__(
+            {
+                "select": In(1),
+                "write": In(1),
+                "address": In(range(SPRAM_WORDS)),
+                "data": In(16),
+                "strobes": In(2),
+                "read": Out(16),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         if getattr(platform, "device", "").startswith("iCE40UP"):
             m.submodules.ram = Instance(
-                "SB_SPRAM256KA", i_CLOCK=ClockSignal(), i_CHIPSELECT=self.select, i_WREN=self.write, i_ADDRESS=self.address, i_DATAIN=self.data,
-                i_MASKWREN=self.strobes[0].replicate(2) | (self.strobes[1].replicate(2) << 2), i_STANDBY=Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
-                o_DATAOUT=self.read)
+                "SB_SPRAM256KA",
+                i_CLOCK=ClockSignal(),
+                i_CHIPSELECT=self.select,
+                i_WREN=self.write,
+                i_ADDRESS=self.address,
+                i_DATAIN=self.data,
+                i_MASKWREN=self.strobes[0].replicate(2) | (self.strobes[1].replicate(2) << 2),
+                i_STANDBY=Const(0),
+                i_SLEEP=Const(0),
+                i_POWEROFF=Const(1),
+                o_DATAOUT=self.read,
+            )
             return m
         m.submodules.words = words = memory.Memory(shape=16, depth=SPRAM_WORDS, init=[])
         read, write = words.read_port(), words.write_port(granularity=8)
         spoilt = Signal()
-        m.d.comb += [read.addr.eq(self.address), read.en.eq(self.select & ~self.write), write.addr.eq(self.address), write.data.eq(self.data),
-                     write.en.eq(Mux(self.select & self.write, self.strobes, 0)), self.read.eq(Mux(spoilt, 0x5A5A, read.data))]
+        m.d.comb += [
+            read.addr.eq(self.address),
+            read.en.eq(self.select & ~self.write),
+            write.addr.eq(self.address),
+            write.data.eq(self.data),
+            write.en.eq(Mux(self.select & self.write, self.strobes, 0)),
+            self.read.eq(Mux(spoilt, 0x5A5A, read.data)),
+        ]
         with m.If(self.select):
             m.d.sync += spoilt.eq(self.write)
         return m
@@ -67,7 +91,9 @@ class Spram(wiring.Component):
     def __init__(self, port: AXI4, size: int, *, src_loc_at=0):
         bank = SPRAM_WORDS * port.data_bytes
         if size not in (bank << k for k in range(4)):
-            raise ValueError(f"a memory of {port.data_bytes}-byte words has {bank} bytes or a power of two times that, not {size!r}")
+            raise ValueError(
+                f"a memory of {port.data_bytes}-byte words has {bank} bytes or a power of two times that, not {size!r}"
+            )
         if not port.read or not port.write:
             raise ValueError("a memory's port must read and write")
         self.port = port
@@ -81,40 +107,79 @@ class Spram(wiring.Component):
         words = self.size // self.port.data_bytes
 
         # a beat's address is presented in one cycle, its data are there in the next
-        place, left = Signal(range(words)), Signal(8)        # the next beat, and how many come after it
-        asking, beyond, reading, writing = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [reading.eq(asking & ~writing & (~bus.rvalid | bus.rready)), bus.arready.eq(~asking | (reading & (left == 0)))]
+        place, left = Signal(range(words)), Signal(8)  # the next beat, and how many come after it
+        asking = Signal()
+        beyond = Signal()
+        reading = Signal()
+        writing = Signal()
+        m.d.comb += [
+            reading.eq(asking & ~writing & (~bus.rvalid | bus.rready)),
+            bus.arready.eq(~asking | (reading & (left == 0))),
+        ]
         with m.If(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
         with m.If(reading):
-            m.d.sync += [bus.rvalid.eq(1), bus.rlast.eq(left == 0), bus.rresp[1].eq(beyond), place.eq(place + 1), left.eq(left - 1)]
+            m.d.sync += [
+                bus.rvalid.eq(1),
+                bus.rlast.eq(left == 0),
+                bus.rresp[1].eq(beyond),
+                place.eq(place + 1),
+                left.eq(left - 1),
+            ]
         with m.If(bus.arready):
-            m.d.sync += [asking.eq(bus.arvalid), place.eq(bus.araddr >> shift), left.eq(bus.arlen), beyond.eq(bus.araddr >= self.size)]
+            m.d.sync += [
+                asking.eq(bus.arvalid),
+                place.eq(bus.araddr >> shift),
+                left.eq(bus.arlen),
+                beyond.eq(bus.araddr >= self.size),
+            ]
 
-        target, opened, outside = Signal(range(words)), Signal(), Signal()
-        late, late_outside, held = Signal(), Signal(), Signal()
+        target = Signal(range(words))
+        opened = Signal()
+        outside = Signal()
+        late = Signal()
+        late_outside = Signal()
+        held = Signal()
         m.d.comb += [
-            held.eq(bus.bvalid & ~bus.bready), bus.wready.eq(opened & ~held & ~(bus.rvalid & ~bus.rready)), writing.eq(bus.wvalid & bus.wready),
-            bus.awready.eq(~opened | (writing & bus.wlast))]
+            held.eq(bus.bvalid & ~bus.bready),
+            bus.wready.eq(opened & ~held & ~(bus.rvalid & ~bus.rready)),
+            writing.eq(bus.wvalid & bus.wready),
+            bus.awready.eq(~opened | (writing & bus.wlast)),
+        ]
         with m.If(writing):
             m.d.sync += target.eq(target + 1)
         with m.If(bus.awready):
-            m.d.sync += [opened.eq(bus.awvalid), target.eq(bus.awaddr >> shift), outside.eq(bus.awaddr >= self.size)]
+            m.d.sync += [
+                opened.eq(bus.awvalid),
+                target.eq(bus.awaddr >> shift),
+                outside.eq(bus.awaddr >= self.size),
+            ]
         with m.If(~held):
-            m.d.sync += [late.eq(writing & bus.wlast), late_outside.eq(outside), bus.bvalid.eq(late), bus.bresp[1].eq(late_outside)]
+            m.d.sync += [
+                late.eq(writing & bus.wlast),
+                late_outside.eq(outside),
+                bus.bvalid.eq(late),
+                bus.bresp[1].eq(late_outside),
+            ]
 
         address = Signal(range(words))
         m.d.comb += address.eq(Mux(writing, target, place))
-        chosen, shown = (Signal(range(max(words // SPRAM_WORDS, 2)), name=name) for name in ("chosen", "shown"))
-        m.d.comb += chosen.eq(address[(SPRAM_WORDS - 1).bit_length():])
+        chosen, shown = (
+            Signal(range(max(words // SPRAM_WORDS, 2)), name=name) for name in ("chosen", "shown")
+        )
+        m.d.comb += chosen.eq(address[(SPRAM_WORDS - 1).bit_length() :])
         with m.If(reading):
             m.d.sync += shown.eq(chosen)
         for k in range(words // SPRAM_WORDS):
             for lane in range(self.port.data_bytes // 2):
                 m.submodules[f"cell{k}_{lane}"] = cell = SpramCell()
                 m.d.comb += [
-                    cell.select.eq((reading | (writing & ~outside)) & (chosen == k)), cell.write.eq(writing), cell.address.eq(address),
-                    cell.data.eq(bus.wdata.word_select(lane, 16)), cell.strobes.eq(bus.wstrb.word_select(lane, 2))]
+                    cell.select.eq((reading | (writing & ~outside)) & (chosen == k)),
+                    cell.write.eq(writing),
+                    cell.address.eq(address),
+                    cell.data.eq(bus.wdata.word_select(lane, 16)),
+                    cell.strobes.eq(bus.wstrb.word_select(lane, 2)),
+                ]
                 with m.If(shown == k):
                     m.d.comb += bus.rdata.word_select(lane, 16).eq(cell.read)
         return m

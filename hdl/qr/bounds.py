@@ -4,19 +4,19 @@ from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Bounds as Kind
-from ...models.qr.job import Target
+from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
 from ..index import index_range
 from ..modules import Parts, Submodules
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
+from .row_requests import pass_shape
 from .rows import Rows
 from .shift import trend_shape
-from .walker import pass_shape
 from .widen import Widen
 
 __all__ = ["Bounds", "outcome_shape", "solved_shape"]
@@ -46,7 +46,7 @@ class Bounds(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -62,7 +62,7 @@ class Bounds(wiring.Component):
         cycles later.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
         lent = {"dot_w": In(data.ArrayLayout(32, n)), "dot_x": In(data.ArrayLayout(signed(9), n)), "guess": Out(31), "uses": Out(1)}
@@ -98,14 +98,14 @@ class Bounds(wiring.Component):
             m.d.comb += lost.eq(kept.code)
         with m.Elif(job.head.code != 0):
             m.d.comb += lost.eq(job.head.code)
-        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Target.SLOT)):        # a row without its bit
-            m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Label.SLOT)):        # a row without its bit
+            m.d.comb += lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
-            m.d.comb += lost.eq(ErrorCode.QR_MEMO.value)
+            m.d.comb += lost.eq(FitError.QR_MEMO.value)
         with m.Elif((job.report.code == 0) & (live != kept.rows) & Const(config.needs_live)):      # a tombstone, which c would lack
-            m.d.comb += lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Else():
-            m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * ErrorCode.QR_ORDER.value))
+            m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * FitError.QR_ORDER.value))
         found = Signal(segment_shape(n))
         m.d.comb += [
             o.code.eq(lost), o.rescanned.eq(rescanned), o.kept.eq(kept), o.live.eq(live), o.offsets.eq(job.head.offsets),

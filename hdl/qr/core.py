@@ -4,18 +4,18 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from ...models.errors import ErrorCode
 from ...models.qr.blocks import LISTED
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
-from .all_rows import AllRows
-from .delta import Delta
+from .full_scan import FullScan
 from .loader import Loader
 from .merge import Merge
+from .normal_equations import NormalEquationAccumulator
 from .records import Records, record_shape
 from .shift import Shift, trend_shape
 from .solver import Solver, solution_shape
@@ -45,7 +45,7 @@ class Core(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -68,7 +68,7 @@ class Core(wiring.Component):
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
         number = index_range(jobs)
@@ -86,8 +86,8 @@ class Core(wiring.Component):
         m = Module()
         config, command = self.config, self.command
         m.submodules.records = records = Records(config)
-        m.submodules.all_rows = all_rows = AllRows(config)
-        m.submodules.delta = delta = Delta(config)
+        m.submodules.full_scan = full_scan = FullScan(config)
+        m.submodules.accumulator = accumulator = NormalEquationAccumulator(config)
         m.submodules.merge = merge = Merge(config)
         m.submodules.loader = loader = Loader(config, self.parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
@@ -103,72 +103,72 @@ class Core(wiring.Component):
             {"columns": len(columns), "fresh": 1, "job": len(command.p.job), "solver": len(command.p.solver)}), 2)
         begins = Signal()
         m.d.comb += [
-            command.ready.eq(~busy & (all_rows.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & waiting.i.ready),
+            command.ready.eq(~busy & (full_scan.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & waiting.i.ready),
             begins.eq(command.valid & command.ready),
             records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
             *(records.command.p[name].eq(command.p[name]) for name in COUNTS),
-            all_rows.command.valid.eq(begins & (command.p.full | scans)), all_rows.command.p.full.eq(command.p.full),
-            all_rows.command.p.length.eq(command.p.length), all_rows.command.p.span.eq(command.p.span),
+            full_scan.command.valid.eq(begins & (command.p.full | scans)), full_scan.command.p.full.eq(command.p.full),
+            full_scan.command.p.length.eq(command.p.length), full_scan.command.p.span.eq(command.p.span),
             waiting.i.valid.eq(command.valid & command.ready), waiting.i.p.columns.eq(command.p.length + 1), waiting.i.p.fresh.eq(command.p.full),
             waiting.i.p.job.eq(command.p.job), waiting.i.p.solver.eq(command.p.solver),
-            records.offsets.eq(offsets), all_rows.offsets.eq(offsets), delta.columns.eq(columns)]
+            records.offsets.eq(offsets), full_scan.offsets.eq(offsets), accumulator.columns.eq(columns)]
         listed = self.changes
         if config.blocks:
             # words come faster than their records are added up: the sums behind them need not wait
             m.submodules.listed = lists = Queue(8 * config.bus_bytes, LISTED)
             m.d.comb += [lists.i.payload.eq(self.changes.payload), lists.i.valid.eq(self.changes.valid), self.changes.ready.eq(lists.i.ready)]
             listed = lists.o
-        for inner, outer in ((records.i, listed), (all_rows.bits, self.bits), (all_rows.words, self.rows)):
+        for inner, outer in ((records.i, listed), (full_scan.bits, self.bits), (full_scan.words, self.rows)):
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
         # with sums by `scan` the rows come behind the changes, whose end is passed over
         passed, wrong = Signal(), Signal(8)
         m.d.comb += passed.eq(scans & records.o.valid & records.o.p.end & ~places)
         with m.If(places):
-            m.d.comb += [delta.i.payload.eq(all_rows.o.payload), delta.i.valid.eq(all_rows.o.valid), all_rows.o.ready.eq(delta.i.ready)]
+            m.d.comb += [accumulator.i.payload.eq(full_scan.o.payload), accumulator.i.valid.eq(full_scan.o.valid), full_scan.o.ready.eq(accumulator.i.ready)]
             with m.If(wrong != 0):
-                m.d.comb += delta.i.p.code.eq(wrong)
+                m.d.comb += accumulator.i.p.code.eq(wrong)
         with m.Else():
-            m.d.comb += [delta.i.payload.eq(records.o.payload), delta.i.valid.eq(records.o.valid & ~passed & ~self.hold),
-                         records.o.ready.eq((delta.i.ready & ~self.hold) | passed)]
+            m.d.comb += [accumulator.i.payload.eq(records.o.payload), accumulator.i.valid.eq(records.o.valid & ~passed & ~self.hold),
+                         records.o.ready.eq((accumulator.i.ready & ~self.hold) | passed)]
         with m.If(passed):
             m.d.sync += [places.eq(1), wrong.eq(records.o.p.code)]
         with m.If(command.valid & command.ready):
             m.d.sync += [busy.eq(1), places.eq(command.p.full), wrong.eq(0), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1),
                          self.record_job.eq(command.p.job)]
-        with m.Elif(delta.i.valid & delta.i.ready & delta.i.p.end):
+        with m.Elif(accumulator.i.valid & accumulator.i.ready & accumulator.i.p.end):
             m.d.sync += busy.eq(0)
-        m.d.comb += [self.record.eq(delta.i.payload), self.record_valid.eq(delta.i.valid & delta.i.ready)]
+        m.d.comb += [self.record.eq(accumulator.i.payload), self.record_valid.eq(accumulator.i.valid & accumulator.i.ready)]
 
         # the words of the oldest job whose changes are known
         merging, begin = Signal(), Signal()
         m.d.comb += [
             merge.command.valid.eq(begin), loader.command.valid.eq(begin), merge.command.p.columns.eq(waiting.o.p.columns),
             merge.command.p.fresh.eq(waiting.o.p.fresh), loader.command.p.columns.eq(waiting.o.p.columns), loader.command.p.job.eq(waiting.o.p.job),
-            waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job), self.report.live.eq(delta.done.p.live),
-            delta.chunk.eq(merge.chunk), merge.entries.eq(delta.entries),
+            waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job), self.report.live.eq(accumulator.done.p.live),
+            accumulator.chunk.eq(merge.chunk), merge.entries.eq(accumulator.entries),
             sums.i.payload.eq(self.memo.payload), sums.i.valid.eq(self.memo.valid), self.memo.ready.eq(sums.i.ready),
             merge.i.payload.eq(sums.o.payload), merge.i.valid.eq(sums.o.valid)]
         last_taken, solver = Signal(), index(config.solvers, name="solver")
-        m.d.comb += [last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last), delta.done.ready.eq(last_taken)]
-        free, code = merge.command.ready & loader.command.ready, delta.done.p.code
+        m.d.comb += [last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last), accumulator.done.ready.eq(last_taken)]
+        free, code = merge.command.ready & loader.command.ready, accumulator.done.p.code
         if config.blocks:
             # words of blocks go before those of c
             m.submodules.shift = shift = Shift(config)
             staged = Signal()
             m.d.comb += [
                 shift.record.eq(self.record), shift.valid.eq(self.record_valid), shift.freed.eq(last_taken), shift.chunk.eq(merge.chunk),
-                shift.command.valid.eq(delta.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
+                shift.command.valid.eq(accumulator.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
                 shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
                 sums.o.ready.eq(merge.i.ready | shift.i.ready), self.trend.eq(shift.trend), begin.eq(staged & shift.done & free),
-                self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
-                *(merge.moments[k].eq(delta.moments[k] + shift.moments[k]) for k in range(config.bus_bytes // 8))]
+                self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
+                *(merge.right_hand_side[k].eq(accumulator.right_hand_side[k] + shift.right_hand_side[k]) for k in range(config.bus_bytes // 8))]
             with m.If(shift.command.valid & shift.command.ready):
                 m.d.sync += [staged.eq(1), self.words_job.eq(waiting.o.p.job)]
             with m.If(begin):
                 m.d.sync += staged.eq(0)
         else:
-            m.d.comb += [begin.eq(delta.done.valid & ~merging & free), sums.o.ready.eq(merge.i.ready), self.report.code.eq(code),
-                         merge.moments.eq(delta.moments)]
+            m.d.comb += [begin.eq(accumulator.done.valid & ~merging & free), sums.o.ready.eq(merge.i.ready), self.report.code.eq(code),
+                         merge.right_hand_side.eq(accumulator.right_hand_side)]
             with m.If(begin):
                 m.d.sync += self.words_job.eq(waiting.o.p.job)
         with m.If(begin):

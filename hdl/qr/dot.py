@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.schedule import ADD, MUL, dot_latency
 from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
@@ -70,7 +70,7 @@ class Pass(wiring.Component):
     """Takes `row_units` rows a cycle and keeps a segment up to date with them. Never stalls.
 
     What rows of cycle t add to the errors is in `o` from cycle t + `models.qr.schedule.dot_latency(n_max)` on, the box from cycle t + 1 on: so a segment
-    begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `follow` (target `slot`, one segment).
+    begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `update_anchor` (target `slot`, one segment).
 
     Members
     -------
@@ -86,7 +86,7 @@ class Pass(wiring.Component):
         cycles later.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         rows = {f"row{k}": In(row_shape(n)) for k in range(config.row_units)}

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Method
 from ...models.qr.schedule import settling
@@ -14,27 +14,27 @@ from ..index import index
 from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.queue import Queue
+from .anchor_update import AnchorUpdate, errors_shape
 from .bounds import Bounds
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch, slot_shape
-from .follow import Follow, errors_shape
 from .frames import Frames
 from .givens_core import GivensCore
 from .intake import Intake, head_kept_shape
 from .shift import trend_shape
 from .writeback import WriteBack
 
-__all__ = ["Engine"]
+__all__ = ["FitEngine"]
 
 #: words on their way, by what they are
 _ROUTE = data.StructLayout({"route": ROUTE_BITS, "final": 1})
 
 
-class Engine(wiring.Component):
+class FitEngine(wiring.Component):
     """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.cycles`.
 
     A run: all jobs of the ring, whose results and memos are written in the jobs' order. A job that is in error has the code in its result and leaves
@@ -43,7 +43,7 @@ class Engine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` that is `made`.
+        `models.qr.FitPlan` that is `made`.
     library
         Takes the modules that are instantiated by name.
 
@@ -53,7 +53,7 @@ class Engine(wiring.Component):
         There is no hardware for the configuration.
     """
 
-    def __init__(self, config: Config, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, config: FitPlan, library: Parts, *, design: int = 0):
         if not config.built:
             raise ValueError("there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
                              "gram with at least n_max lanes; a row in a bus word")
@@ -156,8 +156,8 @@ class Engine(wiring.Component):
 
     def _anchors(self, job) -> None:
         m, intake, core, bounds = self.m, self.intake, self.core, self.bounds
-        m.submodules.follow = follow = Follow(self.config)
-        anchor, box, errors = intake.anchor, Signal(follow.box_shape), Signal(errors_shape)
+        m.submodules.anchor_update = update = AnchorUpdate(self.config)
+        anchor, box, errors = intake.anchor, Signal(update.box_shape), Signal(errors_shape)
         m.d.comb += [
             box.low.eq(anchor.segment.low), box.high.eq(anchor.segment.high),
             *(errors[name].eq(anchor.segment[name]) for name in ("err_min", "err_max", "least"))]
@@ -166,10 +166,10 @@ class Engine(wiring.Component):
         read = before.read_port(domain="comb")
         record = core.record
         m.d.comb += [
-            follow.begin.eq(intake.command.valid & intake.command.ready), follow.job.eq(intake.command.p.job), follow.w.eq(anchor.weights), follow.box.eq(box),
-            follow.valid.eq(core.record_valid & record.came), follow.row.use.eq(1), follow.row.label.eq(record.label), follow.row.a.eq(record.a),
-            bounds.dot_w.eq(follow.dot_w), bounds.dot_x.eq(follow.dot_x), follow.guess.eq(bounds.guess), core.hold.eq(bounds.uses),
-            follow.row.row.eq(record.row), follow.end.eq(core.record_valid & record.end), read.addr.eq(follow.read), follow.errors.eq(read.data)]
+            update.begin.eq(intake.command.valid & intake.command.ready), update.job.eq(intake.command.p.job), update.w.eq(anchor.weights), update.box.eq(box),
+            update.valid.eq(core.record_valid & record.came), update.row.use.eq(1), update.row.label.eq(record.label), update.row.a.eq(record.a),
+            bounds.dot_w.eq(update.dot_w), bounds.dot_x.eq(update.dot_x), update.guess.eq(bounds.guess), core.hold.eq(bounds.uses),
+            update.row.row.eq(record.row), update.end.eq(core.record_valid & record.end), read.addr.eq(update.read), update.errors.eq(read.data)]
         if self.config.blocks:
             m.submodules.frames = frames = Frames(self.config)
             # the words may come while the job before goes on
@@ -177,14 +177,14 @@ class Engine(wiring.Component):
             m.d.comb += begins.eq(intake.head_valid & (intake.head.code == 0))
             with m.If(begins):
                 m.d.sync += bank.eq(~bank)
-            with m.If(follow.begin):
+            with m.If(update.begin):
                 m.d.sync += now.eq(bank)
             m.d.comb += [frames.start.eq(begins), frames.into.eq(bank), frames.of.eq(now),
                          frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
-                         follow.moved.eq(frames.moved[0])]
-        boxes, _ = self._kept("followed_boxes", follow.box_shape, follow.box_valid, follow.box_job, follow.o_box)
-        found, _ = self._kept("followed_errors", errors_shape, follow.errors_valid, follow.errors_job, follow.o_errors)
-        box_now, errors_now = data.View(follow.box_shape, boxes), data.View(errors_shape, found)
+                         update.moved.eq(frames.moved[0])]
+        boxes, _ = self._kept("followed_boxes", update.box_shape, update.box_valid, update.box_job, update.o_box)
+        found, _ = self._kept("followed_errors", errors_shape, update.errors_valid, update.errors_job, update.o_errors)
+        box_now, errors_now = data.View(update.box_shape, boxes), data.View(errors_shape, found)
         segment = job.anchor.segment
         m.d.comb += [job.anchor.weights.as_value().eq(weights), segment.low.eq(box_now.low), segment.high.eq(box_now.high),
                      *(segment[name].eq(errors_now[name]) for name in ("err_min", "err_max", "least"))]

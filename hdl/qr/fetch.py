@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Bounds, Method, Sums
 from ...models.qr.layout import DESCRIPTOR_BYTES, Size, anchor_words, factor_words, frame_words, head_words, read_sums, shift_words, sums_words, words
 from ...models.qr.requests import AHEAD, Route
@@ -14,7 +14,7 @@ from ..index import index, index_range
 from ..stream.queue import Queue
 from .core import COUNTS
 from .descriptor import JobCheck, descriptor_shape
-from .walker import Walker, pass_shape
+from .row_requests import RowRequests, pass_shape
 
 __all__ = ["ROUTE_BITS", "Fetch", "body_shape", "request_shape", "slot_shape"]
 
@@ -49,7 +49,7 @@ class Fetch(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -67,7 +67,7 @@ class Fetch(wiring.Component):
         A job has begun.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         super().__init__({
             "start": In(1), "ring": In(ADDRESS_BITS), "jobs": In(32), "retired": In(32), "descriptor_valid": In(1), "descriptor": In(descriptor_shape),
@@ -84,8 +84,8 @@ class Fetch(wiring.Component):
         m.submodules.came = came = Queue(descriptor_shape, AHEAD)
         m.submodules.bodies = bodies = Queue(body_shape(config), AHEAD)
         m.submodules.check = check = JobCheck(config)
-        m.submodules.walker = walker = Walker(config)
-        m.submodules.passes = passes = Walker(config)
+        m.submodules.row_requests = requests = RowRequests(config)
+        m.submodules.passes = passes = RowRequests(config)
         for name in ("payload", "valid"):
             m.d.comb += [getattr(came.i, name).eq(getattr(self, "descriptor" if name == "payload" else "descriptor_valid")),
                          getattr(self.body, name).eq(getattr(bodies.o, name)), getattr(passes.i, name).eq(getattr(self.passing, name))]
@@ -141,7 +141,7 @@ class Fetch(wiring.Component):
             self.slot.eq(slot), self.kept.code.eq(check.descriptor_code), self.kept.full.eq(full),
             *(self.kept[name].eq(d[name]) for name in ("group", "prefix", "length", "rows", "span", "epoch", "limit", "rows_at", "result")),
             bodies.i.p.slot.eq(slot), bodies.i.p.solver.eq(solver), bodies.i.p.descriptor.eq(d), came.o.ready.eq(done),
-            walker.i.p.address.eq(d.rows_at), walker.i.p.span.eq(d.span), walker.i.p.length.eq(d.length)]
+            requests.i.p.address.eq(d.rows_at), requests.i.p.span.eq(d.span), requests.i.p.length.eq(d.length)]
         with m.If(done):
             m.d.sync += [begun.eq(begun + 1), slot.eq(Mux(slot == config.jobs - 1, 0, slot + 1)), solver.eq(Mux(solver == config.solvers - 1, 0, solver + 1))]
         with m.FSM():
@@ -168,12 +168,13 @@ class Fetch(wiring.Component):
                     with m.Else():
                         m.next = "ANCHOR" if anchored else "FACTOR" if givens else lists
             with m.State("PLACES"):
-                m.d.comb += walker.i.valid.eq(1)
+                m.d.comb += requests.i.valid.eq(1)
                 m.next = "ROWS"
             with m.State("ROWS"):
-                m.d.comb += [own.valid.eq(walker.o.valid), walker.o.ready.eq(own.ready), own.p.address.eq(walker.o.p.address), own.p.beats.eq(walker.o.p.beats),
-                             own.p.route.eq(Mux(walker.o.p.bits, Route.BITS, Route.ROWS)), own.p.final.eq(walker.o.p.last & full)]
-                with m.If(own.valid & own.ready & walker.o.p.last):
+                m.d.comb += [own.valid.eq(requests.o.valid), requests.o.ready.eq(own.ready), own.p.address.eq(requests.o.p.address),
+                             own.p.beats.eq(requests.o.p.beats),
+                             own.p.route.eq(Mux(requests.o.p.bits, Route.BITS, Route.ROWS)), own.p.final.eq(requests.o.p.last & full)]
+                with m.If(own.valid & own.ready & requests.o.p.last):
                     with m.If(full):
                         m.d.comb += done.eq(1)
                         m.next = "LOOK"

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.layout import frame_words, shift_words
 from ...models.qr.ranks import MOVE_BITS, TREND_BITS
 from ..index import index
@@ -24,7 +24,7 @@ class Frames(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` with `blocks`.
+        `models.qr.FitPlan` with `blocks`.
     units
         Of how many neighbouring blocks it is asked at once.
 
@@ -44,7 +44,7 @@ class Frames(wiring.Component):
         Some block has moved further than its number's bits say.
     """
 
-    def __init__(self, config: Config, units: int = 1, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, units: int = 1, *, src_loc_at=0):
         self.config, self.units = config, units
         bus, asked = 8 * config.bus_bytes, data.ArrayLayout(signed(MOVE_BITS), units)
         super().__init__({"start": In(1), "into": In(1), "of": In(1), "i": In(bus), "valid": In(1), "ends": Out(1), "o": Out(bus), "o_valid": Out(1),

@@ -4,15 +4,16 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.schedule import VECTORING
 from ..arith.pipeline import Pipeline
 from ..modules import Parts, Submodules
+from .back_substitution import BackSubstitution
+from .factor_writer import FactorWriter, factor_shape
 from .givens_issue import Issue, Kind, start_shape
 from .rotation import RowRing, VectorUnit
 from .solver import solution_shape
 from .vectoring import Vectoring
-from .way_back import Unload, WayBack, factor_shape
 
 __all__ = ["Givens", "factor_row_shape", "new_row_shape", "side_column_shape"]
 
@@ -41,7 +42,7 @@ class Givens(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` of method `givens`.
+        `models.qr.FitPlan` of method `givens`.
 
     Members
     -------
@@ -59,7 +60,7 @@ class Givens(wiring.Component):
         Words of the new factors, one job's after the other's, in the order in which they are done.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         super().__init__({
@@ -75,8 +76,8 @@ class Givens(wiring.Component):
         m.submodules.issue = issue = Issue(config)
         m.submodules.vectoring = vectoring = Vectoring(config, self.parts)
         m.submodules.ring = ring = RowRing(config)
-        m.submodules.way_back = back = WayBack(config)
-        m.submodules.unload = unload = Unload(config, back)
+        m.submodules.back_substitution = back = BackSubstitution(config)
+        m.submodules.factor_writer = writer = FactorWriter(config, back)
         units = [VectorUnit(config, self.parts) for _ in range(vectors)]
         for v, each in enumerate(units):
             m.submodules[f"unit{v}"] = each
@@ -124,12 +125,12 @@ class Givens(wiring.Component):
             with m.Default():
                 m.d.comb += work.eq(columns - 1 - go.column)
         m.d.comb += slots.eq(Array([-(-k // lanes) for k in range(n + 1)])[work])
-        way_back = (kind == Kind.BACK) | (kind == Kind.FINAL)
+        steps_back = (kind == Kind.BACK) | (kind == Kind.FINAL)
         own = Array([k % vectors for k in range(n)])
         for v, each in enumerate(units):
             before = units[v - 1]
             m.d.comb += [
-                each.go.eq(go.some & (slots != 0) & Mux(way_back, v == vectors - 1, own[go.column] == v)), each.operation.eq(go), each.slots.eq(slots),
+                each.go.eq(go.some & (slots != 0) & Mux(steps_back, v == vectors - 1, own[go.column] == v)), each.operation.eq(go), each.slots.eq(slots),
                 each.c.eq(vectoring.c), each.s.eq(vectoring.s), each.head.eq(vectoring.head_o), each.keep.eq(vectoring.keep), each.skip.eq(vectoring.skip),
                 each.load.eq(load_late), each.next.eq(before.done), each.next_values.eq(before.result)]
         m.d.comb += [
@@ -150,18 +151,18 @@ class Givens(wiring.Component):
             with m.If(take):
                 m.d.comb += [taken.eq(each.data.operation), take_slot.eq(each.data.slot), back.take_values.eq(each.u_o)]
 
-        # way back and way out
+        # back substitution and the factor writer
         last = units[-1]
         m.d.comb += [
             *(getattr(back, f"{name}{part}").eq(getattr(vectoring, f"{name}{part}")) for name in ("d", "z") for part in ("", "_context", "_column", "_value")),
             back.read.eq(last.read), back.data.eq(last.data), back.done.eq(last.done), back.result.eq(last.result), back.columns.eq(issue.columns),
             *(back.h[c].eq(h[c]) for c in range(count)), back.kept.eq(vectoring.kept), last.u.eq(back.u), last.z.eq(back.z_o), last.factor.eq(back.factor),
             issue.leaves.eq(vectoring.leaves), issue.drops.eq(vectoring.drops), issue.keep.eq(vectoring.kept),
-            issue.ended.eq(back.ended), issue.ended_context.eq(back.ended_context), issue.gone.eq(unload.gone), issue.gone_context.eq(unload.gone_context),
-            unload.goes.eq(issue.goes), unload.goes_context.eq(issue.goes_context), unload.columns.eq(issue.columns), unload.jobs.eq(issue.jobs),
-            back.out_address.eq(unload.address), back.out_column_address.eq(unload.column_address), back.out_en.eq(unload.en),
-            unload.values.eq(back.out_values), unload.d.eq(back.out_d),
-            self.factor.payload.eq(unload.o.payload), self.factor.valid.eq(unload.o.valid), unload.o.ready.eq(self.factor.ready),
+            issue.ended.eq(back.ended), issue.ended_context.eq(back.ended_context), issue.gone.eq(writer.gone), issue.gone_context.eq(writer.gone_context),
+            writer.goes.eq(issue.goes), writer.goes_context.eq(issue.goes_context), writer.columns.eq(issue.columns), writer.jobs.eq(issue.jobs),
+            back.out_address.eq(writer.address), back.out_column_address.eq(writer.column_address), back.out_en.eq(writer.en),
+            writer.values.eq(back.out_values), writer.d.eq(back.out_d),
+            self.factor.payload.eq(writer.o.payload), self.factor.valid.eq(writer.o.valid), writer.o.ready.eq(self.factor.ready),
             self.o.weights.eq(back.weights)]
         m.d.sync += [self.o_valid.eq(back.ended), self.o.job.eq(Array([issue.jobs[c] for c in range(count)])[back.ended_context]),
                      self.o.mask.eq(Array([vectoring.kept[c] for c in range(count)])[back.ended_context])]

@@ -4,15 +4,16 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
-from .all_rows import AllRows
 from .core import COUNTS, core_command_shape
+from .factor_writer import factor_shape
+from .full_scan import FullScan
 from .gearbox import Gearbox
 from .givens import Givens
 from .givens_issue import start_shape
@@ -20,7 +21,6 @@ from .records import Records, record_shape
 from .shift import Shift, trend_shape
 from .solver import solution_shape
 from .totals import Refresh, Totals
-from .way_back import factor_shape
 
 __all__ = ["GivensCore"]
 
@@ -34,7 +34,7 @@ class GivensCore(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -51,7 +51,7 @@ class GivensCore(wiring.Component):
         Words of the new factors, one job's behind the other's, in the order in which they are done.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
         number = index_range(jobs)
@@ -70,7 +70,7 @@ class GivensCore(wiring.Component):
         n = config.n_max
         triangle = Array([k * (k + 1) // 2 for k in range(n + 1)])
         m.submodules.records = records = Records(config)
-        m.submodules.all_rows = all_rows = AllRows(config)
+        m.submodules.full_scan = full_scan = FullScan(config)
         m.submodules.totals = totals = Totals(config)
         m.submodules.refresh = refresh = Refresh(config, self.parts)
         m.submodules.solver = solver = Givens(config, self.parts)
@@ -90,15 +90,15 @@ class GivensCore(wiring.Component):
         room = waiting.i.ready & starts.i.ready & factors.i.ready
         m.d.comb += [
             begins.eq(command.valid & command.ready),
-            command.ready.eq(~busy & (all_rows.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & room),
+            command.ready.eq(~busy & (full_scan.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & room),
             records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
             *(records.command.p[name].eq(command.p[name]) for name in COUNTS), records.offsets.eq(offsets),
-            all_rows.command.valid.eq(begins & (command.p.full | scans)), all_rows.command.p.length.eq(command.p.length),
-            all_rows.command.p.span.eq(command.p.span), all_rows.command.p.full.eq(command.p.full), all_rows.offsets.eq(offsets)]
+            full_scan.command.valid.eq(begins & (command.p.full | scans)), full_scan.command.p.length.eq(command.p.length),
+            full_scan.command.p.span.eq(command.p.span), full_scan.command.p.full.eq(command.p.full), full_scan.offsets.eq(offsets)]
         for queue in (waiting, starts, factors):
             m.d.comb += [queue.i.p.columns.eq(command.p.length + 1), queue.i.p.fresh.eq(command.p.full), queue.i.p.job.eq(command.p.job),
                          queue.i.valid.eq(begins & (~command.p.full if queue is factors else 1))]
-        for inner, outer in ((records.i, self.changes), (all_rows.bits, self.bits), (all_rows.words, self.rows), (cutter.i, self.load),
+        for inner, outer in ((records.i, self.changes), (full_scan.bits, self.bits), (full_scan.words, self.rows), (cutter.i, self.load),
                              (sums.i, self.memo), (refresh.i, sums.o)):
             m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
 
@@ -108,8 +108,8 @@ class GivensCore(wiring.Component):
         passed, wrong = Signal(), Signal(8)
         m.d.comb += [
             passed.eq(scans & records.o.valid & records.o.p.end & ~places),
-            record.eq(Mux(places, all_rows.o.payload.as_value(), records.o.payload.as_value())),
-            offered.eq(Mux(places, all_rows.o.valid, records.o.valid & ~passed & ~self.hold))]
+            record.eq(Mux(places, full_scan.o.payload.as_value(), records.o.payload.as_value())),
+            offered.eq(Mux(places, full_scan.o.valid, records.o.valid & ~passed & ~self.hold))]
         with m.If(places & (wrong != 0)):
             m.d.comb += record.code.eq(wrong)
         with m.If(passed):
@@ -119,7 +119,7 @@ class GivensCore(wiring.Component):
             *(solver.rows.p.a[k].eq(record.a[1 + k]) for k in range(n - 1)),
             totals.i.valid.eq(offered & (~folded | solver.rows.ready)), solver.rows.valid.eq(offered & folded & totals.i.ready),
             taken.eq(totals.i.valid & totals.i.ready), records.o.ready.eq((taken & ~places) | passed),
-            all_rows.o.ready.eq(taken & places), self.record.eq(record), self.record_valid.eq(taken)]
+            full_scan.o.ready.eq(taken & places), self.record.eq(record), self.record_valid.eq(taken)]
         with m.If(begins):
             m.d.sync += [busy.eq(1), places.eq(command.p.full), wrong.eq(0), offsets.eq(command.p.offsets), self.record_job.eq(command.p.job)]
         with m.Elif(taken & record.end):
@@ -150,13 +150,14 @@ class GivensCore(wiring.Component):
             # words of blocks go before those of c
             m.submodules.shift = shift = Shift(config)
             staged, width = Signal(), config.bus_bytes // 8
-            grows = Array([shift.moments[place] for place in range(width)])[refresh.column[:(width - 1).bit_length()]] if width > 1 else shift.moments[0]
+            sides = shift.right_hand_side
+            grows = Array([sides[k] for k in range(width)])[refresh.column[:(width - 1).bit_length()]] if width > 1 else sides[0]
             m.d.comb += [
                 shift.record.eq(record), shift.valid.eq(taken), shift.freed.eq(last), shift.chunk.eq(refresh.following >> (width - 1).bit_length()),
                 shift.command.valid.eq(totals.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
                 shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
                 sums.o.ready.eq(refresh.i.ready | shift.i.ready), self.trend.eq(shift.trend),
-                begin.eq(staged & shift.done & refresh.command.ready), self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
+                begin.eq(staged & shift.done & refresh.command.ready), self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
                 refresh.value.eq(totals.value + Mux(refresh.part == 0, grows, 0))]
             with m.If(shift.o_valid):
                 m.d.comb += [self.words.valid.eq(1), self.words.p.data.eq(shift.o), self.words.p.gram.eq(0), self.words.p.last.eq(0)]

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.rotations import ARRIVE, BACK, PLACES, RING
 from ...models.qr.schedule import STEP
 from ..arith.pipeline import Pipeline
@@ -79,7 +79,7 @@ class Issue(wiring.Component):
         Of the contexts.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, count = config.n_max, config.contexts
         which = index_range(count)
@@ -143,8 +143,8 @@ class Issue(wiring.Component):
             o.context.eq(context), o.column.eq(Mux(loads, load_column, column)), o.place.eq(picked["place"]), o.to.eq(picked["to"]),
             o.blank.eq(picked["blank"]),
             o.last.eq(Mux(loads, load_last, picked["last"])), o.flag.eq(picked["flag"])]
-        way_back = (picked["kind"] == Kind.BACK.value) | (picked["kind"] == Kind.FINAL.value)
-        unit_used = [(loads & (_of_unit(load_column, v, vectors, n))) | (~loads & chosen.any() & Mux(way_back, v == vectors - 1, (picked["onehot"] & sum(
+        steps_back = (picked["kind"] == Kind.BACK.value) | (picked["kind"] == Kind.FINAL.value)
+        unit_used = [(loads & (_of_unit(load_column, v, vectors, n))) | (~loads & chosen.any() & Mux(steps_back, v == vectors - 1, (picked["onehot"] & sum(
             1 << k for k in range(v, n, vectors))).any())) for v in range(vectors)]
         for v, used in enumerate(unit_used):
             with m.If(used & (slots != 0)):

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.convert import pg_converter
@@ -30,7 +30,7 @@ class Loader(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -41,7 +41,7 @@ class Loader(wiring.Component):
     o : Out(stream.Signature(load_shape(n_max, jobs)))
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         super().__init__({

@@ -4,16 +4,16 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Sums
 from ...models.qr.layout import ENTRY_BYTES
-from .delta import entries_shape, moments_shape
+from .normal_equations import entries_shape, right_hand_side_shape
 
 __all__ = ["Merge"]
 
 
 class Merge(wiring.Component):
-    """Adds a `Delta`'s sums to the words of a memo's parts c and AᵀA, in the layout of `models.qr.image.pack_memo`; without a memo to none.
+    """Adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of `models.qr.image.pack_memo`; without a memo to none.
 
     A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, columns (columns + 1) / 2 entries, each part
     in whole words) occupies it w + 1 cycles, the command included. No combinational path from `o.ready` to anything but `i.ready`, `chunk` and `command.ready`.
@@ -23,27 +23,27 @@ class Merge(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
     command : In(stream.Signature({columns, fresh}))
-        A job whose sums the `Delta` offers. `fresh`: there is no memo, and no words come.
+        A job whose sums the `NormalEquationAccumulator` offers. `fresh`: there is no memo, and no words come.
     i : In(stream.Signature(8 * bus_bytes))
         Words of c (with sums `incremental`), then of AᵀA.
-    chunk : Out, moments : In, entries : In
-        To the `Delta`'s ports of these names.
+    chunk : Out, right_hand_side : In, entries : In
+        To the `NormalEquationAccumulator`'s ports of these names.
     o : Out(stream.Signature({data, gram, last}))
-        New words; `gram`: of AᵀA, `last`: the job's last one. The `Delta`'s bank may be given back when that is taken.
+        New words; `gram`: of AᵀA, `last`: the job's last one. The `NormalEquationAccumulator`'s bank may be given back when that is taken.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         bus, n = config.bus_bytes, config.n_max
         self.chunks = -(-(n * (n + 1) // 2) // (bus // ENTRY_BYTES))
         super().__init__({
             "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(8 * bus)),
-            "chunk": Out(range(max(self.chunks, 2))), "moments": In(moments_shape(bus)), "entries": In(entries_shape(bus)),
+            "chunk": Out(range(max(self.chunks, 2))), "right_hand_side": In(right_hand_side_shape(bus)), "entries": In(entries_shape(bus)),
             "o": Out(stream.Signature(data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})))}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
@@ -54,7 +54,7 @@ class Merge(wiring.Component):
         active, columns, fresh, gram = Signal(), Signal(range(n + 1)), Signal(), Signal()
         number, final = Signal.like(self.chunk), Signal()
         valid, advance, take = Signal(), Signal(), Signal()      # of stage 1
-        anew = Signal()                                          # the word is the delta's alone
+        anew = Signal()                                          # the word is the accumulator's sum alone
         held, held_number = Signal(8 * bus, reset_less=True), Signal.like(self.chunk)
         held_gram, held_last = Signal(), Signal()
         out = Signal(8 * bus, reset_less=True)
@@ -75,7 +75,7 @@ class Merge(wiring.Component):
 
         sums, entries = [], []
         for place in range(bus // 8):
-            sums.append((held.word_select(place, 64).as_signed() + self.moments[place])[:64])
+            sums.append((held.word_select(place, 64).as_signed() + self.right_hand_side[place])[:64])
         # places behind the triangle's last entry stay 0
         triangle = Array([k * (k + 1) // 2 for k in range(n + 1)])
         beyond = Signal(range(-2 * each, 2 * n * n + 2))

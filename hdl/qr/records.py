@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.image import BLOCK
-from ...models.qr.job import Sums, Target
+from ...models.qr.job import Label, Sums
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
@@ -42,7 +42,7 @@ class Records(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Records(wiring.Component):
     o : Out(stream.Signature(record_shape(n_max)))
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n = config.n_max
         counts = dict.fromkeys(("inserted", "buried", "removed", "moved"), 24)
@@ -108,7 +108,7 @@ class Records(wiring.Component):
             m.d.comb += record.row[index].eq(row[index])
             with m.If((index < length) & ~end):
                 m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
-        slots = self.config.target is Target.SLOT
+        slots = self.config.target is Label.SLOT
         labelled = slots or blocks
         counts = labelled and self.config.sums is not Sums.SCAN          # else c comes from a pass over all rows
         old_label = old.as_signed() if blocks else old
@@ -130,9 +130,9 @@ class Records(wiring.Component):
             labels_wrong.eq(labelled & ~end & ~kind["removed"] & ~first & ((new < last_label) | (slots & (new == last_label)))),
             rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
         with m.If(kind["buried"] & new_live):
-            m.d.comb += found.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += found.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif(labels_wrong | rows_wrong):
-            m.d.comb += found.eq(ErrorCode.QR_ORDER.value)
+            m.d.comb += found.eq(FitError.QR_ORDER.value)
         with m.If(end):
             m.d.comb += record.code.eq(wrong)
         with m.If(out.i.valid & out.i.ready):

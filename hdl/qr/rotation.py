@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.rotations import PLACES, RING
 from ...models.qr.schedule import ADD, MUL
 from ..arith.pipeline import Pipeline, leading_zeros
@@ -43,18 +43,18 @@ class VectorUnit(wiring.Component):
     row : In(ArrayLayout(32, lanes)), rows : In(1)
         Operands from outside instead of a row that waits before the column: the first column's.
     u, z, factor : In
-        Operands of the way back: u, z, and what u is multiplied by.
+        Operands of back substitution: u, z, and what u is multiplied by.
     read, data : Out(slot_shape(config))
         Slots whose addresses, whose data are there in this cycle.
     done : Out(slot_shape(config)), result : Out(ArrayLayout(32, lanes))
-        Slots that are done: x' (z of the way back).
+        Slots that are done: x' (z of back substitution).
     u_o : Out(ArrayLayout(32, lanes))
         u, with `data`.
     next : In(slot_shape(config)), next_values : In
         `done` and `result` of the unit before.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         lanes, slot = data.ArrayLayout(32, config.lanes), slot_shape(config)
         super().__init__({
@@ -177,7 +177,7 @@ class RowRing(wiring.Component):
         A row's last lanes have been read.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         which, slot = index_range(config.contexts), slot_shape(config)
         super().__init__({

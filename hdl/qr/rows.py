@@ -4,12 +4,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
-from ...models.qr.job import Target
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Label
 from ..stream.queue import Buffer
 from .barrel import shifted_right
 from .dot import row_shape
-from .walker import stride_choice, strides
+from .row_requests import stride_choice, strides
 
 __all__ = ["Rows", "rows_shape"]
 
@@ -28,7 +28,7 @@ class Rows(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
     units
         Rows a cycle, if not `row_units`.
 
@@ -48,7 +48,7 @@ class Rows(wiring.Component):
         A bus word is smaller than a row.
     """
 
-    def __init__(self, config: Config, *, units: int | None = None, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, units: int | None = None, src_loc_at=0):
         self.config, self.units = config, config.row_units if units is None else units
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({
@@ -104,7 +104,7 @@ class Rows(wiring.Component):
 
         previous, any_row, wrong = Signal(8 * (n - 1), reset_less=True), Signal(), Signal()
         before, any_before, disorder = previous, any_row, wrong
-        dense = self.config.target is Target.RANK
+        dense = self.config.target is Label.RANK
         lives = Const(0, 1)
         for k in range(units):
             row = out.i.p.rows[k]

@@ -5,12 +5,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.layout import blocks_together, frame_words, words
 from ...models.qr.ranks import BLOCK_BITS, BLOCK_ROWS, MOVE_BITS, TREND_BITS
 from ..index import index
-from .delta import moments_shape
 from .frames import TREND, Frames
+from .normal_equations import right_hand_side_shape
 from .records import record_shape
 
 __all__ = ["Shift", "trend_shape"]
@@ -37,12 +37,12 @@ class Shift(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` with `blocks`.
+        `models.qr.FitPlan` with `blocks`.
 
     Members
     -------
     record : In(record_shape(n_max)), valid : In(1)
-        As `Delta` takes them, a job's `end` too.
+        As `NormalEquationAccumulator` takes them, a job's `end` too.
     freed : In(1)
         What the oldest job's records change is not wanted any more.
     command : In(stream.Signature({columns, fresh}))
@@ -53,11 +53,11 @@ class Shift(wiring.Component):
     done : Out(1), crowded : Out(1), trend : Out(trend_shape)
         5 cycles after the last word until the next command: all is known; a block has more than `BLOCK_ROWS` rows, or has moved too far; what the bounds
         want.
-    chunk : In, moments : Out(moments_shape(bus_bytes))
+    chunk : In, right_hand_side : Out(right_hand_side_shape(bus_bytes))
         What is to be added to this word of c, one cycle later.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
         self.each, self.together = 8 * bus // BLOCK_BITS, blocks_together(config)
@@ -67,7 +67,7 @@ class Shift(wiring.Component):
             "record": In(record_shape(n)), "valid": In(1), "freed": In(1),
             "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(8 * bus)),
             "o": Out(8 * bus), "o_valid": Out(1), "done": Out(1), "crowded": Out(1), "trend": Out(trend_shape), "chunk": In(12),
-            "moments": Out(moments_shape(bus))}, src_loc_at=1 + src_loc_at)
+            "right_hand_side": Out(right_hand_side_shape(bus))}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
@@ -135,9 +135,9 @@ class Shift(wiring.Component):
                 for number in range(self.chunks):
                     if number * width + place < n:
                         with m.Case(number):
-                            m.d.sync += self.moments[place].eq(sums[number * width + place])
+                            m.d.sync += self.right_hand_side[place].eq(sums[number * width + place])
                 with m.Default():
-                    m.d.sync += self.moments[place].eq(0)
+                    m.d.sync += self.right_hand_side[place].eq(0)
         return m
 
     def _trend(self, m, trend, some, rows, moved, begins):

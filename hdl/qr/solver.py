@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.schedule import ADD, DIV, MUL, STEP
 from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked
@@ -64,7 +64,7 @@ class Solver(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config` of method `gram` with at least n_max `lanes`.
+        `models.qr.FitPlan` of method `gram` with at least n_max `lanes`.
 
     Members
     -------
@@ -79,7 +79,7 @@ class Solver(wiring.Component):
         Fewer lanes than columns.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         if config.lanes < config.n_max:
             raise ValueError(f"the solver takes a row a cycle: {config.lanes} lanes are less than {config.n_max} columns")
         self.config, self.parts = config, parts or Submodules()

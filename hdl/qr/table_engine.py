@@ -7,14 +7,14 @@ from ...models.errors import ErrorCode
 from ...models.numerics.formats import float32
 from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS
-from ...models.qr.table_engine import AHEAD, UNIT_BYTES, TableEngine, register_map
+from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan, register_map
 from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
 from ..index import index
 from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.queue import Queue
@@ -23,7 +23,7 @@ from ..strider.sequencer import PageSequencer
 from .solver import Solver
 from .table_sums import TableSums
 
-__all__ = ["Engine"]
+__all__ = ["TableFitEngine"]
 
 _BITS = 8 * UNIT_BYTES
 #: -0: added to a weight it changes nothing
@@ -39,7 +39,7 @@ class _State(enum.Enum, shape=3):
     WRITE = 5
 
 
-class Engine(wiring.Component):
+class TableFitEngine(wiring.Component):
     """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.table_cycles.run`.
 
     A run: totals are read, the pages with rows that come are walked, then those with rows that go; then sums are read out once: into the new totals, and
@@ -48,12 +48,12 @@ class Engine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.table_engine.TableEngine`.
+        `models.qr.table_config.TableFitPlan`.
     library
         Takes the modules that are instantiated by name.
     """
 
-    def __init__(self, config: TableEngine, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
         self.register_map = register_map(design)
         super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.columns import BITS_MAX, Columns
-from ...models.qr.table_engine import UNIT_BYTES
+from ...models.qr.table_config import UNIT_BYTES
 from ..arith.pipeline import Pipeline
 from ..index import index
 

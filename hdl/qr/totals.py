@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.job import Sums
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.convert import pg_converter
@@ -28,7 +28,7 @@ _WIDE = 64
 class Totals(wiring.Component):
     """Adds up the records of one job after the other, a record a cycle; while one job's sums are read, the next job's grow.
 
-    Golden: differences of `models.qr.moments.changed` to the memo.
+    Golden: differences of `models.qr.normal_equations.update_sums` to the memo.
 
     Members
     -------
@@ -41,7 +41,7 @@ class Totals(wiring.Component):
         It, in the same cycle.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         super().__init__({
             "i": In(stream.Signature(record_shape(config.n_max))), "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
@@ -105,7 +105,7 @@ class Refresh(wiring.Component):
     side : Out(stream.Signature(side_column_shape()))
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({

@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.rotations import ARRIVE, PLACES
 from ...models.qr.schedule import ADD, DIV, MUL, VECTORING
 from ..arith.pipeline import Pipeline, Unpacked
@@ -53,7 +53,7 @@ class Vectoring(wiring.Component):
         y_k / d_k of a column.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         which, column = index_range(config.contexts), range(config.n_max)
         super().__init__({

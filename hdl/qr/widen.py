@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.ranks import TREND_BITS
 from ...models.qr.schedule import ADD, FLOOR, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
@@ -24,7 +24,8 @@ class Widen(wiring.Component):
     """Bounds for all rows of a segment of labels that have not shifted (target `slot`), or that follow a trend (with blocks), by the three sums of Claim 2 in
     docs/qr.md.
 
-    Golden: `models.qr.bounds.widened`, one segment, or `widened_ranks`. The bounds are there `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
+    Golden: `models.qr.bounds.widen_bounds`, one segment, or `widen_rank_bounds`. The bounds are there
+    `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
     after `start`. WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
 
     Members
@@ -48,7 +49,7 @@ class Widen(wiring.Component):
         A `Dot` unit, which is theirs while `uses` is high: in the cycles of `models.qr.schedule.widen_turns`.
     """
 
-    def __init__(self, config: Config, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         weights = data.ArrayLayout(32, n)

@@ -8,16 +8,16 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.image import MAGIC
-from ...models.qr.job import Bounds, Method, Target
+from ...models.qr.job import Bounds, Label, Method
 from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, factor_words, frame_words, head_words, memo_words, result_words, sums_words, words
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
 from .barrel import shifted_left
 from .bounds import outcome_shape
-from .way_back import factor_shape
+from .factor_writer import factor_shape
 
 __all__ = ["WriteBack"]
 
@@ -42,7 +42,7 @@ class WriteBack(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.Config`.
+        `models.qr.FitPlan`.
 
     Members
     -------
@@ -58,7 +58,7 @@ class WriteBack(wiring.Component):
         A job's last word is transferred.
     """
 
-    def __init__(self, config: Config, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__({
@@ -163,12 +163,12 @@ class WriteBack(wiring.Component):
         """The bytes of the parts that are not in a memory."""
         config, n = self.config, self.config.n_max
         kept, failed = job.kept, job.code != 0
-        segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
+        segments = int(config.bounds is Bounds.WIDENED)
         some = lambda value: value & ~failed.replicate(len(value))
         mask, weights, offsets = Signal(64), Signal(32 * n), Signal(8 * (n - 1))
         m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]
         result = Cat(kept.group, job.code, Const(0, 24), some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)))
-        head = Cat(Const(MAGIC, 32), Const(list(Method).index(config.method), 8), Const(list(Target).index(config.target), 8), kept.length,
+        head = Cat(Const(MAGIC, 32), Const(list(Method).index(config.method), 8), Const(list(Label).index(config.target), 8), kept.length,
                    Const(segments, 8), kept.prefix, Const(config.blocks, 16), Mux(kept.full, 0, kept.epoch + 1)[:32], kept.rows, job.live, Const(0, 64),
                    offsets)
         anchor = job.anchor

@@ -41,13 +41,23 @@ class ControlRegisters(wiring.Component):
     def __init__(self, register_map, *, src_loc_at=0):
         self.register_map = register_map
         constants = ("identity", "version", "design")
-        self.live = [r for r in register_map.registers if r.access == "ro" and r.name not in constants]
+        self.live = [
+            r for r in register_map.registers if r.access == "ro" and r.name not in constants
+        ]
         members = {
-            "axil": In(AXI4Lite(address_width=register_map.address_width)), "start": Out(1), "reset": Out(1), "busy": In(1),
-            "values": In(data.StructLayout({r.name: r.bits for r in self.live})), "watchdog": Out(32), "ended": In(1),
-            "irq": Out(1)}
+            "axil": In(AXI4Lite(address_width=register_map.address_width)),
+            "start": Out(1),
+            "reset": Out(1),
+            "busy": In(1),
+            "values": In(data.StructLayout({r.name: r.bits for r in self.live})),
+            "watchdog": Out(32),
+            "ended": In(1),
+            "irq": Out(1),
+        }
         if register_map.engine:
-            members["registers"] = Out(data.StructLayout({r.name: r.bits for r in register_map.engine}))
+            members["registers"] = Out(
+                data.StructLayout({r.name: r.bits for r in register_map.engine})
+            )
         super().__init__(members, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
@@ -62,7 +72,11 @@ class ControlRegisters(wiring.Component):
         addressed = Signal()
         write = Signal()
         word, strobe = axil.wdata, axil.wstrb
-        m.d.comb += [axil.awready.eq(~addressed), axil.wready.eq(addressed & ~axil.bvalid), write.eq(axil.wvalid & axil.wready)]
+        m.d.comb += [
+            axil.awready.eq(~addressed),
+            axil.wready.eq(addressed & ~axil.bvalid),
+            write.eq(axil.wvalid & axil.wready),
+        ]
         with m.If(axil.awvalid & axil.awready):
             m.d.sync += [address.eq(axil.awaddr), addressed.eq(1)]
         with m.If(axil.bvalid & axil.bready):
@@ -70,10 +84,14 @@ class ControlRegisters(wiring.Component):
         with m.If(write):
             m.d.sync += [addressed.eq(0), axil.bvalid.eq(1)]
 
-        ones = Mux(strobe[0], word[:8], 0)               # ones that are written, for bits that act on them: all lie in the lowest byte
+        ones = Mux(
+            strobe[0], word[:8], 0
+        )  # ones that are written, for bits that act on them: all lie in the lowest byte
         engine = {r.name: r for r in self.register_map.engine}
         storage = {"watchdog": self.watchdog} | {
-            name: Signal(r.bits, init=r.reset, name=f"register_{name}") for name, r in engine.items()}
+            name: Signal(r.bits, init=r.reset, name=f"register_{name}")
+            for name, r in engine.items()
+        }
         if engine:
             m.d.comb += [self.registers[name].eq(storage[name]) for name in engine]
         with m.If(self.ended):
@@ -88,21 +106,25 @@ class ControlRegisters(wiring.Component):
                                 continue
                             m.d.sync += axil.bresp.eq(Response.OKAY.value)
                             if register.name == "control":
-                                m.d.comb += [self.start.eq((ones & Control.START != 0) & ~self.busy),
-                                             self.reset.eq(ones & Control.RESET != 0)]
+                                m.d.comb += [
+                                    self.start.eq((ones & Control.START != 0) & ~self.busy),
+                                    self.reset.eq(ones & Control.RESET != 0),
+                                ]
                             elif register.name == "interrupt":
                                 with m.If(strobe[0]):
                                     m.d.sync += enable.eq((word & Interrupt.ENABLE) != 0)
                                 with m.If(ones & Interrupt.PENDING != 0):
                                     m.d.sync += pending.eq(self.ended)
                             else:
-                                target = storage[register.name][32 * half:32 * half + 32]
+                                target = storage[register.name][32 * half : 32 * half + 32]
                                 with m.If(self.busy & (register.name in engine)):
                                     m.d.sync += axil.bresp.eq(Response.SLVERR.value)
                                 with m.Else():
                                     for lane in range(-(-len(target) // 8)):
                                         with m.If(strobe[lane]):
-                                            m.d.sync += target[8 * lane:8 * lane + 8].eq(word.word_select(lane, 8))
+                                            m.d.sync += target[8 * lane : 8 * lane + 8].eq(
+                                                word.word_select(lane, 8)
+                                            )
                 with m.Default():
                     m.d.sync += axil.bresp.eq(Response.DECERR.value)
 
@@ -114,16 +136,28 @@ class ControlRegisters(wiring.Component):
             m.d.sync += [place.eq(axil.araddr), reading.eq(1)]
         with m.If(axil.rvalid & axil.rready):
             m.d.sync += axil.rvalid.eq(0)
-        sources = {"identity": Const(IDENTITY, 32), "version": Const(VERSION, 32), "design": Const(self.register_map.design, 32),
-                   "control": Const(0, 32), "interrupt": Cat(enable, pending)}
+        sources = {
+            "identity": Const(IDENTITY, 32),
+            "version": Const(VERSION, 32),
+            "design": Const(self.register_map.design, 32),
+            "control": Const(0, 32),
+            "interrupt": Cat(enable, pending),
+        }
         sources |= storage | {r.name: self.values[r.name] for r in self.live}
         with m.If(reading):
-            m.d.sync += [reading.eq(0), axil.rvalid.eq(1), axil.rdata.eq(0), axil.rresp.eq(Response.OKAY.value)]
+            m.d.sync += [
+                reading.eq(0),
+                axil.rvalid.eq(1),
+                axil.rdata.eq(0),
+                axil.rresp.eq(Response.OKAY.value),
+            ]
             with m.Switch(self._place(place)):
                 for register in self.register_map.registers:
                     for half in range(register.bits // 32):
                         with m.Case(register.offset // 4 + half):
-                            m.d.sync += axil.rdata.eq(sources[register.name][32 * half:32 * half + 32])
+                            m.d.sync += axil.rdata.eq(
+                                sources[register.name][32 * half : 32 * half + 32]
+                            )
                 with m.Default():
                     m.d.sync += axil.rresp.eq(Response.DECERR.value)
         return m
@@ -132,7 +166,13 @@ class ControlRegisters(wiring.Component):
         """The number of the word at an address, in few bits: all that lie behind the map have one that no register has."""
         last = self.register_map.registers[-1]
         bits = ((last.offset + last.bits // 8) // 4).bit_length()
-        return Mux(address[2 + bits:].any(), (1 << bits) - 1, address[2:2 + bits]) if len(address) > 2 + bits else address[2:]
+        return (
+            Mux(address[2 + bits :].any(), (1 << bits) - 1, address[2 : 2 + bits])
+            if len(address) > 2 + bits
+            else address[2:]
+        )
 
 
-assert all(r.access == "ro" or r.name in ("control", "interrupt", "watchdog") for r in CONTROL), "a register without hardware"
+assert all(r.access == "ro" or r.name in ("control", "interrupt", "watchdog") for r in CONTROL), (
+    "a register without hardware"
+)

@@ -46,118 +46,187 @@ class Shell(wiring.Component):
         expected = engine_members(register_map, self.ports)
         actual = dict(engine.signature.members.items())
         if expected != actual:
-            different = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
-            raise TypeError(f"the engine's members do not fit its register map: {', '.join(different)}")
+            different = sorted(
+                name
+                for name in expected.keys() | actual.keys()
+                if expected.get(name) != actual.get(name)
+            )
+            raise TypeError(
+                f"the engine's members do not fit its register map: {', '.join(different)}"
+            )
         self.control = AXI4Lite(address_width=register_map.address_width)
         members = flat("s_axil", self.control.flip())
         for k, port in enumerate(self.ports):
             members |= flat(f"m{k}_axi", port)
         super().__init__(members | {"irq": Out(1)}, src_loc_at=1 + src_loc_at)
-        self.busy = Signal()                               # a run is under way; not a port: for who builds around the shell
+        self.busy = Signal()  # a run is under way; not a port: for who builds around the shell
 
     def elaborate(self, platform):
         m = Module()
-        rmap = self.register_map
-        m.submodules.control = control = ControlRegisters(rmap)
-        clear = Signal()                                   # resets the engine
-        settling = getattr(self.engine, "settling", 1)
-        cleared = Signal(range(max(settling, 2)))
-        m.submodules.engine = ResetInserter(clear)(self.engine)
-        engine = self.engine
-        self._join(m, "s_axil", control.axil, self.control.flip())
+        m.submodules.control = self.registers = ControlRegisters(self.register_map)
+        self.clear = Signal()  # resets the engine
+        self.settling = getattr(self.engine, "settling", 1)
+        self.cleared = Signal(range(max(self.settling, 2)))
+        m.submodules.engine = ResetInserter(self.clear)(self.engine)
+        self._join(m, "s_axil", self.registers.axil, self.control.flip())
 
-        stop = Signal()
-        idle = []
-        active = []
-        for k, port in enumerate(self.ports):
-            m.submodules[f"guard{k}"] = guard = Guard(port, writes=getattr(engine, "open_writes", Writer.AHEAD))
-            connect(m, getattr(engine, f"m{k}"), guard.master)
-            self._join(m, f"m{k}_axi", guard.bus, port)
-            m.d.comb += guard.stop.eq(stop)
-            idle.append(guard.idle)
-            active.append(guard.active)
-
-        busy = self.busy
-        done = Signal()
-        failed = Signal()
-        report = Signal(report_shape)
-        cycles = Signal(rmap.cycle_bits)
+        self._guards(m)
+        self.done = Signal()
+        self.failed = Signal()
+        self.report = Signal(report_shape)
+        self.cycles = Signal(self.register_map.cycle_bits)
         # cycles without a transfer or event: none after one that was not `still`, else `quiet`
-        quiet, still = Signal(32), Signal()
-        running = Signal()
-        next_done = Signal()
-        next_failed = Signal()
-        m.d.comb += [control.busy.eq(busy), engine.start.eq(control.start & ~control.reset)]
-        if rmap.engine:
-            m.d.comb += engine.registers.eq(control.registers)
+        self.quiet = Signal(32)
+        self.still = Signal()
+        self.running = Signal()
+        self.next_done = Signal()
+        self.next_failed = Signal()
+        m.d.comb += [
+            self.registers.busy.eq(self.busy),
+            self.engine.start.eq(self.registers.start & ~self.registers.reset),
+        ]
+        if self.register_map.engine:
+            m.d.comb += self.engine.registers.eq(self.registers.registers)
 
         # `stop` is high in the last three states: a register, because the guards' streams begin with it
         with m.FSM(name="run") as run:
-            m.d.comb += [running.eq(run.ongoing("RUN")), busy.eq(~run.ongoing("IDLE"))]
-            with m.State("IDLE"):
-                with m.If(control.reset):
-                    m.d.sync += [next_done.eq(0), next_failed.eq(0), done.eq(0), failed.eq(0), report.eq(0), stop.eq(1)]
-                    m.next = "DRAIN"
-                with m.Elif(control.start):
-                    m.d.sync += [done.eq(0), failed.eq(0), report.eq(0), cycles.eq(0), still.eq(0)]
-                    m.next = "RUN"
-            with m.State("RUN"):
-                m.d.sync += [cycles.eq(cycles + 1), still.eq(~Cat(active, self._events(engine)).any()), quiet.eq(Mux(still, quiet + 1, 1)),
-                             next_done.eq(0), next_failed.eq(0)]
-                with m.If(control.reset):
-                    m.d.sync += stop.eq(1)
-                    m.next = "DRAIN"
-                with m.Elif(engine.error):
-                    m.d.sync += [report.eq(engine.report), next_failed.eq(1), stop.eq(1)]
-                    m.next = "DRAIN"
-                with m.Elif(engine.done):
-                    m.d.sync += [next_done.eq(1), stop.eq(1)]
-                    m.next = "DRAIN"
-                with m.Elif((control.watchdog != 0) & still & (quiet >= control.watchdog)):
-                    m.d.sync += [report.code.eq(ErrorCode.WATCHDOG.value), next_failed.eq(1), stop.eq(1)]
-                    m.next = "DRAIN"
-            with m.State("DRAIN"):
-                with m.If(control.reset):                  # while it ends: the host no longer wants to know how
-                    m.d.sync += [next_done.eq(0), next_failed.eq(0), report.eq(0)]
-                with m.Elif(Cat(idle).all()):
-                    m.next = "CLEAR"
-            with m.State("CLEAR"):
-                m.d.comb += clear.eq(1)
-                with m.If(control.reset):
-                    m.d.sync += [next_done.eq(0), next_failed.eq(0), report.eq(0)]
-                # a run that did not come to its end leaves things in pipelines
-                with m.Elif(next_done | (cleared == settling - 1)):
-                    m.d.comb += control.ended.eq(next_done | next_failed)
-                    m.d.sync += [done.eq(next_done), failed.eq(next_failed), cleared.eq(0)]
-                    m.next = "REST"
-                with m.Else():
-                    m.d.sync += cleared.eq(cleared + 1)
-            with m.State("REST"):                          # an engine may hand the reset on to a domain of its own, a cycle late
-                m.d.sync += stop.eq(0)
-                m.next = "IDLE"
+            m.d.comb += [self.running.eq(run.ongoing("RUN")), self.busy.eq(~run.ongoing("IDLE"))]
+            self._run_states(m)
+        self._values(m)
+        return m
 
-        values = control.values
-        m.d.comb += [values.status.eq(Cat(~busy, busy, done, failed)), values.error_code.eq(report.code),
-                     values.error_block.eq(report.block), values.error_line.eq(report.line), values.cycles.eq(cycles),
-                     self.irq.eq(control.irq)]
-        for counter in rmap.counters:
+    def _guards(self, m):
+        """A guard for each memory port."""
+        self.stop = Signal()
+        self.idle = []
+        self.active = []
+        for k, port in enumerate(self.ports):
+            m.submodules[f"guard{k}"] = guard = Guard(
+                port, writes=getattr(self.engine, "open_writes", Writer.AHEAD)
+            )
+            connect(m, getattr(self.engine, f"m{k}"), guard.master)
+            self._join(m, f"m{k}_axi", guard.bus, port)
+            m.d.comb += guard.stop.eq(self.stop)
+            self.idle.append(guard.idle)
+            self.active.append(guard.active)
+
+    def _run_states(self, m):
+        """From start to rest: a run, its end, and the engine's reset."""
+        with m.State("IDLE"):
+            with m.If(self.registers.reset):
+                m.d.sync += [
+                    self.next_done.eq(0),
+                    self.next_failed.eq(0),
+                    self.done.eq(0),
+                    self.failed.eq(0),
+                    self.report.eq(0),
+                    self.stop.eq(1),
+                ]
+                m.next = "DRAIN"
+            with m.Elif(self.registers.start):
+                m.d.sync += [
+                    self.done.eq(0),
+                    self.failed.eq(0),
+                    self.report.eq(0),
+                    self.cycles.eq(0),
+                    self.still.eq(0),
+                ]
+                m.next = "RUN"
+        with m.State("RUN"):
+            m.d.sync += [
+                self.cycles.eq(self.cycles + 1),
+                self.still.eq(~Cat(self.active, self._events(self.engine)).any()),
+                self.quiet.eq(Mux(self.still, self.quiet + 1, 1)),
+                self.next_done.eq(0),
+                self.next_failed.eq(0),
+            ]
+            with m.If(self.registers.reset):
+                m.d.sync += self.stop.eq(1)
+                m.next = "DRAIN"
+            with m.Elif(self.engine.error):
+                m.d.sync += [
+                    self.report.eq(self.engine.report),
+                    self.next_failed.eq(1),
+                    self.stop.eq(1),
+                ]
+                m.next = "DRAIN"
+            with m.Elif(self.engine.done):
+                m.d.sync += [self.next_done.eq(1), self.stop.eq(1)]
+                m.next = "DRAIN"
+            with m.Elif(
+                (self.registers.watchdog != 0)
+                & self.still
+                & (self.quiet >= self.registers.watchdog)
+            ):
+                m.d.sync += [
+                    self.report.code.eq(ErrorCode.WATCHDOG.value),
+                    self.next_failed.eq(1),
+                    self.stop.eq(1),
+                ]
+                m.next = "DRAIN"
+        with m.State("DRAIN"):
+            with m.If(self.registers.reset):  # while it ends: the host no longer wants to know how
+                m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
+            with m.Elif(Cat(self.idle).all()):
+                m.next = "CLEAR"
+        with m.State("CLEAR"):
+            m.d.comb += self.clear.eq(1)
+            with m.If(self.registers.reset):
+                m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
+            # a run that did not come to its end leaves things in pipelines
+            with m.Elif(self.next_done | (self.cleared == self.settling - 1)):
+                m.d.comb += self.registers.ended.eq(self.next_done | self.next_failed)
+                m.d.sync += [
+                    self.done.eq(self.next_done),
+                    self.failed.eq(self.next_failed),
+                    self.cleared.eq(0),
+                ]
+                m.next = "REST"
+            with m.Else():
+                m.d.sync += self.cleared.eq(self.cleared + 1)
+        # an engine may hand the reset on to a domain of its own, a cycle late
+        with m.State("REST"):
+            m.d.sync += self.stop.eq(0)
+            m.next = "IDLE"
+
+    def _values(self, m):
+        """What is read in registers."""
+        values = self.registers.values
+        m.d.comb += [
+            values.status.eq(Cat(~self.busy, self.busy, self.done, self.failed)),
+            values.error_code.eq(self.report.code),
+            values.error_block.eq(self.report.block),
+            values.error_line.eq(self.report.line),
+            values.cycles.eq(self.cycles),
+            self.irq.eq(self.registers.irq),
+        ]
+        for counter in self.register_map.counters:
             total = Signal(counter.bits, name=f"count_{counter.name}")
-            latest = Signal.like(engine.counters[counter.name], name=f"latest_{counter.name}")     # counted a cycle later
-            m.d.sync += latest.eq(Mux(running, engine.counters[counter.name], 0))
-            with m.If(engine.start):
+            latest = Signal.like(
+                self.engine.counters[counter.name], name=f"latest_{counter.name}"
+            )  # counted a cycle later
+            m.d.sync += latest.eq(Mux(self.running, self.engine.counters[counter.name], 0))
+            with m.If(self.engine.start):
                 m.d.sync += total.eq(0)
             with m.Else():
                 m.d.sync += total.eq(total + latest)
             m.d.comb += values[f"count_{counter.name}"].eq(total)
-        for monitor in rmap.monitors:
-            state = Signal.like(engine.monitors[monitor.name].as_value(), name=f"monitor_{monitor.name}")
-            with m.If(running):
-                m.d.sync += state.eq(engine.monitors[monitor.name])
-            m.d.comb += values[f"monitor_{monitor.name}"].eq(Cat(state[:2], Const(0, 14), state[2:]))
-        return m
+        for monitor in self.register_map.monitors:
+            state = Signal.like(
+                self.engine.monitors[monitor.name].as_value(), name=f"monitor_{monitor.name}"
+            )
+            with m.If(self.running):
+                m.d.sync += state.eq(self.engine.monitors[monitor.name])
+            m.d.comb += values[f"monitor_{monitor.name}"].eq(
+                Cat(state[:2], Const(0, 14), state[2:])
+            )
 
     def _events(self, engine):
-        return [engine.counters[counter.name] for counter in self.register_map.counters if counter.progress]
+        return [
+            engine.counters[counter.name]
+            for counter in self.register_map.counters
+            if counter.progress
+        ]
 
     def _join(self, m, prefix, interface, signature):
         """Tie the flat ports named after `prefix` to an interface."""

@@ -14,7 +14,7 @@ __all__ = ["Addresses", "Origin", "order_layout"]
 class Origin(IntEnum):
     """What an address counts from."""
 
-    KNOWN = 0       #: what stands still, as the walker's state says: `Front._known_origin`
+    KNOWN = 0       #: what stands still, as the Strider's state says: `Front._known_origin`
     PLACE = 1       #: base P
     ARRAY = 2       #: the last array's header, as if it had 24 bytes
     LAST = 3        #: the address before this one
@@ -31,7 +31,7 @@ def order_layout(config):
 
 
 class Addresses:
-    """Part of `Walker`: the registers that addresses count from, and how far the tuple reaches."""
+    """Part of `StriderPipeline`: the registers that addresses count from, and how far the tuple reaches."""
 
     def _address_registers(self, m):
         config, inside = self.config, page_bits(self.config)

@@ -27,7 +27,7 @@ def _instruction_layout():
 
 
 class Fetch:
-    """Part of `Walker`: `advancing` and `entering` choose the instruction of the next cycle; `instruction` holds this cycle's, taken apart.
+    """Part of `StriderPipeline`: `advancing` and `entering` choose the instruction of the next cycle; `instruction` holds this cycle's, taken apart.
 
     Beside the fields of the word: `first`, `mask`, `total` (of `order_layout`) of its first window, `stride` from each window to the next, `each` elements a
     window delivers, `windows` whether an element takes two, `alignment` (of its type, less one), `elements` the bytes of an array's elements, `big`

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...models.strider.fixed import FIXED_COUNT_BITS
 from ...models.strider.isa import WORDS
 from ..modules import Submodules
+from .pipeline import program_layout
 from .strider import Strider
-from .walker import program_layout
 
 __all__ = ["AccessPort", "beat_layout", "error_layout"]
 
@@ -26,7 +26,7 @@ def error_layout():
 class AccessPort(wiring.Component):
     """Striders, and the collector that puts their tuples in row order.
 
-    Walker w takes pages w, w + walkers, …. The collector reads one beat a cycle; it spends one cycle without a beat on the end of each
+    Strider w takes pages w, w + striders, …. The collector reads one beat a cycle; it spends one cycle without a beat on the end of each
     page, except that the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
 
     Parameters
@@ -109,7 +109,7 @@ class _Core(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        count = config.walkers
+        count = config.striders
         target = Signal(range(count))                       # whose page is being written
         turn = Signal(range(count))                         # whose tuples are collected
         beat, read, take = Signal(range(config.beats)), Signal(), Signal()
@@ -138,16 +138,16 @@ class _Core(wiring.Component):
         return m
 
     def _after(self, index):
-        return Mux(index == self.config.walkers - 1, 0, index + 1)
+        return Mux(index == self.config.striders - 1, 0, index + 1)
 
     def _collect(self, m, striders, turn, beat, read, take):
         config = self.config
-        shown = Signal(range(config.walkers))
+        shown = Signal(range(config.striders))
         valid = Signal()
         bits = 32 if config.fixed is None else FIXED_COUNT_BITS
         page, block, last_page = Signal(bits), Signal(bits), Signal()
         # one Strider's pages do not end in neighbouring cycles: it is known before the page ends whether it is the last
-        m.d["sync" if config.walkers == 1 else "comb"] += last_page.eq(page + 1 == self.pages)
+        m.d["sync" if config.striders == 1 else "comb"] += last_page.eq(page + 1 == self.pages)
         chosen = {name: Signal.like(striders[0][name], name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
         for name, signal in chosen.items():
             m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])

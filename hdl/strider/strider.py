@@ -1,11 +1,11 @@
-"""A Strider: a page walker with its tuple buffer, the unit that a port has many of."""
+"""A Strider: what reads pages, with its tuple buffer: the unit that a port has many of."""
 
 from amaranth.hdl import Module, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .pipeline import StriderPipeline, program_layout
 from .tuples import TupleBuffer
-from .walker import Walker, program_layout
 
 __all__ = ["Strider"]
 
@@ -23,7 +23,7 @@ class Strider(wiring.Component):
     Members
     -------
     word, write, program, program_length : In, freed : Out
-        As of `Walker`.
+        As of `StriderPipeline`.
     ready, end, error, lanes, skipped : Out, beat, read, take : In
         As of `TupleBuffer`.
     code : Out(8), line : Out(13)
@@ -42,16 +42,16 @@ class Strider(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walker = walker = Walker(self.config, self.parts)
+        m.submodules.pipeline = pipeline = StriderPipeline(self.config, self.parts)
         m.submodules.buffer = buffer = TupleBuffer(self.config, self.parts)
         for name in ("word", "write", "program", "program_length"):
-            m.d.comb += getattr(walker, name).eq(getattr(self, name))
-        m.d.comb += walker.room.eq(buffer.room)
+            m.d.comb += getattr(pipeline, name).eq(getattr(self, name))
+        m.d.comb += pipeline.room.eq(buffer.room)
         for name in ("taken", "tag", "window"):
-            m.d.comb += getattr(buffer, name).eq(getattr(walker, name))
+            m.d.comb += getattr(buffer, name).eq(getattr(pipeline, name))
         for name in ("beat", "read", "take"):
             m.d.comb += getattr(buffer, name).eq(getattr(self, name))
         for name in ("ready", "end", "error", "skipped", "lanes"):
             m.d.comb += getattr(self, name).eq(getattr(buffer, name))
-        m.d.comb += [buffer.failed.eq(walker.code != 0), self.code.eq(walker.code), self.line.eq(walker.line), self.freed.eq(walker.freed)]
+        m.d.comb += [buffer.failed.eq(pipeline.code != 0), self.code.eq(pipeline.code), self.line.eq(pipeline.line), self.freed.eq(pipeline.freed)]
         return m

@@ -34,11 +34,11 @@ class TupleBuffer(wiring.Component):
     Members
     -------
     tag : In(tag_layout(config)), window : In(8 * bus_bytes)
-        From the walker's decode stage.
+        From the Strider's decode stage.
     failed : In(1)
         The tag before this one was in error, or one before it was: nothing counts any more from the first of them on.
     room : Out(1), taken : In(1)
-        A slot is free; the walker has used it up.
+        A slot is free; the Strider has used it up.
     ready : Out(1), end : Out(1), error : Out(1)
         The oldest slot is complete; it is the end of a page, an error or else a tuple.
     beat : In, read : In(1), lanes : Out

@@ -1,7 +1,7 @@
 """Backends of the trainer beside the golden model: the golden model with the engine's time, and the engine, simulated or on a device, with its own memory.
 
 ```
-with Engine(config) as engine:
+with EngineBackend(config) as engine:
     index = LearnedIndex(items, trainer=Trainer(config, engine), deferred=True)
 ```
 """
@@ -13,26 +13,32 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import NoReturn
 
-from ...models.errors import ErrorCode, HardwareError
-from ...models.memory import Fixed
-from ...models.qr.config import Config
+import numpy as np
+
+from ...models.errors import HardwareError
+from ...models.memory import FixedLatency
+from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
 from ...models.qr.image import pack_changes, pack_descriptor, pack_head, pack_memo, pack_rows, unpack_result
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
-from ...sim.native import Library, Session
-from ...sim.qr import build
-from ..device import Device, DeviceError
-from .machines import Connected, Full, Machine, Room, Simulated
+from ...sim.machine import Machine
+from ..device import DeviceError
+from .machines import Full, Room
 
-__all__ = ["Engine", "Timed"]
+__all__ = ["EngineBackend", "Timed"]
 
 class Timed:
-    """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted."""
+    """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted.
 
-    def __init__(self, config: Config, memory: Fixed | None = None) -> None:
-        self.config, self.memory = config, memory or Fixed()
+    Raises ValueError where there is no hardware for `config`.
+    """
+
+    def __init__(self, config: FitPlan, memory: FixedLatency | None = None) -> None:
+        if not config.built:
+            raise ValueError(f"there is no hardware for {config}")
+        self.config, self.memory = config, memory or FixedLatency()
         self.cycles = self.runs = self.jobs = 0
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
@@ -43,7 +49,7 @@ class Timed:
         return results
 
 
-class Engine:
+class EngineBackend:
     """An engine as a backend: simulated, or on a device. A submission is one start, or several where the memory does not hold all its jobs at once; memos stay
     in the engine's memory, where the next job of their group finds them, until others need the room.
 
@@ -51,29 +57,21 @@ class Engine:
     result by then.
 
     Args:
-        config: what is built; ValueError where there is no hardware for it.
-        memory: timing of the simulated memory port.
-        library: the engine compiled for simulation, if it is at hand.
-        device: one that runs the engine (`penstock.open`), in place of the simulation.
+        config: what is built.
+        machine: runs the engine: a simulation, or a device; closed with the backend.
 
     A submission raises DeviceError where the device's memory does not even hold one of its jobs.
     """
 
-    def __init__(self, config: Config, *, memory: Fixed | None = None, library: Library | None = None, device: Device | None = None) -> None:
-        self.config = config
-        self._session: Session | None = None
-        self._machine: Machine
-        if device is not None:
-            self._machine = Connected(device)
-        else:
-            self._session = Session(library if library is not None else build(config), memory)
-            self._machine = Simulated(self._session)
+    def __init__(self, config: FitPlan, machine: Machine) -> None:
+        self.config, self._machine = config, machine
         self._room = Room(self._machine)
         self._resident: dict[int, tuple[int, int, int]] = {}            # a memo -> where it lies; its block and the block's size
         self._held: set[int] = set()                                    # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
+        self._read = self._written = 0
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> EngineBackend:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
@@ -85,16 +83,12 @@ class Engine:
     def close(self) -> None:
         """End the simulation, or leave the device."""
         self._resident.clear()
-        if self._session is not None:
-            self._session.close()
+        self._machine.close()
 
     @property
     def traffic(self) -> tuple[int, int]:
         """Bytes that the simulated engine has read and written; a device does not count them."""
-        if self._session is None:
-            return 0, 0
-        [port] = self._session.statistics()
-        return port.bytes_read, port.bytes_written
+        return self._read, self._written
 
     def where(self, memo: Memo) -> tuple[int, int] | None:
         """Address and size of a memo in the engine's memory; None where it is not there."""
@@ -117,14 +111,17 @@ class Engine:
             for block in taken:
                 self._room.give(*block)
             if len(jobs) == 1:
-                raise DeviceError(f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.size} bytes of memory",
+                raise DeviceError(f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.capacity} bytes of memory",
                                   "smaller groups do") from None
             half = len(jobs) // 2
             return self._submit(jobs[:half], first) + self._submit(jobs[half:], first + half)
-        error, cycles = self._machine.run({"ring": ring, "jobs": len(jobs)})
-        self.cycles, self.runs = self.cycles + cycles, self.runs + 1
-        ended = len(jobs) if error is None else error.block
-        results = [self._result(first + number, job, room, error if number >= ended else None)
+        ended = self._machine.run({"ring": ring, "jobs": len(jobs)})
+        error = ended.error
+        self.cycles, self.runs = self.cycles + ended.cycles, self.runs + 1
+        self._read += ended.bytes_read
+        self._written += ended.bytes_written
+        finished = len(jobs) if error is None else error.block
+        results = [self._result(first + number, job, room, error if number >= finished else None)
                    for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))]
         for block in taken:
             if block not in rooms:
@@ -141,7 +138,7 @@ class Engine:
 
         def put(data: bytes) -> int:
             at = take(-(-max(len(data), 1) // bus) * bus)
-            self._machine.write(at, data)
+            self._machine.write(at, np.frombuffer(data, dtype=np.uint8))
             self.sent += len(data)
             return at
         descriptors, rooms = [], []
@@ -172,7 +169,7 @@ class Engine:
             return self._resident[id(memo)][0]
         data = pack_memo(memo, self.config)
         at = self._take(len(data))
-        self._machine.write(at, data)
+        self._machine.write(at, np.frombuffer(data, dtype=np.uint8))
         self.sent += len(data)
         self._keep(memo, at, at, len(data))
         return at
@@ -190,8 +187,8 @@ class Engine:
 
     def _result(self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None) -> Fit | HardwareError:
         at, size = room
-        found = unpack_result(self._machine.read(at, size), job.window.columns, self.config) if error is None else error.code
-        if isinstance(found, ErrorCode):
+        found = unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config) if error is None else error.code
+        if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:
                 self._forget(id(job.memo))

@@ -14,9 +14,9 @@ from operator import mul
 import numpy as np
 
 from ...models.errors import HardwareError
-from ...models.qr.config import Config
+from ...models.qr.config import FitPlan
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Method, Sums, Target, Window
+from ...models.qr.job import Fit, Job, Label, Method, Sums, Window
 from ...models.qr.ranks import crowded
 from .slots import DENSITY, Slots
 from .windows import common, features
@@ -26,7 +26,7 @@ __all__ = ["Backend", "Change", "Model", "Trainer", "TrainingError", "golden"]
 #: jobs -> a fit or an error for each, in order
 Backend = Callable[[Sequence[Job]], Sequence[Fit | HardwareError]]
 #: gram: deletes are exact, and c follows the changes
-_CONFIG = Config(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
+_CONFIG = FitPlan(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
 
 #: what seven roundings to float32 can add, as a part of the sum of |products|, twice over
 _ROUNDING = 2.0**-20
@@ -126,8 +126,8 @@ class Trainer:
     Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
-    def __init__(self, config: Config = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
-        if config.method is Method.GIVENS and config.target is Target.SLOT:
+    def __init__(self, config: FitPlan = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
+        if config.method is Method.GIVENS and config.target is Label.SLOT:
             raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
         if not isinstance(ghosts, (int, float, np.number)) or not isinstance(limit, (int, np.integer)):
             raise TypeError(f"a trainer's ghosts are a number and its limit is an integer, not {ghosts!r} and {limit!r}")
@@ -137,7 +137,7 @@ class Trainer:
         self.backend: Backend = backend if backend is not None else golden(config)
         self.longest = config.n_max - 1
         self.ghosts, self.limit = ghosts, limit
-        self.gaps = config.target is Target.SLOT
+        self.gaps = config.target is Label.SLOT
         self.full = 0           #: fits of all rows so far
         self.incremental = 0    #: fits from a memo so far
 
@@ -240,12 +240,12 @@ def _moved(model: Model, keys: Sequence[bytes], longest: int) -> Window:
 class _Golden:
     """A class, not a function, so that an index with it can be pickled."""
 
-    config: Config
+    config: FitPlan
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
         return [refit(job, self.config, number) for number, job in enumerate(jobs)]
 
 
-def golden(config: Config) -> Backend:
+def golden(config: FitPlan) -> Backend:
     """Return the golden model of that engine as a backend."""
     return _Golden(config)

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.qr.config import Config
-from ...models.qr.job import Anchor, Fit, Memo, Method, Target, Window
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Anchor, Fit, Label, Memo, Method, Window
 from .group import Group
 from .layout import Layout
 from .model import Model, Trainer
@@ -46,8 +46,11 @@ __all__ = ["MAGIC", "VERSION", "SnapshotError", "load", "save"]
 MAGIC = b"PSTKLIDX"
 VERSION = 2
 _START = struct.Struct("<8sIQ")
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in (Fit, Memo, Anchor, Window)}
-_ENUMS: dict[str, type[Enum]] = {kind.__name__: kind for kind in (Method, Target)}
+#: names in files: they stay where a class or a field is renamed
+_KINDS: dict[str, type] = {"Fit": Fit, "Memo": Memo, "Anchor": Anchor, "Window": Window}
+_ENUMS: dict[str, type[Enum]] = {"Method": Method, "Target": Label}
+_NAMES: dict[type, str] = {kind: name for name, kind in (_KINDS | _ENUMS).items()}
+_KEYS = {"right_hand_side": "moments"}
 
 
 class SnapshotError(ValueError):
@@ -107,9 +110,9 @@ class _Out:
         if isinstance(value, np.ndarray):
             return self.array(value)
         if isinstance(value, Enum):
-            return {"$enum": type(value).__name__, "value": value.value}
+            return {"$enum": _NAMES[type(value)], "value": value.value}
         if is_dataclass(value):
-            return {"$kind": type(value).__name__, **{f.name: self(getattr(value, f.name)) for f in fields(value)}}
+            return {"$kind": _NAMES[type(value)], **{_KEYS.get(f.name, f.name): self(getattr(value, f.name)) for f in fields(value)}}
         return value.item() if isinstance(value, np.generic) else value
 
 
@@ -147,7 +150,7 @@ class _In:
         if "$enum" in value:
             return _ENUMS[value["$enum"]](value["value"])
         kind = _KINDS[value["$kind"]]
-        return kind(**{f.name: self(value[f.name]) for f in fields(kind)})
+        return kind(**{f.name: self(value[_KEYS.get(f.name, f.name)]) for f in fields(kind)})
 
 
 # files
@@ -238,7 +241,7 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
         if type(encoded) is not bool or type(deferred) is not bool or any(type(number) not in (int, float) or not math.isfinite(number)
                                                                           for number in (ghosts, limit)):
             raise ValueError("a field of another type")
-        config = Config.from_json(header["config"])
+        config = FitPlan.from_json(header["config"])
         check_types(config)
         layout = Layout(**header["layout"])
         own = Trainer(config, ghosts=ghosts, limit=limit)
@@ -262,7 +265,7 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
     index._adopt(used, layout, deferred, groups)
 
 
-def _group(into: _In, record: dict[str, Any], config: Config, decode: Callable[[bytes], Any]) -> Group:
+def _group(into: _In, record: dict[str, Any], config: FitPlan, decode: Callable[[bytes], Any]) -> Group:
     [pivot], keys, waiting, values = (into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values"))
     if len(values) != len(keys) + len(waiting):
         raise ValueError("keys without values")

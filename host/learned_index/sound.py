@@ -11,8 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ...models.qr.bounds import EMPTY
-from ...models.qr.config import Config
-from ...models.qr.job import Bounds, Fit, Memo, Method, Target
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Bounds, Fit, Label, Memo, Method
 from .group import Group
 from .model import Model
 from .windows import features
@@ -47,7 +47,7 @@ def check_types(record: Any) -> None:
             check_types(value)
 
 
-def check_fit(fit: Fit, config: Config) -> None:
+def check_fit(fit: Fit, config: FitPlan) -> None:
     """Raise ValueError for a fit that no engine of this configuration makes."""
     check_types(fit)
     memo, window = fit.memo, fit.memo.window
@@ -60,13 +60,14 @@ def check_fit(fit: Fit, config: Config) -> None:
                            (config.bounds is Bounds.WIDENED, ("anchor",)), (config.blocks > 0, ("blocks", "moved"))):
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
-    square, segments = (n, n), (config.segments,)
-    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "moments": (n,), "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
+    square, segments = (n, n), (1,)
+    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "right_hand_side": (n,),
+              "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
               "moved": (config.blocks,)}
     arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [(fit.weights, (n,)), (fit.mask, (n,))]
     codes = [fit.weights, memo.d, memo.u]
     if memo.anchor is not None:
-        box = {"weights": (n,), "low": (config.segments, length), "high": (config.segments, length)}
+        box = {"weights": (n,), "low": (1, length), "high": (1, length)}
         arrays += [(getattr(memo.anchor, each.name), box.get(each.name, segments)) for each in fields(memo.anchor)]
         codes.append(memo.anchor.weights)
     if any(array is not None and array.shape != shape for array, shape in arrays):
@@ -89,7 +90,7 @@ def _check_sums(memo: Memo) -> None:
         raise ValueError("a memo that counts its rows differently")
 
 
-def check_groups(groups: list[Group], config: Config) -> None:
+def check_groups(groups: list[Group], config: FitPlan) -> None:
     """Raise ValueError where groups and keys are out of order, or where a key would not be found: by a group's model, or by one that is fitted from its memo
     and whose bounds are the old ones, widened. Fits have passed `check_fit`."""
     if not groups:
@@ -111,9 +112,9 @@ def check_groups(groups: list[Group], config: Config) -> None:
         _check_model(group.model, group.keys, config)
 
 
-def _check_model(model: Model, keys: list[bytes], config: Config) -> None:
+def _check_model(model: Model, keys: list[bytes], config: FitPlan) -> None:
     memo, slots = model.fit.memo, model.slots
-    if (slots is not None) != (config.target is Target.SLOT):
+    if (slots is not None) != (config.target is Label.SLOT):
         raise ValueError("slots of another engine")
     labels = model.labels(len(keys))
     if len(labels) != len(keys) or (np.diff(labels) <= 0).any() or (len(labels) and labels[0] < 0):
@@ -136,15 +137,13 @@ def _check_anchor(memo: Memo, rows: np.ndarray, labels: np.ndarray) -> None:
     """Raise ValueError where the anchor does not hold what it says of these live rows."""
     anchor = memo.anchor
     assert anchor is not None
-    if anchor.start[0] != 0 or (np.diff(anchor.start) < 0).any():
-        raise ValueError("an anchor's segments out of order")
-    segment = np.searchsorted(anchor.start, labels, side="right") - 1
+    if anchor.start[0] != 0:
+        raise ValueError("an anchor that does not start at label 0")
     if memo.blocks is not None and memo.moved is not None:
         # blocks hold tombstones too, but then nothing has moved since the last pass
         labels = labels - memo.moved[np.searchsorted(np.cumsum(memo.blocks[:, 0]), np.arange(len(rows)), side="right")]
     guess = Fit(0, anchor.weights, np.ones(len(anchor.weights), dtype=bool), 0, 0, False, memo).predict(rows)
     errors = labels - guess
-    if ((anchor.err_min[segment] == EMPTY) | (errors < anchor.err_min[segment] + anchor.shift_min[segment])
-            | (errors > anchor.err_max[segment] + anchor.shift_max[segment]) | (guess < anchor.least[segment])).any() \
-            or (rows < anchor.low[segment]).any() or (rows > anchor.high[segment]).any():
+    if ((anchor.err_min == EMPTY) | (errors < anchor.err_min + anchor.shift_min) | (errors > anchor.err_max + anchor.shift_max)
+            | (guess < anchor.least)).any() or (rows < anchor.low).any() or (rows > anchor.high).any():
         raise ValueError("an anchor that does not hold its rows")

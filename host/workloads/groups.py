@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.qr.config import Config
-from ...models.qr.job import Fit, Job, Memo, Method, Target, Window
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Fit, Job, Label, Memo, Method, Window
 from ...models.qr.ranks import crowded
 
 __all__ = ["Group", "keys", "mean_offsets"]
@@ -35,7 +35,7 @@ class Group:
     the nearest gap moves by one. Where there is no gap left the next job is a full one.
     """
 
-    def __init__(self, config: Config, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:
+    def __init__(self, config: FitPlan, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:
         self.config, self.number, self.density = config, number, density
         self.rows = _sorted(rows)
         self.live = np.ones(len(rows), dtype=bool)
@@ -49,7 +49,7 @@ class Group:
         return Window(0, self.rows.shape[1])
 
     def _spread(self) -> None:
-        if self.config.target is Target.SLOT:
+        if self.config.target is Label.SLOT:
             self.slots = (np.arange(len(self.rows)) / self.density).astype(np.int64)
 
     def full(self) -> Job:

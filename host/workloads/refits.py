@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.errors import ErrorCode, HardwareError
-from ...models.qr.config import Config
+from ...models.errors import HardwareError
+from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
+from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Sums, Target, Window
+from ...models.qr.job import Fit, Job, Window
 from ...models.qr.ranks import BLOCK_ROWS
-from ...models.qr.suffix import LEAF, Blocks
 from ..learned_index.windows import common_prefixes, features
 from .groups import Group, keys
 
@@ -67,11 +67,10 @@ class Round:
 class _Windowed(Group):
     """A group in a byte window of its own."""
 
-    def __init__(self, config: Config, rows: NDArray[np.uint8], number: int, window: Window) -> None:
+    def __init__(self, config: FitPlan, rows: NDArray[np.uint8], number: int, window: Window) -> None:
         super().__init__(config, rows, number, DENSITY)
         self.of_bytes = window
         self.limit = 1 << 30
-        self.blocks = Blocks(self.rows, config.bus_bytes)
 
     @property
     def window(self) -> Window:
@@ -135,7 +134,7 @@ class Refits:
                 (len(fresh) * r // changes.refits, len(fresh) * (r + 1) // changes.refits) for r in range(changes.refits))])
         return cls(loaded, coming, changes, seed)
 
-    def play(self, config: Config) -> list[Round]:
+    def play(self, config: FitPlan) -> list[Round]:
         """Return all rounds as the host and the golden model go through them: the trainings, then the refits. Raises TooMany."""
         source = np.random.default_rng(self.seed)
         groups = [_Windowed(config, rows, number, window) for number, (rows, window) in enumerate(self.loaded)]
@@ -149,11 +148,11 @@ class Refits:
             found.append(self._round(config, groups, jobs))
         return found
 
-    def _round(self, config: Config, groups: Sequence[_Windowed], jobs: list[Job]) -> Round:
+    def _round(self, config: FitPlan, groups: Sequence[_Windowed], jobs: list[Job]) -> Round:
         out = Round()
         for number, (group, job) in enumerate(zip(groups, jobs, strict=True)):
             fit = refit(job, config, number)
-            if isinstance(fit, HardwareError) and fit.code is ErrorCode.QR_ROWS and config.blocks:
+            if isinstance(fit, HardwareError) and fit.code is FitError.QR_ROWS and config.blocks:
                 raise TooMany(f"group {number} has {len(job.rows):,} rows; {config.blocks} blocks hold {config.blocks * BLOCK_ROWS:,}")
             if isinstance(fit, HardwareError):
                 raise ValueError(f"a job of the workload is not valid: {fit}")
@@ -162,22 +161,5 @@ class Refits:
                 group.limit = int(WIDER * max(fit.err_max - fit.err_min, 1))
             out.jobs.append(job)
             out.fits.append(fit)
-            out.works.append(_work(config, group, job, fit))
+            out.works.append(Work.of(job, fit, config))
         return out
-
-
-def _work(config: Config, group: _Windowed, job: Job, fit: Fit) -> Work:
-    if config.target is not Target.RANK or config.sums is not Sums.INCREMENTAL or config.blocks:
-        return Work.of(job, fit, config)
-    if job.memo is None:
-        group.blocks = Blocks(job.rows, config.bus_bytes)
-        return Work.of(job, fit, config, 0, group.blocks.words)
-    blocks = group.blocks
-    spent = blocks.traffic([blocks.place(int(rank)) for rank in job.inserted - np.arange(len(job.inserted))])
-    read, written = spent.read, spent.written
-    gone = np.sort(job.removed_at - np.arange(len(job.removed_at)))
-    if len(gone) or not all(blocks.insert(*blocks.place(int(rank)), job.rows[rank]) for rank in job.inserted):
-        group.blocks = blocks = Blocks(job.rows, config.bus_bytes)         # a leaf was full, or rows went: counted as written anew
-        read, written = read + blocks.words, written + blocks.words
-    work = Work.of(job, fit, config, read, written)
-    return replace(work, size=replace(work.size, span=len(blocks.leaves) * LEAF))

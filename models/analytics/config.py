@@ -25,7 +25,7 @@ from ..strider.isa import encode
 from ..strider.layout import Field, Source, TupleLayout
 from ..strider.program import generate, port_config
 
-__all__ = ["FETCH", "Buffer", "Op", "Operand", "Plan", "Schedule", "Unit", "depth"]
+__all__ = ["FETCH", "AnalyticsPlan", "Buffer", "Op", "Operand", "Schedule", "Unit", "depth"]
 
 #: cycles from an operand's address to the unit's input: memory read, lane choice
 FETCH = 2
@@ -146,7 +146,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnalyticsPlan:
     """One engine, ready to be built, run and timed.
 
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
@@ -195,7 +195,7 @@ class Plan:
     @cached_property
     def port(self) -> PortConfig:
         """How each memory port's Striders are built."""
-        return port_config(self.walk, self.bus_bytes, walkers=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
+        return port_config(self.walk, self.bus_bytes, striders=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
                            lean=self.lean, latency=self.window_latency)
 
     @cached_property
@@ -224,7 +224,7 @@ class Plan:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Plan:
+    def from_json(cls, data: dict[str, Any]) -> AnalyticsPlan:
         data = dict(data)
         layout = data["layout"]
         data["layout"] = TupleLayout(layout["lanes"], layout["beats"], tuple(Field(**f) for f in layout["fields"]),

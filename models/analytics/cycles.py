@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..memory.bursts import Reader, Writer
-from ..memory.timing import Fixed
-from .config import Plan
+from ..memory.timing import FixedLatency
+from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
 from .shell import sizes
 
@@ -29,7 +29,7 @@ class Cycles:
     tuples: int
 
 
-def run(plan: Plan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: Fixed, epochs: int, *,
+def run(plan: AnalyticsPlan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: FixedLatency, epochs: int, *,
         boot_address: int = 0, result_address: int = 0) -> Cycles:
     """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
 
@@ -58,7 +58,7 @@ class _Conductor:
     periods are then leapt over, and so are whole epochs.
     """
 
-    def __init__(self, plan: Plan, loaders: list[Loader], free: int):
+    def __init__(self, plan: AnalyticsPlan, loaders: list[Loader], free: int):
         self.plan, self.loaders = plan, loaders
         self.free = free                                       # earliest cycle of the next event
         self.start = self.batch = -(1 << 60)                   # latest group start, latest batch close
@@ -231,7 +231,7 @@ def _latest(found: Sequence[Sequence[int]]) -> Sequence[int]:
     return found[0] if len(found) == 1 else list(map(max, *found))
 
 
-def _boot(plan: Plan, reader: Reader, address: int) -> int:
+def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:
     """Return the cycle of the boot image's last code."""
     words, codes, _ = sizes(plan)
     bus = plan.bus_bytes
@@ -246,7 +246,7 @@ def _boot(plan: Plan, reader: Reader, address: int) -> int:
     return cycle
 
 
-def _results(plan: Plan, memory: Fixed, finish: int, address: int) -> int:
+def _results(plan: AnalyticsPlan, memory: FixedLatency, finish: int, address: int) -> int:
     """Return the cycle of `done` when the result writer starts in cycle `finish`."""
     codes = sizes(plan)[2]
     per_word = plan.bus_bytes // plan.format.container

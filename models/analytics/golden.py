@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..numerics.formats import Codes, Format
-from .config import Buffer, Op, Plan
+from .config import AnalyticsPlan, Buffer, Op
 from .timing import REDUCE_FN
 
 __all__ = ["Batch", "TrainingResult", "batches", "identity", "train"]
@@ -67,7 +67,7 @@ class TrainingResult:
     history: list[dict[str, Codes]] = field(default_factory=list)
 
 
-def batches(plan: Plan, tuples: Sequence[Codes]) -> Iterator[Batch]:
+def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
     """Form the batches of one epoch from each port's tuples (n_q, positions) in row order.
 
     Group position j belongs to thread j, thread j to port j // threads_per_port; a port that has no tuple left leaves its positions
@@ -99,7 +99,7 @@ def batches(plan: Plan, tuples: Sequence[Codes]) -> Iterator[Batch]:
 class _Machine:
     """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols)."""
 
-    def __init__(self, plan: Plan, runs: Sequence[Codes], models: dict[int, Codes]):
+    def __init__(self, plan: AnalyticsPlan, runs: Sequence[Codes], models: dict[int, Codes]):
         self.plan, self.fmt = plan, plan.format
         self.values: dict[int, Codes] = dict(models)
         for index, codes in zip(plan.runs, runs, strict=True):
@@ -166,7 +166,9 @@ class _Machine:
         self.values[op.dest] = total
 
 
-def train(plan: Plan, epochs_of_tuples: Sequence[Codes], models: dict[str, Codes], runs: Sequence[Codes], *, keep_history: bool = False) -> TrainingResult:
+def train(
+    plan: AnalyticsPlan, epochs_of_tuples: Sequence[Codes], models: dict[str, Codes], runs: Sequence[Codes], *, keep_history: bool = False
+) -> TrainingResult:
     """Train as the hardware does.
 
     Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order; `models`: start values as
@@ -204,7 +206,7 @@ def train(plan: Plan, epochs_of_tuples: Sequence[Codes], models: dict[str, Codes
     return result
 
 
-def _update(machine: _Machine, plan: Plan, by_region: dict[str, list[Op]], batch: Batch) -> None:
+def _update(machine: _Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch) -> None:
     for op in by_region["group"]:
         if op.merge is not None:
             machine.merge(op, batch)
@@ -221,10 +223,10 @@ def _update(machine: _Machine, plan: Plan, by_region: dict[str, list[Op]], batch
     machine.values.update(written)
 
 
-def _models(machine: _Machine, plan: Plan) -> dict[str, Codes]:
+def _models(machine: _Machine, plan: AnalyticsPlan) -> dict[str, Codes]:
     return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.models}
 
 
-def _flag(machine: _Machine, plan: Plan) -> bool:
+def _flag(machine: _Machine, plan: AnalyticsPlan) -> bool:
     assert plan.until is not None
     return bool(machine.fmt.op("select", machine.values[plan.until], 1, 0).ravel()[0])

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..errors import HardwareError
 from ..memory.bursts import Reader
-from ..memory.timing import Fixed
+from ..memory.timing import FixedLatency
 from ..numerics.formats import Codes
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.table import walk_table
-from .config import Plan
+from .config import AnalyticsPlan
 from .cycles import Cycles, run
 from .golden import TrainingResult, train
 from .loader import EmptySource, TupleSource
@@ -22,12 +22,12 @@ from .loader import EmptySource, TupleSource
 __all__ = ["Bound", "bound", "golden", "model_cycles", "page_costs", "port_pages", "strider_cycles", "walk"]
 
 
-def port_pages(plan: Plan, pages: np.ndarray) -> list[np.ndarray]:
+def port_pages(plan: AnalyticsPlan, pages: np.ndarray) -> list[np.ndarray]:
     """Return each memory port's pages: page p belongs to port p mod ports. Contiguous arrays."""
     return [np.ascontiguousarray(pages[q::plan.ports]) for q in range(plan.ports)]
 
 
-def walk(plan: Plan, pages: np.ndarray) -> list[Codes] | HardwareError:
+def walk(plan: AnalyticsPlan, pages: np.ndarray) -> list[Codes] | HardwareError:
     """Return each port's tuples (n, positions) as the Striders deliver them, or the error that ends the run: that of the lowest page."""
     tuples, errors = [], []
     for q, part in enumerate(port_pages(plan, pages)):
@@ -38,13 +38,13 @@ def walk(plan: Plan, pages: np.ndarray) -> list[Codes] | HardwareError:
     return min(errors, key=lambda e: e.block) if errors else tuples
 
 
-def golden(plan: Plan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]) -> TrainingResult | HardwareError:
+def golden(plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]) -> TrainingResult | HardwareError:
     """Return the golden result of training on heap pages (pages, page_size), or the run's error."""
     tuples = walk(plan, pages)
     return tuples if isinstance(tuples, HardwareError) else train(plan, tuples, dict(models), runs)
 
 
-def page_costs(plan: Plan, pages: np.ndarray) -> Costs | HardwareError:
+def page_costs(plan: AnalyticsPlan, pages: np.ndarray) -> Costs | HardwareError:
     """Return what walking the pages (pages, page_size) costs, or the error that ends the run: that of the lowest page."""
     costs = analyse(plan.port, plan.walk, pages)
     if costs.errors:
@@ -53,13 +53,15 @@ def page_costs(plan: Plan, pages: np.ndarray) -> Costs | HardwareError:
     return costs
 
 
-def strider_cycles(plan: Plan, costs: Costs) -> int:
+def strider_cycles(plan: AnalyticsPlan, costs: Costs) -> int:
     """Return how long the busiest port's Striders take for one epoch if pages are always there and tuples always taken."""
     busiest = max(sum(count * sum(wait for _, wait, _ in events) for count, events in costs.every(plan.ports, q).runs) for q in range(plan.ports))
     return -(-busiest // plan.walkers)
 
 
-def model_cycles(plan: Plan, pages: np.ndarray | Costs, memory: Fixed, epochs: int, *, boot_address: int = 0, result_address: int = 0) -> Cycles:
+def model_cycles(
+    plan: AnalyticsPlan, pages: np.ndarray | Costs, memory: FixedLatency, epochs: int, *, boot_address: int = 0, result_address: int = 0
+) -> Cycles:
     """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors."""
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
     assert not costs.errors
@@ -91,7 +93,7 @@ class Bound:
         return max(("memory", "operations", "recurrence"), key=lambda name: getattr(self, name))
 
 
-def bound(plan: Plan, pages: int, groups: int, batches: int, memory: Fixed, epochs: int) -> Bound:
+def bound(plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: FixedLatency, epochs: int) -> Bound:
     """Return the bound of a run.
 
     memory: the busiest port's page bytes over the bytes a cycle of a port. operations: groups times the beats of the busiest unit. recurrence: batches

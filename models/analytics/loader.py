@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import le
 from typing import Protocol
 
-from .config import Plan
+from .config import AnalyticsPlan
 
 __all__ = ["EmptySource", "Loader", "TupleSource"]
 
@@ -92,7 +92,7 @@ class Loader:
     It looks at least one group ahead: only that tells whether the epoch goes on.
     """
 
-    def __init__(self, plan: Plan, source: TupleSource):
+    def __init__(self, plan: AnalyticsPlan, source: TupleSource):
         self.source, self.threads, self.batch = source, plan.threads_per_port, plan.merge_count // plan.ports
         self.whole = not self.batch % self.threads          # whether all groups are, but for an epoch's last
         self.position = 0                         # else: place in the batch of the next group's first tuple

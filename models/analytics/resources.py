@@ -16,7 +16,7 @@ from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
 from ..strider import resources as strider
 from ..target import Target
 from . import storages
-from .config import Plan, depth
+from .config import AnalyticsPlan, depth
 
 __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
 
@@ -30,7 +30,7 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
 }
 
 
-def estimate(plan: Plan, target: Target) -> Resources:
+def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
     """Return what the plan takes on `target`."""
     family = target.family
     memories = [(copies, memory) for _, copies, memory in storages.buffers(plan)]
@@ -46,7 +46,7 @@ def estimate(plan: Plan, target: Target) -> Resources:
     return Resources(round(sum(part.lut for part in found.values())), round(sum(part.ff for part in found.values())), dsp, bram)
 
 
-def parts(plan: Plan, target: Target) -> dict[str, Cost]:
+def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
     """Return look-up tables and flip-flops of each part of the hardware: all threads, core, memory ports, shell, and the device around them."""
     copies = {"thread": plan.threads, "port": plan.ports}
     scale = SCALE.get(target.family, 1.0)
@@ -58,7 +58,7 @@ def parts(plan: Plan, target: Target) -> dict[str, Cost]:
     return found
 
 
-def features(plan: Plan, target: Target) -> dict[str, dict[str, float]]:
+def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
     found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": strider.features(plan.port, target.family),
                                           "core": _core(plan, target), "thread": _thread(plan, target)}
@@ -67,16 +67,16 @@ def features(plan: Plan, target: Target) -> dict[str, dict[str, float]]:
     return found
 
 
-def _thread(plan: Plan, target: Target) -> dict[str, float]:
+def _thread(plan: AnalyticsPlan, target: Target) -> dict[str, float]:
     return {"thread": 1, **_datapath(plan, target, "thread")}
 
 
-def _core(plan: Plan, target: Target) -> dict[str, float]:
+def _core(plan: AnalyticsPlan, target: Target) -> dict[str, float]:
     ways_out = sum(plan.buffers[n].width(plan.lanes) * plan.format.width for n in plan.models)
     return {"core": 1, "parameters": ways_out, **_datapath(plan, target, "core")}
 
 
-def _datapath(plan: Plan, target: Target, home: str) -> dict[str, float]:
+def _datapath(plan: AnalyticsPlan, target: Target, home: str) -> dict[str, float]:
     """Count arithmetic, operand multiplexers, reductions and storage of one thread, or of the core."""
     fmt, shape, width = plan.format, target.multiplier, plan.format.width
     share = plan.threads if home == "thread" else 1
@@ -111,7 +111,7 @@ def _storage(memory: Storage, target: Target) -> float:
     return 0.6 * found.bits * memory.readers + 8 if memory.depth > 1 else 0
 
 
-def _flops(plan: Plan) -> Mapping[str, float]:
+def _flops(plan: AnalyticsPlan) -> Mapping[str, float]:
     """Return the flip-flops of each part: registers of operands and units, of delays, and of the ports."""
     fmt, shape, width = plan.format, (18, 18), plan.format.width
     per = {"thread": 20.0, "core": 25.0 * len(plan.ops)}

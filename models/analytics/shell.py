@@ -10,8 +10,9 @@ import numpy as np
 from ..memory.bursts import Writer, burst_count
 from ..numerics.formats import Codes
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
-from .config import Plan
+from .config import AnalyticsPlan
 
 __all__ = ["Images", "images", "register_map", "unpack_result"]
 
@@ -19,24 +20,24 @@ __all__ = ["Images", "images", "register_map", "unpack_result"]
 ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
 
 
-def address_bits(plan: Plan) -> int:
+def address_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the byte addresses that the plan's engine handles: enough to pass the end of a memory that is known."""
     if not plan.lean:
         return ADDRESS_BITS
     return max(12, (plan.memory_bytes - 1).bit_length() + 1) if plan.memory_bytes else LEAN_ADDRESS_BITS
 
 
-def count_bits(plan: Plan) -> int:
+def count_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of numbers of epochs."""
     return FIXED_COUNT_BITS if plan.lean else 32
 
 
-def page_bits(plan: Plan) -> int:
+def page_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of numbers of pages."""
     return min(count_bits(plan), (plan.memory_bytes // plan.page_size).bit_length()) if plan.lean and plan.memory_bytes else count_bits(plan)
 
 
-def beats_bits(plan: Plan) -> int:
+def beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of a read command's length in bus words: of a page's, or the boot image's."""
     if not plan.lean:
         return 24
@@ -44,17 +45,17 @@ def beats_bits(plan: Plan) -> int:
     return max(plan.page_size // plan.bus_bytes, -(-4 * words // plan.bus_bytes) + -(-codes * plan.format.container // plan.bus_bytes)).bit_length()
 
 
-def result_beats_bits(plan: Plan) -> int:
+def result_beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the length in bus words with which the result is written."""
     return (-(-sizes(plan)[2] * plan.format.container // plan.bus_bytes)).bit_length() if plan.lean else 24
 
 
-def open_writes(plan: Plan) -> int:
+def open_writes(plan: AnalyticsPlan) -> int:
     """Return how many write bursts run ahead of their data: those of the whole result, where it is small."""
     return min(Writer.AHEAD, burst_count(4096 - plan.bus_bytes, (1 << result_beats_bits(plan)) - 1, plan.bus_bytes)) if plan.lean else Writer.AHEAD
 
 
-def register_map(plan: Plan, design: int = 0) -> RegisterMap:
+def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     """Return the register map of the engine that `plan` describes."""
     bits, wide = address_bits(plan), 32 if plan.lean else 48
     registers = [
@@ -72,7 +73,7 @@ def register_map(plan: Plan, design: int = 0) -> RegisterMap:
     if plan.lean:                               # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
-    return RegisterMap(registers, counters, monitors, design, cycle_bits=40 if plan.lean else 64)
+    return RegisterMap(registers, counters, monitors, design, cycle_bits=40 if plan.lean else 64, errors=(PageError,))
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,13 @@ def _round(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def sizes(plan: Plan) -> tuple[int, int, int]:
+def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
     """Return (32-bit program words, codes of runs and models, codes of models)."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
     return len(plan.program), count((*plan.runs, *plan.models)), count(plan.models)
 
 
-def images(plan: Plan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:
+def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:
     """Return the memory images of a run.
 
     The boot image is the Strider program (32-bit words), filled up to a bus word, then the codes of run constants and models in plan order, row by
@@ -113,7 +114,7 @@ def images(plan: Plan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Im
     return Images(boot, words, parameters, results, _round(results * container, bus))
 
 
-def unpack_result(plan: Plan, memory: np.ndarray) -> dict[str, Codes]:
+def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
     """Return the models as codes (rows, cols) by name from the bytes at the result address."""
     container = plan.format.container
     codes = np.frombuffer(memory.tobytes(), dtype=f"<u{container}").astype(np.int64)

@@ -15,7 +15,7 @@ from ..numerics.formats import Fixed, Float, Format
 from ..numerics.functions import FUNCTIONS, pipeline
 from ..numerics.latency import slices
 from ..numerics.pipeline import Wire
-from .config import Operand, Plan
+from .config import AnalyticsPlan, Operand
 from .timing import REDUCE_FN
 
 __all__ = ["Arithmetic", "arithmetic", "buffers", "products", "tables"]
@@ -24,7 +24,7 @@ __all__ = ["Arithmetic", "arithmetic", "buffers", "products", "tables"]
 _TABLE = 36
 
 
-def buffers(plan: Plan) -> Iterator[tuple[str, int, Storage]]:
+def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
     """Yield (home, copies, memory) of the plan's buffers of more than one beat.
 
     There is a read port for every operand, for a merge that adds to it, and for a model's way out.
@@ -53,7 +53,7 @@ class Arithmetic:
     live: int
 
 
-def arithmetic(plan: Plan) -> Iterator[Arithmetic]:
+def arithmetic(plan: AnalyticsPlan) -> Iterator[Arithmetic]:
     """Yield the plan's arithmetic units, those of reductions and merges included."""
     for number, unit in enumerate(plan.units):
         copies = plan.threads if unit.home == "thread" else 1
@@ -75,7 +75,7 @@ def arithmetic(plan: Plan) -> Iterator[Arithmetic]:
             yield Arithmetic(unit.home, REDUCE_FN[reduce], count, count)
 
 
-def _covered(plan: Plan, operand: Operand, lanes: int) -> int:
+def _covered(plan: AnalyticsPlan, operand: Operand, lanes: int) -> int:
     """Return how many of a unit's lanes an operand reaches: all where it is one code for all."""
     stored = plan.buffers[operand.buffer].width(plan.lanes)
     return lanes if operand.element or stored == 1 else min(stored, lanes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .timing import Fixed
+from .timing import FixedLatency
 
 __all__ = ["LATENCY", "ON_CHIP", "SPRAM_LATENCY", "SPRAM_WORDS", "block_ram", "spram"]
 
@@ -16,15 +16,15 @@ SPRAM_LATENCY = 2
 SPRAM_WORDS = 1 << 14
 
 
-def block_ram(bus_bytes: int) -> Fixed:
+def block_ram(bus_bytes: int) -> FixedLatency:
     """Return the timing of block RAM that one manager sees: a word a cycle."""
-    return Fixed(LATENCY, bus_bytes)
+    return FixedLatency(LATENCY, bus_bytes)
 
 
-def spram(bus_bytes: int) -> Fixed:
+def spram(bus_bytes: int) -> FixedLatency:
     """Return the timing of single-port RAM that one manager sees while it reads or writes, not both at once: a word a cycle."""
-    return Fixed(SPRAM_LATENCY, bus_bytes)
+    return FixedLatency(SPRAM_LATENCY, bus_bytes)
 
 
 #: the timing of each kind of on-chip memory by the bytes of a bus word
-ON_CHIP: dict[str, Callable[[int], Fixed]] = {"block RAM": block_ram, "SPRAM": spram}
+ON_CHIP: dict[str, Callable[[int], FixedLatency]] = {"block RAM": block_ram, "SPRAM": spram}

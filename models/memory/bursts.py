@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from .timing import Fixed, ReadPort, WritePort
+from .timing import FixedLatency, ReadPort, WritePort
 
 __all__ = ["Reader", "Writer", "burst_count", "split", "window_beats"]
 
@@ -52,7 +52,7 @@ class Reader:
     of the command `commands` places before it was taken.
     """
 
-    def __init__(self, memory: Fixed, bus_bytes: int, commands: int = COMMANDS) -> None:
+    def __init__(self, memory: FixedLatency, bus_bytes: int, commands: int = COMMANDS) -> None:
         self.bus_bytes = bus_bytes
         self.commands = commands
         self.port: ReadPort = memory.port(bus_bytes)
@@ -104,7 +104,7 @@ class Writer:
 
     AHEAD = 4
 
-    def __init__(self, memory: Fixed, bus_bytes: int) -> None:
+    def __init__(self, memory: FixedLatency, bus_bytes: int) -> None:
         self.bus_bytes = bus_bytes
         self.port: WritePort = memory.write_port(bus_bytes)
         self._issue = 0

@@ -1,7 +1,7 @@
 """How long memory takes: exact timing of an AXI port, shared by the cycle models and the simulation harness.
 
 Cycles are counted by rising clock edges; "in cycle t" means that valid and ready are both high at the edge that ends cycle t.
-The rules of `Fixed`, which `sim/native/harness.cpp` follows to the letter:
+The rules of `FixedLatency`, which `sim/native/harness.cpp` follows to the letter:
 
 * ARREADY and AWREADY are always high; the memory's queues are unbounded.
 * Read: a burst accepted on AR in cycle t offers its first beat (RVALID) in cycle t + latency at the earliest (latency >= 1).
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fixed", "ReadPort", "WritePort", "parse_memory"]
+__all__ = ["FixedLatency", "ReadPort", "WritePort", "parse_memory"]
 
 #: an unbounded past: no beat has been accepted yet
 _NEVER = -(1 << 60)
@@ -117,7 +117,7 @@ class WritePort:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedLatency:
     """Memory of a fixed latency and a fixed rate on each port.
 
     Parameters
@@ -157,7 +157,7 @@ class Fixed:
         return f"latency={self.latency},bytes={self.bytes_per_cycle}"
 
 
-def parse_memory(text: str) -> Fixed:
+def parse_memory(text: str) -> FixedLatency:
     """Read a memory option such as `latency=20,bytes=8`; what is left out keeps its default.
 
     Raises
@@ -177,4 +177,4 @@ def parse_memory(text: str) -> Fixed:
         if not (number.isascii() and number.isdigit()):
             raise ValueError(f"memory {key} must be a whole number, not {number!r}")
         values[keys[key]] = int(number)
-    return Fixed(**values)
+    return FixedLatency(**values)

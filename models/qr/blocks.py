@@ -7,13 +7,13 @@ next cycle. What a pipeline does later has an absolute cycle, of which the run i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from .config import Config
+from .config import FitPlan
 from .layout import ENTRY_BYTES
-from .schedule import CONVERT, DIV, FLOOR, STEP, Task, gram_tasks
+from .schedule import CONVERT, DIV, FLOOR
 
-__all__ = ["END", "LISTED", "AllRows", "Delta", "Gearbox", "Loader", "Merge", "Records", "Rows", "Shift", "Slice", "Solver"]
+__all__ = ["END", "LISTED", "FullScan", "Gearbox", "Loader", "Merge", "NormalEquationAccumulator", "Records", "Rows", "Shift", "Slice"]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
@@ -76,7 +76,7 @@ class Gearbox:
 class Records:
     """`hdl.qr.records`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: FitPlan) -> None:
         self.cutter = Gearbox(config.bus_bytes // 4, 2 + -(-(config.n_max - 1) // 4))
         self.out = Slice()
         self.kinds: list[int] = []
@@ -100,7 +100,7 @@ class Records:
 class Rows:
     """`hdl.qr.rows`: `units` places a cycle. Items: how many places."""
 
-    def __init__(self, config: Config, units: int) -> None:
+    def __init__(self, config: FitPlan, units: int) -> None:
         self.bus, self.units = config.bus_bytes, units
         self.active = self.go = self.word_ends = self.bits_end = False
         self.left = self.word_left = self.bits_left = self.each = self.holds = 0
@@ -138,10 +138,10 @@ class Rows:
         return bits or put or taken or self.go
 
 
-class AllRows:
-    """`hdl.qr.all_rows`: items as those of `Records`."""
+class FullScan:
+    """`hdl.qr.full_scan`: items as those of `Records`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: FitPlan) -> None:
         self.rows = Rows(config, 1)
         self.active = self.ends = False
         self.left = 0
@@ -173,10 +173,10 @@ class AllRows:
         return moved or taken
 
 
-class Delta:
-    """`hdl.qr.delta`."""
+class NormalEquationAccumulator:
+    """`hdl.qr.normal_equations`."""
 
-    def __init__(self, config: Config, wake: Wake) -> None:
+    def __init__(self, config: FitPlan, wake: Wake) -> None:
         n = config.n_max
         lanes = min(config.gram_lanes, n * (n + 1) // 2)
         self.slots_of = [max(-(-k * (k + 1) // 2 // lanes), 1) for k in range(n + 1)]
@@ -274,7 +274,7 @@ class Merge:
 class Loader:
     """`hdl.qr.loader`."""
 
-    def __init__(self, config: Config, wake: Wake) -> None:
+    def __init__(self, config: FitPlan, wake: Wake) -> None:
         self.each = config.bus_bytes // ENTRY_BYTES
         self.rows, self.wake = Gearbox(self.each, config.n_max), wake
         self.active = self.all_in = False
@@ -321,53 +321,3 @@ class Loader:
                 self.side = max(now + 1, self.known) + self.columns + 3 + CONVERT
                 self.wake(self.side)
         return arrives or taken or word is not None
-
-
-class Solver:
-    """`hdl.qr.solver`, as `models.qr.schedule.gram_tasks` has it; contexts in order of age."""
-
-    def __init__(self, config: Config, wake: Wake) -> None:
-        self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
-        self.contexts: list[_Context] = []
-        self.loading = False
-        self.waiting: _Context | None = None                # may issue now
-
-    def look(self, now: int) -> bool:
-        """Return whether a row is taken in this cycle."""
-        self.waiting = next((c for c in self.contexts if c.ready <= now), None)
-        return self.loading or len(self.contexts) < self.room
-
-    def load(self, now: int, job: int, columns: int, side: bool) -> None:
-        if self.waiting is not None:
-            self.wake(now + 1)
-        self.waiting = None
-        if not self.loading:
-            self.contexts.append(_Context(job, gram_tasks(columns, self.lanes)))
-        context = self.contexts[-1]
-        context.issued.append(now)
-        self.loading = not side
-        if side:
-            self._next(context, now)
-
-    def _next(self, context: _Context, now: int) -> None:
-        number, issued = len(context.issued), context.issued
-        context.ready = max([now + 1, *(issued[k] + wait for k, wait in context.tasks[number].after)])
-        self.wake(context.ready)
-
-    def step(self, now: int) -> int | None:
-        """Issue a task if one may; return a job whose last it was: its weights are there STEP cycles later."""
-        context = self.waiting
-        if context is None:
-            return None
-        context.issued.append(now)
-        if len(context.issued) < len(context.tasks):
-            self._next(context, now)
-            return None
-        self.contexts.remove(context)
-        self.wake(now + STEP)
-        return context.job
-
-
-class _Context:
-    def __init__(self, job: int, tasks: Sequence[Task]) -> None:
-        self.job, self.tasks, self.issued, self.ready = job, tasks, list[int](), 1 << 62

@@ -1,7 +1,8 @@
 """Least squares over numeric columns with method `gram`: values in fixed point, sums in exact integers, so that rows come and go for ever without drift.
 
 A row's features and label are rounded to integers of a format `fixed:I,F` of at most 17 bits (units of 2**-F, saturated), and less offsets of as many bits,
-about the columns' means at the first fit and when they have wandered (`wandered`, `recentred`): a has 18 bits, what one multiplier block of the parts takes.
+about the columns' means at the first fit and when the means have moved away (`needs_recentring`, `recentre`): a has 18 bits, what
+one multiplier block of the parts takes.
 The sums over a aᵀ, a = (1, features, label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets
 and sums alone, so they are those of a fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
 
@@ -22,7 +23,9 @@ from . import factor
 from .arith import codes, from_integer, numbers
 from .job import Integers
 
-__all__ = ["BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "added", "first", "recentred", "solved", "taken", "valued", "wandered"]
+__all__ = [
+    "BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "add_rows", "decode_solution", "initial_totals", "needs_recentring", "recentre", "remove_rows",
+    "solve"]
 
 #: most bits of a value, its sign included
 BITS_MAX = 17
@@ -93,29 +96,29 @@ class Solution:
     values: NDArray[np.float64]
 
 
-def first(rows: Integers) -> Totals:
+def initial_totals(rows: Integers) -> Totals:
     """Return empty totals with the offsets for rows int64 (m, n): features, then the label; 0 where there are none."""
     means = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
     return Totals(np.rint(means).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64))
 
 
-def added(totals: Totals, rows: Integers) -> Totals:
+def add_rows(totals: Totals, rows: Integers) -> Totals:
     """Return the totals with more rows. Raises ValueError beyond `ROWS_MAX`."""
     if totals.rows + len(rows) > ROWS_MAX:
         raise ValueError(f"{totals.rows + len(rows)} rows are more than the sums hold: {ROWS_MAX}")
     return Totals(totals.offsets, totals.rows + len(rows), totals.sums + _sums(totals, rows))
 
 
-def taken(totals: Totals, rows: Integers) -> Totals:
+def remove_rows(totals: Totals, rows: Integers) -> Totals:
     """Return the totals without rows that are among theirs."""
     return Totals(totals.offsets, totals.rows - len(rows), totals.sums - _sums(totals, rows))
 
 
-def wandered(totals: Totals) -> bool:
+def needs_recentring(totals: Totals) -> bool:
     """Whether the rows' means have gone so far from the offsets that digits are lost: of some column's sum of squares more than a quarter is its mean's. Up to
     there the rank rule, which compares with that sum, is at most a third stricter than with offsets that are the means.
 
-    Right behind `first` and `recentred` they have not: offsets are then within a half of the means.
+    Right behind `initial_totals` and `recentre` they have not: offsets are then within a half of the means.
     """
     rows = totals.rows
     for k in range(1, len(totals.sums)):
@@ -125,7 +128,7 @@ def wandered(totals: Totals) -> bool:
     return False
 
 
-def recentred(totals: Totals) -> Totals:
+def recentre(totals: Totals) -> Totals:
     """Return the totals of the same rows, exactly, with offsets that are their rounded means."""
     full = np.triu(totals.sums).astype(object)
     full = full + np.triu(full, 1).T                             # Python integers: products of sums are longer than 64 bits
@@ -145,13 +148,13 @@ def _sums(totals: Totals, rows: Integers) -> Integers:
     return np.triu(found)
 
 
-def solved(totals: Totals, fmt: Fixed) -> Solution:
+def solve(totals: Totals, fmt: Fixed) -> Solution:
     """Return the weights: AᵀA rounded to float32 once and eliminated, c likewise, two triangular solves (`factor`)."""
     d, u, keep = factor.eliminate(totals.sums[:-1, :-1])
-    return valued(totals, codes(factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))), keep, fmt)
+    return decode_solution(totals, codes(factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))), keep, fmt)
 
 
-def valued(totals: Totals, weights: Codes, mask: NDArray[np.bool_], fmt: Fixed) -> Solution:
+def decode_solution(totals: Totals, weights: Codes, mask: NDArray[np.bool_], fmt: Fixed) -> Solution:
     """Return the solution that these codes are, its values for features as they are."""
     real = numbers(weights).astype(np.float64)
     offsets = totals.offsets * 2.0 ** -fmt.fraction_bits

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .job import ENTRY_BYTES, Bounds, Method, Sums, Target, row_stride
+from .job import ENTRY_BYTES, Bounds, Label, Method, Sums, row_stride
 
-__all__ = ["Config"]
+__all__ = ["FitPlan"]
 
 
 @dataclass(frozen=True)
-class Config:
+class FitPlan:
     """One engine.
 
     Parameters
@@ -20,8 +20,6 @@ class Config:
         Most columns of a model, the bias included: 4 to 64.
     method, target, sums, bounds
         See the enumerations; fixed when the engine is built.
-    segments
-        Segments of an anchor (bounds `widened`), a power of two up to 256.
     blocks
         Blocks of rows whose labels move together (`ranks`; target `rank`, sums `incremental`), a power of two up to 256; 0: none.
     bus_bytes
@@ -43,10 +41,9 @@ class Config:
 
     n_max: int = 33
     method: Method = Method.GRAM
-    target: Target = Target.RANK
+    target: Label = Label.RANK
     sums: Sums = Sums.SCAN
     bounds: Bounds = Bounds.RESCAN
-    segments: int = 1
     blocks: int = 0
     bus_bytes: int = 64
     gram_lanes: int = 561
@@ -58,32 +55,32 @@ class Config:
     jobs: int = 16
 
     def __post_init__(self) -> None:
-        for name, low, high in (("n_max", 4, 64), ("segments", 1, 256), ("blocks", 0, 256), ("bus_bytes", 8, 128), ("gram_lanes", 1, 2080),
+        for name, low, high in (("n_max", 4, 64), ("blocks", 0, 256), ("bus_bytes", 8, 128), ("gram_lanes", 1, 2080),
                                 ("row_units", 1, 16), ("solvers", 1, 64), ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)!r}")
         if (self.solvers if self.method is Method.GIVENS else self.vectors) != 1:
             raise ValueError("method givens has one solver of several vector units, method gram several solvers of one vector unit")
-        for name in ("segments", "blocks", "bus_bytes", "row_units"):
+        for name in ("blocks", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
-        if self.blocks and not (self.target is Target.RANK and self.sums is Sums.INCREMENTAL):
+        if self.blocks and not (self.target is Label.RANK and self.sums is Sums.INCREMENTAL):
             raise ValueError("blocks are for target rank, sums incremental")
-        if self.blocks and self.bounds is Bounds.WIDENED and self.segments != 1:
-            raise ValueError("with blocks an anchor has one segment")
+        if self.bounds is Bounds.WIDENED and self.target is Label.RANK and not self.blocks:
+            raise ValueError("widened bounds are for target slot, or blocks")
 
     @property
     def needs_live(self) -> bool:
         """Whether c comes from a pass that does not tell tombstones from gaps: then no job may have any."""
-        return self.target is Target.SLOT and self.sums is Sums.SCAN
+        return self.target is Label.SLOT and self.sums is Sums.SCAN
 
     @property
     def built(self) -> bool:
         """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
-        slots = self.target is Target.SLOT
+        slots = self.target is Label.SLOT
         passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
         changes = self.sums is Sums.INCREMENTAL and (slots or self.blocks > 0)
-        if not (passes or changes) or (slots and self.segments != 1):
+        if not (passes or changes):
             return False
         if self.bus_bytes < row_stride(self.n_max - 1):
             return False
@@ -92,9 +89,13 @@ class Config:
         return self.method is Method.GIVENS or (self.lanes >= self.n_max and whole)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "segments": 1}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Config:
-        return cls(**{**data, "method": Method(data["method"]), "target": Target(data["target"]), "sums": Sums(data["sums"]),
+    def from_json(cls, data: dict[str, Any]) -> FitPlan:
+        """The plan of `to_json`. Raises ValueError for one of an older version that there is no hardware for."""
+        data = dict(data)
+        if data.pop("segments", 1) != 1:
+            raise ValueError("an anchor has one segment")
+        return cls(**{**data, "method": Method(data["method"]), "target": Label(data["target"]), "sums": Sums(data["sums"]),
                       "bounds": Bounds(data["bounds"])})

@@ -5,18 +5,19 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ..errors import ErrorCode
-from .config import Config
+from ..errors import ErrorCode, HardwareCode
+from .config import FitPlan
+from .errors import FitError
 from .image import MAGIC
-from .job import Bounds, Method, Target
+from .job import Bounds, Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
-from .moments import ROWS_MAX
+from .normal_equations import ROWS_MAX
 
 __all__ = ["SPAN_MAX", "Descriptor", "check_descriptor", "check_head", "unpack_descriptor"]
 
 #: most places of a group: labels are below it
 SPAN_MAX = 1 << 31
-_METHODS, _TARGETS = list(Method), list(Target)
+_METHODS, _LABELS = list(Method), list(Label)
 
 
 @dataclass(frozen=True)
@@ -47,32 +48,32 @@ def unpack_descriptor(data: bytes) -> Descriptor:
     return Descriptor(*numbers, *(int.from_bytes(data[at:at + 6], "little") for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)))
 
 
-def check_descriptor(d: Descriptor, config: Config) -> ErrorCode:
+def check_descriptor(d: Descriptor, config: FitPlan) -> HardwareCode:
     """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words), QR_REMOVED; else OK."""
     if not 2 <= d.length + 1 <= config.n_max:
-        return ErrorCode.QR_COLUMNS
+        return FitError.QR_COLUMNS
     if d.rows > ROWS_MAX or d.span > SPAN_MAX:
-        return ErrorCode.QR_ROWS
-    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2:
-        return ErrorCode.QR_DESCRIPTOR
-    if d.rows > d.span or (config.target is Target.RANK and d.rows != d.span):
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_ROWS
+    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2:
+        return FitError.QR_DESCRIPTOR
+    if d.rows > d.span or (config.target is Label.RANK and d.rows != d.span):
+        return FitError.QR_DESCRIPTOR
     if d.inserted + d.buried > d.rows or d.inserted + d.moved > d.rows or d.removed > ROWS_MAX:
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if any(address % config.bus_bytes for address in (d.memo, d.changes, d.rows_at, d.result)):
-        return ErrorCode.QR_DESCRIPTOR
-    return ErrorCode.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
+        return FitError.QR_DESCRIPTOR
+    return FitError.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
 
 
-def check_head(head: bytes, d: Descriptor, config: Config) -> ErrorCode:
+def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
     magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
-    segmented = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
-    expected = MAGIC, _METHODS.index(config.method), _TARGETS.index(config.target), segmented, config.blocks, 0
+    segmented = int(config.bounds is Bounds.WIDENED)
+    expected = MAGIC, _METHODS.index(config.method), _LABELS.index(config.target), segmented, config.blocks, 0
     if (magic, method, target, segments, blocks, end) != expected or live > rows:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
-        return ErrorCode.QR_WINDOW
-    return ErrorCode.OK if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows) else ErrorCode.QR_MEMO
+        return FitError.QR_WINDOW
+    return ErrorCode.OK if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows) else FitError.QR_MEMO

@@ -45,10 +45,10 @@ class Folding:
         for k in range(n):
             behind = -(-(n - 1 - k) // lanes)
             units[k % vectors] += behind * (sum(first <= k < first + count for first, count in rows) + (not self.fresh)) + max(1, behind)
-        units[-1] += sum(-(-j // lanes) for j in (*range(1, n), n))              # the way back
+        units[-1] += sum(-(-j // lanes) for j in (*range(1, n), n))              # back substitution
         return units
 
     @property
     def issued(self) -> int:
-        """Operations of vector units but the way back's, of which one a cycle is issued."""
+        """Operations of vector units but back substitution's, of which one a cycle is issued."""
         return self.rotations + self.columns * (1 if self.fresh else 2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .blocks import END, AllRows, Gearbox, Records, Shift
-from .config import Config
+from .blocks import END, FullScan, Gearbox, Records, Shift
+from .config import FitPlan
 from .job import Sums
 from .layout import Size, block_words, frame_words, row_stride, shift_words, sums_words
 from .requests import Route
@@ -50,7 +50,7 @@ class Totals:
 class Refresh:
     """`hdl.qr.totals.Refresh`: one sum after the other, then columns of right sides."""
 
-    def __init__(self, config: Config, wake: Callable[[int], None]) -> None:
+    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         self.scans, self.wake = config.sums is Sums.SCAN, wake
         self.cutter = Gearbox(config.bus_bytes // 8, 1)
         self.active = self.fresh = False
@@ -113,7 +113,7 @@ class GivensCoreStage:
     def __init__(self, run: Run) -> None:
         self.run, self.config = run, run.config
         config = run.config
-        self.records, self.all_rows, self.totals, self.refresh = Records(config), AllRows(config), Totals(run.wake), Refresh(config, run.wake)
+        self.records, self.full_scan, self.totals, self.refresh = Records(config), FullScan(config), Totals(run.wake), Refresh(config, run.wake)
         self.solver = Rotations(config, run.wake)
         self.cutter = Gearbox(config.bus_bytes // 4, config.n_max)
         self.busy = self.places = self.merging = False
@@ -131,10 +131,10 @@ class GivensCoreStage:
     def look(self, now: int) -> None:
         self.totals.look(now)
         self.solver.look(now)
-        self.bits, self.put = self.all_rows.rows.look()
+        self.bits, self.put = self.full_scan.rows.look()
 
     def ready(self, work: Work) -> bool:
-        free = (self.all_rows.ready or not (work.size.full or self.scans)) and (work.size.full or not self.records.cutter.active)
+        free = (self.full_scan.ready or not (work.size.full or self.scans)) and (work.size.full or not self.records.cutter.active)
         return not self.busy and free and max(len(self.waiting), len(self.starts), len(self.factors)) < _QUEUED
 
     def takes(self, route: int) -> bool:
@@ -143,7 +143,7 @@ class GivensCoreStage:
         return ways[Route(route)]
 
     def step(self, now: int, fed: int, given: int | None) -> bool:
-        item = self.all_rows.item if self.places else self.records.out.item
+        item = self.full_scan.item if self.places else self.records.out.item
         passed = self.scans and not self.places and item == END
         # changes wait while bounds have the dot unit
         holds = self.run.bounds.uses and not self.places and item is not None and not passed
@@ -179,7 +179,7 @@ class GivensCoreStage:
 
         # records, rows
         if self.places or self.scans:
-            moved |= self.all_rows.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
+            moved |= self.full_scan.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
         if not self.places:
             moved |= self.records.step(fed == Route.CHANGES, taken or passed)
         self.places |= passed
@@ -199,8 +199,8 @@ class GivensCoreStage:
         offers, ends = cutter.offers and cutter.left > 0, cutter.active and cutter.left == 0
         commands = bool(self.factors) and not cutter.active
         moved = solver.step(now, start, offers, row, side)
-        if solver.out.whole is not None:
-            self._half(solver.out.whole, now + 1)
+        if solver.writer.whole is not None:
+            self._half(solver.writer.whole, now + 1)
         loaded = offers and solver.load_taken(now)
         cutter.step(put, ends or loaded)
         if commands:
@@ -227,7 +227,7 @@ class GivensCoreStage:
         self.starts.append(job)
         self.run.times.slots += work.slots(self.config)
         if size.full or self.scans:
-            self.all_rows.begin(row_stride(size.columns - 1), work.live_places(), size.places)
+            self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
         if not size.full:
             self.factors.append(job)
             self.records.begin(size.columns - 1, size.inserted, size.buried, size.removed, size.moved)

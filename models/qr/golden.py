@@ -12,9 +12,9 @@ from ..numerics.formats import Codes
 from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check, disorder
-from .config import Config
+from .config import FitPlan
 from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
-from .moments import Exact, changed, design, scanned, target_of
+from .normal_equations import Exact, design, sum_all_rows, target_of, update_sums
 from .ranks import Frames, block_sums, frames
 
 __all__ = ["factors", "folds", "refit", "right_side"]
@@ -26,12 +26,12 @@ def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
     h = trunc(float32(c_0) / float32(rows)): any integer would do, since the bias takes it back; the mean keeps numbers small.
     """
     if not exact.rows:
-        return from_integer(exact.moments), np.float32(0)
-    middle = int(to_label(div(from_integer(exact.moments[0]), from_integer(exact.rows))))
-    return from_integer(exact.moments - middle * exact.sums), np.float32(from_integer(middle))
+        return from_integer(exact.right_hand_side), np.float32(0)
+    middle = int(to_label(div(from_integer(exact.right_hand_side[0]), from_integer(exact.rows))))
+    return from_integer(exact.right_hand_side - middle * exact.sums), np.float32(from_integer(middle))
 
 
-def factors(job: Job, config: Config, exact: Exact) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
+def factors(job: Job, config: FitPlan, exact: Exact) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
     """Return d, u to solve with, the columns kept, and d, u of the memo (method `givens`)."""
     if config.method is Method.GRAM:
         assert exact.gram is not None
@@ -63,13 +63,13 @@ def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     return tuple(met), tuple(factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3])
 
 
-def _moved(config: Config, framed: Frames | None, rescanned: bool) -> Integers | None:
+def _moved(config: FitPlan, framed: Frames | None, rescanned: bool) -> Integers | None:
     if not config.blocks:
         return None
     return np.zeros(config.blocks, dtype=np.int64) if rescanned or framed is None else framed.moved
 
 
-def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
+def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     """Refit one group.
 
     Parameters
@@ -89,7 +89,7 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
     if code is not None:
         return HardwareError(code, index)
     memo = job.memo
-    exact = scanned(job, config.method is Method.GRAM) if memo is None else changed(job, memo, config.sums is Sums.SCAN)
+    exact = sum_all_rows(job, config.method is Method.GRAM) if memo is None else update_sums(job, memo, config.sums is Sums.SCAN)
     c, middle = right_side(exact)
     d, u, keep, kept_d, kept_u = factors(job, config, exact)
     solution = factor.solve(d, u, keep, c)
@@ -101,12 +101,12 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
     sums = block_sums(job, config)
     if config.bounds is Bounds.WIDENED and memo is not None and memo.anchor is not None:
         if sums is None:
-            anchor = bounds.follow(memo.anchor, job)
-            found = bounds.widened(anchor, weights, job.offsets)
+            anchor = bounds.update_anchor(memo.anchor, job)
+            found = bounds.widen_bounds(anchor, weights, job.offsets)
         elif exact.live == exact.rows:
             framed = frames(job, sums)
-            anchor = bounds.follow_ranks(memo.anchor, job, framed)
-            found = bounds.widened_ranks(anchor, weights, job.offsets, framed)
+            anchor = bounds.update_rank_anchor(memo.anchor, job, framed)
+            found = bounds.widen_rank_bounds(anchor, weights, job.offsets, framed)
         if found is not None and found[1] - found[0] > job.limit:
             found = None
     rescanned = found is None
@@ -114,10 +114,10 @@ def refit(job: Job, config: Config, index: int = 0) -> Fit | HardwareError:
         code = disorder(job, config) if memo is not None else None
         if code is not None:
             return HardwareError(code, index)
-        low, high, anchor = bounds.pass_over(job, weights, config.segments)
+        low, high, anchor = bounds.pass_over(job, weights)
     else:
         low, high = found
     new = Memo(config.method, target_of(job), job.window, job.offsets, 0 if memo is None else memo.epoch + 1, exact.rows, exact.live, exact.sums, exact.squares,
-               exact.moments, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None,
+               exact.right_hand_side, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None,
                sums, _moved(config, framed, rescanned))
     return Fit(job.group, weights, keep, low, high, rescanned, new)

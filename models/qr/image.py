@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import ErrorCode, HardwareError
+from ..errors import HardwareCode, HardwareError
 from ..numerics.formats import Codes
-from .config import Config
-from .job import Anchor, Bounds, Fit, Integers, Job, Memo, Method, Rows, Target, Window
+from .config import FitPlan
+from .errors import FitError
+from .job import Anchor, Bounds, Fit, Integers, Job, Label, Memo, Method, Rows, Window
 from .layout import (
     DESCRIPTOR_BYTES,
     ENTRY_BYTES,
@@ -31,7 +32,7 @@ from .layout import (
     row_stride,
     words,
 )
-from .moments import old_ranks
+from .normal_equations import old_ranks
 from .ranks import BLOCK_BITS, block_sums, frames, shifts
 
 __all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows",
@@ -44,19 +45,19 @@ LIVE = 1 << 31
 #: first bit of a row's block, in its new label
 BLOCK = 23
 _SEGMENT = struct.Struct("<Iiiiii")
-_METHODS, _TARGETS = list(Method), list(Target)
+_METHODS, _LABELS = list(Method), list(Label)
 
 
 def _padded(data: bytes, bus_bytes: int) -> bytes:
     return data + bytes(-len(data) % bus_bytes)
 
 
-def pack_descriptor(job: Job, config: Config, places: Places) -> bytes:
+def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
     """64 bytes: group (4), prefix (2), length (1), flags (1: bit 0 full, bit 1 method, bit 2 target), rows (4), span (4), epoch (4), limit (4, signed),
     numbers of inserted, buried, removed and moved rows (4 each), addresses of memo, changes, rows, result (6 each).
     """
     size = Size.of(job)
-    flags = size.full | _METHODS.index(config.method) << 1 | _TARGETS.index(config.target) << 2
+    flags = size.full | _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2
     head = struct.pack("<IHBBIIIi4I", job.group, job.window.prefix, job.window.length, flags, size.rows, size.places, job.epoch, job.limit, size.inserted,
                        size.buried, size.removed, size.moved)
     data = head + b"".join(address.to_bytes(6, "little") for address in (places.memo, places.changes, places.rows, places.result))
@@ -64,7 +65,7 @@ def pack_descriptor(job: Job, config: Config, places: Places) -> bytes:
     return _padded(data, config.bus_bytes)
 
 
-def pack_changes(job: Job, config: Config) -> bytes:
+def pack_changes(job: Job, config: FitPlan) -> bytes:
     """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none; bit 31: live), the row, padded to 4.
 
     With blocks: before them the numbers by which each block's labels move (2 bytes, signed) and the trend (4 bytes, signed); old labels are those after that
@@ -129,7 +130,7 @@ def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record
     return records
 
 
-def pack_rows(job: Job, config: Config) -> bytes:
+def pack_rows(job: Job, config: FitPlan) -> bytes:
     """Rows in their places (by slot, or one behind the other), then one bit a place, lowest first: whether a live row is in it."""
     size = Size.of(job)
     at = np.arange(len(job.rows)) if job.labels is None else job.labels
@@ -146,18 +147,18 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
     return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
 
 
-def _head(config: Config, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
-    segments = config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0
-    kinds = _METHODS.index(config.method), _TARGETS.index(config.target)
+def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
+    segments = int(config.bounds is Bounds.WIDENED)
+    kinds = _METHODS.index(config.method), _LABELS.index(config.target)
     return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, config.blocks, epoch, rows, live) + offsets.tobytes()
 
 
-def pack_head(window: Window, offsets: Rows, config: Config) -> bytes:
+def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
     """What stands at `memo` for a full job: the head of a memo of no rows, and the group's new offsets."""
     return _padded(_head(config, window, offsets, 0, 0, 0), config.bus_bytes)
 
 
-def pack_memo(memo: Memo, config: Config) -> bytes:
+def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, blocks 2, epoch 4, rows
     4, live 4, zero 8) and offsets; sums of blocks; c; the parts that `layout` names.
     """
@@ -165,7 +166,7 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
     if memo.blocks is not None and memo.moved is not None:
         parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, config)]
-    parts.append(memo.moments.astype("<i8").tobytes())
+    parts.append(memo.right_hand_side.astype("<i8").tobytes())
     i, j = _triangle(n)
     if memo.gram is not None:
         each = bus // ENTRY_BYTES
@@ -186,7 +187,7 @@ def pack_memo(memo: Memo, config: Config) -> bytes:
     return b"".join(_padded(part, bus) for part in parts)
 
 
-def _pack_blocks(blocks: Integers, config: Config) -> bytes:
+def _pack_blocks(blocks: Integers, config: FitPlan) -> bytes:
     """Numbers of `BLOCK_BITS` bits, as `layout` has them."""
     each, together, n = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config), blocks.shape[1]
     count = words(n, each)
@@ -198,7 +199,7 @@ def _pack_blocks(blocks: Integers, config: Config) -> bytes:
     return np.packbits(bits, axis=1, bitorder="little").tobytes()
 
 
-def _unpack_blocks(data: bytes, config: Config, n: int) -> Integers:
+def _unpack_blocks(data: bytes, config: FitPlan, n: int) -> Integers:
     each, together = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config)
     bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8).reshape(-1, config.bus_bytes), axis=1, bitorder="little")[:, :each * BLOCK_BITS].astype(np.int64)
     numbers = (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS)).sum(axis=1).reshape(config.blocks // together, -1)
@@ -206,17 +207,17 @@ def _unpack_blocks(data: bytes, config: Config, n: int) -> Integers:
     return found - (found >> BLOCK_BITS - 1 << BLOCK_BITS)
 
 
-def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
+def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
     if len(data) < HEAD_BYTES:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
-    if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_TARGETS):
-        return ErrorCode.QR_MEMO
+    if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_LABELS):
+        return FitError.QR_MEMO
     if not 2 <= length + 1 <= config.n_max or live > rows:
-        return ErrorCode.QR_MEMO
-    if _METHODS[method] is not config.method or segments != (config.segments.bit_length() if config.bounds is Bounds.WIDENED else 0):
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
+    if _METHODS[method] is not config.method or segments != (int(config.bounds is Bounds.WIDENED)):
+        return FitError.QR_MEMO
     n, at = length + 1, 0
 
     def take(count: int) -> bytes:
@@ -230,11 +231,11 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
     size = HEAD_BYTES + length, config.bus_bytes * frame_words(config), of_blocks, 8 * n, *(
         (config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
     moved = np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
     sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
-    moments = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
+    right_hand_side = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
         raw = np.frombuffer(take(size[4]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
@@ -255,8 +256,9 @@ def unpack_memo(data: bytes, config: Config) -> Memo | ErrorCode:
         np.fill_diagonal(u, 0)
     anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
     if segments and anchor is None:
-        return ErrorCode.QR_MEMO
-    return Memo(config.method, _TARGETS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, moments, gram, d, u, anchor, sums_of_blocks,
+        return FitError.QR_MEMO
+    return Memo(config.method, _LABELS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, right_hand_side, gram, d, u, anchor,
+                sums_of_blocks,
                 moved)
 
 
@@ -271,27 +273,27 @@ def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
     return Anchor(codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high)
 
 
-def pack_result(result: Fit | HardwareError, group: int, config: Config) -> bytes:
+def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> bytes:
     """Result of a job: group (4), code (4), err_min, err_max (4 each, signed), flags (4: bit 0 rescanned), zero (4), mask (8), weights (4 each); then the memo.
 
     After an error only the first word is written, with zeros behind the code.
     """
     if isinstance(result, HardwareError):
-        return _padded(struct.pack("<II24x", group, result.code), config.bus_bytes)
+        return _padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
     mask = sum(1 << int(k) for k in np.flatnonzero(result.mask))              # of 64 columns: beyond what an int64 holds
     head = struct.pack("<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask)
     return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
 
 
-def unpack_result(data: bytes, columns: int, config: Config) -> Fit | ErrorCode:
+def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareCode:
     """The fit that these bytes (a result and the memo behind it) are, or the code that stands there."""
     group, code, low, high, flags, _, mask = struct.unpack_from("<IIiiIIQ", data)
     if code:
-        return ErrorCode(code)
+        return FitError(code)
     weights = np.frombuffer(data, dtype="<u4", count=columns, offset=HEAD_BYTES).astype(np.int64)
     begin = -(-(HEAD_BYTES + 4 * columns) // config.bus_bytes) * config.bus_bytes
     memo = unpack_memo(data[begin:], config)
-    if isinstance(memo, ErrorCode):
+    if isinstance(memo, HardwareCode):
         return memo
     return Fit(group, weights, np.array([mask >> k & 1 for k in range(columns)], dtype=bool), low, high, bool(flags & 1), memo)
 
@@ -316,7 +318,7 @@ class Placed:
     sizes: list[int]
 
 
-def place_jobs(jobs: Sequence[Job], config: Config, base: int = 1 << 20) -> Placed:
+def place_jobs(jobs: Sequence[Job], config: FitPlan, base: int = 1 << 20) -> Placed:
     """Lay jobs out in memory as `layout.place` says."""
     bus, sizes = config.bus_bytes, [Size.of(job) for job in jobs]
     places, rooms = place(sizes, config, base), [bus * (result_words(size, config) + memo_words(size, config)) for size in sizes]
@@ -331,7 +333,7 @@ def place_jobs(jobs: Sequence[Job], config: Config, base: int = 1 << 20) -> Plac
     return Placed(base, content, places, rooms)
 
 
-def published(placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: Config) -> Rows:
+def published(placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: FitPlan) -> Rows:
     """The memory after the run: results and memos where the jobs wanted them; of an error just its result's head; all else as it was."""
     content = placed.memory.copy()
     for job, at, result in zip(jobs, placed.places, results, strict=True):

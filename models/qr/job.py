@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = ["ENTRY_BYTES", "Anchor", "Bounds", "Fit", "Job", "Memo", "Method", "Sums", "Target", "Window", "change", "empty_rows", "row_stride"]
+__all__ = ["ENTRY_BYTES", "Anchor", "Bounds", "Fit", "Job", "Label", "Memo", "Method", "Sums", "Window", "change", "empty_rows", "row_stride"]
 
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Method(StrEnum):
     GRAM = "gram"
 
 
-class Target(StrEnum):
+class Label(StrEnum):
     """What a row's label is: its rank among the live rows, or the slot of the host's array (labels given, gaps allowed)."""
 
     RANK = "rank"
@@ -81,24 +81,22 @@ def _indices() -> Integers:
 
 @dataclass(frozen=True)
 class Anchor:
-    """What widened bounds start from: the model that the last pass over all rows saw, and its errors by segment.
-
-    Segment s holds the live rows with start[s] <= label < start[s + 1] (the last one: all from start[-1] on); start[0] = 0.
+    """What widened bounds start from: the model that the last pass over all rows saw, and its errors. Memory has one segment, so arrays have one entry.
 
     Parameters
     ----------
     weights
         float32 codes (n,): the anchor model.
     start
-        int64 (S,): least label of each segment; kept up to date as ranks shift.
+        int64 (1,): 0, the least label of the segment.
     err_min, err_max
-        int64 (S,): bounds of label - prediction under the anchor model, less the shift; err_min = 2**31 - 1: the segment never had a row.
+        int64 (1,): bounds of label - prediction under the anchor model; err_min = 2**31 - 1: there never was a row.
     shift_min, shift_max
-        int64 (S,): since the pass, labels of the segment's rows moved by no less and no more than this.
+        int64 (1,): 0, kept for the layout in memory.
     least
-        int64 (S,): the least prediction of the segment's rows under the anchor model; says where a score may have been cut off at 0.
+        int64 (1,): the least prediction of the rows under the anchor model; says where a score may have been cut off at 0.
     low, high
-        uint8 (S, length): the box that holds the segment's rows.
+        uint8 (1, length): the box that holds the rows.
     """
 
     weights: Codes
@@ -125,12 +123,12 @@ class Memo:
     epoch
         Counts the refits since the full one; the job must name the same number.
     rows
-        Rows in the factor (live ones and tombstones); the same rows are in `moments`.
+        Rows in the factor (live ones and tombstones); the same rows are in `right_hand_side`.
     live
         Live rows among them.
     sums, squares
         int64 (n,): exact column sums and sums of squares over these rows; sums[0] = squares[0] = rows.
-    moments
+    right_hand_side
         int64 (n,): exact c = Aᵀb over these rows.
     gram
         int64 (n, n), upper triangle, the rest 0: exact AᵀA (method `gram`), else None.
@@ -145,7 +143,7 @@ class Memo:
     """
 
     method: Method
-    target: Target
+    target: Label
     window: Window
     offsets: Rows
     epoch: int
@@ -153,7 +151,7 @@ class Memo:
     live: int
     sums: Integers
     squares: Integers
-    moments: Integers
+    right_hand_side: Integers
     gram: Integers | None = None
     d: Codes | None = None
     u: Codes | None = None

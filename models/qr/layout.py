@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .config import Config
+from .config import FitPlan
 from .job import ENTRY_BYTES, Bounds, Job, Method, Sums, row_stride
 from .ranks import BLOCK_BITS, shifts
 
@@ -78,7 +78,7 @@ def words(count: int, bus_bytes: int) -> int:
     return -(-count // bus_bytes)
 
 
-def sums_words(size: Size, config: Config) -> tuple[int, int]:
+def sums_words(size: Size, config: FitPlan) -> tuple[int, int]:
     """Bus words of c, and of AᵀA (method `gram`) or of sums and squares (`givens`)."""
     n = size.columns
     if config.method is Method.GIVENS:
@@ -86,51 +86,51 @@ def sums_words(size: Size, config: Config) -> tuple[int, int]:
     return words(8 * n, config.bus_bytes), words(n * (n + 1) // 2, config.bus_bytes // ENTRY_BYTES)
 
 
-def factor_words(size: Size, config: Config) -> int:
+def factor_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's factor (method `givens`)."""
     return words(2 * size.columns * (size.columns + 1), config.bus_bytes) if config.method is Method.GIVENS else 0
 
 
-def read_sums(size: Size, config: Config) -> int:
+def read_sums(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's sums that a refit reads, those of blocks first: with sums by `scan` c is not among them."""
     of_c, of_gram = sums_words(size, config)
     return block_words(size, config) + (of_gram if config.sums is Sums.SCAN else of_c + of_gram)
 
 
-def block_words(size: Size, config: Config) -> int:
+def block_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's sums of blocks."""
     together = blocks_together(config)
     return config.blocks // together if together > 1 else config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
 
 
-def blocks_together(config: Config) -> int:
+def blocks_together(config: FitPlan) -> int:
     """How many blocks share a bus word: as many with `n_max` columns as fit, a power of two, 4 at the most."""
     fit = min(8 * config.bus_bytes // BLOCK_BITS // config.n_max, config.blocks, 4)
     return 1 << fit.bit_length() - 1 if fit else 1
 
 
-def shift_words(config: Config) -> int:
+def shift_words(config: FitPlan) -> int:
     """Bus words that say by how much each block's labels move, and their trend."""
     return words(2 * config.blocks + 4, config.bus_bytes) if config.blocks else 0
 
 
-def frame_words(config: Config) -> int:
+def frame_words(config: FitPlan) -> int:
     """Bus words of what blocks have moved since the last pass."""
     return words(2 * config.blocks, config.bus_bytes)
 
 
-def head_words(size: Size, config: Config) -> int:
+def head_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's head and offsets."""
     return words(HEAD_BYTES + size.columns - 1, config.bus_bytes)
 
 
-def anchor_words(size: Size, config: Config) -> int:
+def anchor_words(size: Size, config: FitPlan) -> int:
     """Bus words of an anchor's weights and segments (bounds `widened`)."""
     n, bus = size.columns, config.bus_bytes
-    return words(4 * n, bus) + words(config.segments * (SEGMENT_BYTES + 2 * (n - 1)), bus)
+    return words(4 * n, bus) + words(SEGMENT_BYTES + 2 * (n - 1), bus)
 
 
-def memo_words(size: Size, config: Config) -> int:
+def memo_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo."""
     total = head_words(size, config) + frame_words(config) + block_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
     if config.bounds is Bounds.WIDENED:
@@ -138,17 +138,17 @@ def memo_words(size: Size, config: Config) -> int:
     return total
 
 
-def change_words(size: Size, config: Config) -> int:
+def change_words(size: Size, config: FitPlan) -> int:
     """Bus words of a refit's changes."""
     return shift_words(config) + record_words(size, config)
 
 
-def record_words(size: Size, config: Config) -> int:
+def record_words(size: Size, config: FitPlan) -> int:
     """Bus words of the changes' records."""
     return words(size.records * (8 + -(-(size.columns - 1) // 4) * 4), config.bus_bytes)
 
 
-def row_words(size: Size, config: Config) -> int:
+def row_words(size: Size, config: FitPlan) -> int:
     """Bus words of one pass over all rows."""
     return words(size.places * row_stride(size.columns - 1), config.bus_bytes) + words(-(-size.places // 8), config.bus_bytes)
 
@@ -166,11 +166,11 @@ def pass_requests(places: int, length: int, bus_bytes: int) -> list[tuple[int, i
     return requests
 
 
-def result_words(size: Size, config: Config) -> int:
+def result_words(size: Size, config: FitPlan) -> int:
     return words(HEAD_BYTES + 4 * size.columns, config.bus_bytes)
 
 
-def place(sizes: Sequence[Size], config: Config, base: int = 1 << 20) -> list[Places]:
+def place(sizes: Sequence[Size], config: FitPlan, base: int = 1 << 20) -> list[Places]:
     """Where jobs lie one behind the other: descriptors from `base` on; then of each job memo (or head), changes, rows, result with the new memo."""
     bus, found = config.bus_bytes, []
     at = base + words(DESCRIPTOR_BYTES, bus) * bus * len(sizes)

@@ -1,4 +1,4 @@
-"""The cycles of the hardware engine (`Config.built`), one for one: the twin of `hdl.qr.engine`."""
+"""The cycles of the hardware engine (`FitPlan.built`), one for one: the twin of `hdl.qr.engine`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..memory.bursts import COMMANDS, Writer, burst_count
-from ..memory.timing import Fixed
-from .config import Config
+from ..memory.timing import FixedLatency
+from .config import FitPlan
 from .givens_core import GivensCoreStage
 from .job import Method
 from .layout import Places
@@ -39,7 +39,7 @@ class Times:
 class Port:
     """`BurstReader` and the memory behind it."""
 
-    def __init__(self, memory: Fixed, bus_bytes: int) -> None:
+    def __init__(self, memory: FixedLatency, bus_bytes: int) -> None:
         self.bus_bytes, self.port = bus_bytes, memory.port(bus_bytes)
         self.flight: deque[Request] = deque()
         self.left = 0                                       # words of the oldest one that have not come
@@ -73,7 +73,7 @@ class Port:
 
 
 class Run:
-    def __init__(self, config: Config, works: Sequence[Work], memory: Fixed, places: Sequence[Places], ring: int) -> None:
+    def __init__(self, config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> None:
         self.config, self.works, self.places, self.ring = config, works, places, ring
         self.alarms: list[int] = []
         self.now = 0
@@ -142,6 +142,6 @@ class Run:
         return moved
 
 
-def run(config: Config, works: Sequence[Work], memory: Fixed, places: Sequence[Places], ring: int) -> Times:
+def run(config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> Times:
     """Return the cycles of a run of jobs that lie in memory where `places` and `ring` say."""
     return Run(config, works, memory, places, ring).go()

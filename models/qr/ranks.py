@@ -1,11 +1,11 @@
 """Ranks without a pass: blocks of rows that move together.
 
-Rows lie in `Config.blocks` blocks, runs of neighbours; the memo holds each block's sums of rows, Σ a (its count first). A refit first moves every
+Rows lie in `FitPlan.blocks` blocks, runs of neighbours; the memo holds each block's sums of rows, Σ a (its count first). A refit first moves every
 block's labels by one number each, and c with them, by that number times the block's sums. What is then left to do is as with slots: rows that came, rows that
 went, and the few rows of a block in which a change lies whose label moves by another number than their block's, one record each.
 
 A row's label less all that its block has moved since the last pass over the rows is its *virtual* label: for most rows the label that they had then. What
-blocks have moved grows about linearly with the virtual label, as the group grows; widened bounds follow this trend (`bounds.widened_ranks`).
+blocks have moved grows about linearly with the virtual label, as the group grows; widened bounds follow this trend (`bounds.widen_rank_bounds`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .config import Config
+from .config import FitPlan
 from .job import Integers, Job
-from .moments import design, old_ranks
+from .normal_equations import design, old_ranks
 
 __all__ = ["BLOCK_BITS", "BLOCK_ROWS", "MOVE_BITS", "TREND_BITS", "Frames", "Shifts", "block_sums", "crowded", "frames", "shifts"]
 
@@ -122,7 +122,7 @@ def frames(job: Job, sums: Integers) -> Frames:
     return Frames(moved, trend, int(ends.min(initial=1 << 62)) if len(first) else 0, int(ends.max(initial=-1 << 62)) if len(first) else 0)
 
 
-def block_sums(job: Job, config: Config) -> Integers | None:
+def block_sums(job: Job, config: FitPlan) -> Integers | None:
     """Return the blocks' sums after the job, int64 (blocks, n); None where the engine has no blocks. A full training cuts blocks of equal size."""
     if not config.blocks:
         return None
@@ -137,7 +137,7 @@ def block_sums(job: Job, config: Config) -> Integers | None:
     return sums
 
 
-def crowded(job: Job, config: Config) -> bool:
+def crowded(job: Job, config: FitPlan) -> bool:
     """Whether a block would have more than `BLOCK_ROWS` rows, or have moved too far."""
     sums = block_sums(job, config)
     if sums is None or (sums[:, 0] > BLOCK_ROWS).any():

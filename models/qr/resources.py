@@ -8,7 +8,7 @@ from ..numerics.latency import Cost, convert_cost, cost
 from ..resources import DEVICE as DEVICE_LUT
 from ..resources import Resources, device_memories, memory_blocks
 from ..target import Target
-from .config import Config
+from .config import FitPlan
 from .job import Bounds, Method
 from .layout import ENTRY_BYTES, Size, block_words, frame_words, shift_words, sums_words
 from .ranks import BLOCK_BITS
@@ -27,7 +27,7 @@ DELAYS = 1.84
 BETWEEN = 1.34
 
 
-def estimate(config: Config, target: Target) -> Resources:
+def estimate(config: FitPlan, target: Target) -> Resources:
     """Return what an engine is expected to take on `target`.
 
     The whole device is counted where the target has its memory and link on the chip (`Target.shared`). Integer products of two 9-bit numbers take

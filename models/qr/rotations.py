@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from itertools import count
 
-from .config import Config
+from .config import FitPlan
+from .factor_writer import FactorWriter
 from .folding import Folding
 from .schedule import STEP, VECTORING
-from .unloading import Unloading
 
-__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Fed", "Rotations", "alone"]
+__all__ = ["ARRIVE", "BACK", "PLACES", "RING", "Rotations", "alone"]
 
 #: places for rows before each column of a context
 PLACES = 3
@@ -31,7 +30,7 @@ RING = 64
 RESULT = VECTORING + STEP
 #: from a rotation's issue to that of its row's next one, whose first element goes straight from lane to vectoring unit
 ARRIVE = RESULT - 2
-#: from a step of the way back to the next one: its lanes may lie a cycle apart
+#: from a step of back substitution to the next one: its lanes may lie a cycle apart
 BACK = STEP + 1
 #: from an operation's issue to its first lane's operands from memory
 _READ = VECTORING + 1
@@ -45,7 +44,7 @@ class State(Enum):
     KEEPS = auto()      # the rest of the factor's rows, on their way out before a dropped one is folded
     LEAVES = auto()     # that the factor has gone out
     DROPS = auto()      # its column's row of u to be folded into those below
-    BACK = auto()       # the next step of the way back
+    BACK = auto()       # the next step of back substitution
     ENDS = auto()       # its weights
 
 
@@ -88,7 +87,7 @@ class Rotations:
         Told of cycles to come in which something happens by itself; others in which nothing is offered may be passed over.
     """
 
-    def __init__(self, config: Config, wake: Callable[[int], None]) -> None:
+    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         self.config, self.wake = config, wake
         self.contexts: list[Context] = []                        # by age
         self.places = list(range(config.contexts))
@@ -98,7 +97,7 @@ class Rotations:
         self.events: dict[int, list[Callable[[], None]]] = {}
         self.to_fill: deque[Context] = deque()
         self.to_side: deque[Context] = deque()
-        self.out = Unloading(config)
+        self.writer = FactorWriter(config)
         self.ended: list[int] = []                               # jobs whose weights are there in this cycle
         self.rotated = 0                                         # the cycle in which the last rotation's results are written
 
@@ -129,8 +128,8 @@ class Rotations:
         """One cycle. `start`: a job is taken; `load`: a row of a factor is offered; `row`: a new row is taken, or (True) the end of a job's; `side`: a column
         of the right side is taken, True: its last one. Return whether anything has moved.
         """
-        moved = start is not None or self.out.busy
-        gone = self.out.step()
+        moved = start is not None or self.writer.busy
+        gone = self.writer.step()
         if gone is not None:
             self._at(time + 1, lambda: self._gone(*gone))
         if row is not None:
@@ -289,7 +288,7 @@ class Rotations:
             context.keeps += 1
         else:
             context.state = State.LEAVES
-            self._at(time + ARRIVE, lambda: self.out.give(context, State.DROPS))
+            self._at(time + ARRIVE, lambda: self.writer.give(context, State.DROPS))
         return True
 
     def _arrived(self, context: Context) -> None:
@@ -300,7 +299,7 @@ class Rotations:
         else:
             context.state, context.back = State.BACK, context.work.columns - 1
             if not context.gone:
-                self.out.give(context, None)
+                self.writer.give(context, None)
 
     def _gone(self, context: Context, then: State | None) -> None:
         context.gone = True
@@ -329,71 +328,36 @@ class Rotations:
         self.ended.append(context.job)
 
 
-class Fed:
-    """A solver with streams that are never held back.
-
-    Parameters
-    ----------
-    config
-        As of `Rotations`.
-    post
-        Calls a function at a time.
-    finished
-        Called with the time at which a job's weights are there, and its number.
-    """
-
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
-        self.solver, self.post, self.finished = Rotations(config, lambda time: None), post, finished
-        self.waiting: deque[tuple[int, int, Folding, int]] = deque()
-        self.rows: deque[int] = deque()                          # rows still to come, job by job
-        self.sides: deque[list[int]] = deque()                   # columns of right sides still to come, and when they may
-        self.running = False
-
-    def give(self, time: int, job: int, work: Folding, side: int = 0) -> None:
-        """A job whose factor and rows are there from `time` on, its right side from `side` on."""
-        self.waiting.append((time, job, work, side))
-        if not self.running:
-            self.running = True
-            self.post(time, self._cycle)
-
-    def _cycle(self, time: int) -> None:
-        solver, row, side = self.solver, None, None
-        solver.look(time)
-        for job in solver.ended:
-            self.finished(time, job)
-        start = self.waiting.popleft() if self.waiting and self.waiting[0][0] <= time and solver.start_ready else None
-        if self.rows and solver.row_ready(not self.rows[0]):
-            row = not self.rows[0]
-            self.rows[0] -= 1
-            if row:
-                self.rows.popleft()
-        if self.sides and self.sides[0][1] <= time:
-            self.sides[0][0] -= 1
-            side = not self.sides[0][0]
-            if side:
-                self.sides.popleft()
-        solver.step(time, start and start[1:3], True, row, side)
-        if start is not None:
-            self.rows.append(len(start[2].met))
-            self.sides.append([start[2].columns, start[3]])
-        if solver.contexts or self.waiting:
-            self.post(time + 1, self._cycle)
-        else:
-            self.running = False
-
-
-def alone(config: Config, works: Sequence[Folding], *, rotated: bool = False) -> int:
+def alone(config: FitPlan, works: Sequence[Folding], *, rotated: bool = False) -> int:
     """Return the cycles of one solver from the first job's start to the last weights (`rotated`: to the last rotation), everything there from the start."""
-    events: list[tuple[int, int, Callable[[int], None]]] = []
-    ends: list[int] = []
-    serial = count()
+    solver, waiting = Rotations(config, lambda time: None), deque(enumerate(works))
+    rows, sides = deque[int](), deque[int]()                     # of each job: rows and columns of its right side that are still to come
+    time = end = 0
+    while True:
+        solver.look(time)
+        if solver.ended:
+            end = time
+        start = waiting.popleft() if waiting and solver.start_ready else None
+        row = _next(rows) if rows and solver.row_ready(not rows[0]) else None
+        side = None
+        if sides:
+            sides[0] -= 1
+            side = not sides[0]
+            if side:
+                sides.popleft()
+        solver.step(time, start, True, row, side)
+        if start is not None:
+            rows.append(len(start[1].met))
+            sides.append(start[1].columns)
+        if not (solver.contexts or waiting):
+            return solver.rotated if rotated else end
+        time += 1
 
-    def post(time: int, action: Callable[[int], None]) -> None:
-        heapq.heappush(events, (time, next(serial), action))
-    solver = Fed(config, post, lambda now, job: ends.append(now))
-    for number, work in enumerate(works):
-        solver.give(0, number, work)
-    while events:
-        time, _, action = heapq.heappop(events)
-        action(time)
-    return solver.solver.rotated if rotated else max(ends)
+
+def _next(rows: deque[int]) -> bool:
+    """Take the next row; return whether it is the end of its job's rows."""
+    rows[0] -= 1
+    if rows[0] >= 0:
+        return False
+    rows.popleft()
+    return True

@@ -1,97 +1,74 @@
-"""When a solver issues its contexts' tasks."""
+"""Cycles of a solver of method `gram`: tasks of several jobs, interleaved."""
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import count
 
-from .config import Config
-from .schedule import STEP, Task
+from .config import FitPlan
+from .schedule import STEP, Task, gram_tasks
 
 __all__ = ["Solver", "alone"]
 
 
-@dataclass
-class Context:
-    job: int
-    tasks: Sequence[Task]
-    issued: list[int]
-    ready: int
-
-    @property
-    def loading(self) -> bool:
-        """Whether rows are still to be taken."""
-        return len(self.issued) < len(self.tasks) and self.tasks[len(self.issued)].load
-
-
 class Solver:
-    """One solver: one issue a cycle, rows that are to be taken first, then contexts in order of age; `vectors` vector units."""
+    """`hdl.qr.solver`, as `models.qr.schedule.gram_tasks` has it; contexts in order of age."""
 
-    def __init__(self, config: Config, post: Callable[[int, Callable[[int], None]], None], finished: Callable[[int, int], None]) -> None:
-        self.room, self.free, self.post, self.finished = config.contexts, [0] * config.vectors, post, finished
-        self.waiting: deque[tuple[int, int, Sequence[Task]]] = deque()
-        self.contexts: list[Context] = []
-        self.next = 0                                   # the first cycle without an issue
-        self.awake: set[int] = set()
+    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
+        self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
+        self.contexts: list[_Context] = []
+        self.loading = False
+        self.waiting: _Context | None = None                # may issue now
 
-    def give(self, time: int, job: int, tasks: Sequence[Task]) -> None:
-        self.waiting.append((time, job, tasks))
-        self._admit(time)
+    def look(self, now: int) -> bool:
+        """Return whether a row is taken in this cycle."""
+        self.waiting = next((c for c in self.contexts if c.ready <= now), None)
+        return self.loading or len(self.contexts) < self.room
 
-    def _admit(self, time: int) -> None:
-        while self.waiting and len(self.contexts) < self.room and not (self.contexts and self.contexts[-1].loading):
-            ready, job, tasks = self.waiting.popleft()
-            self.contexts.append(Context(job, tasks, [], max(ready, time)))
-        self._wake(time)
+    def load(self, now: int, job: int, columns: int, side: bool) -> None:
+        if self.waiting is not None:
+            self.wake(now + 1)
+        self.waiting = None
+        if not self.loading:
+            self.contexts.append(_Context(job, gram_tasks(columns, self.lanes)))
+        context = self.contexts[-1]
+        context.issued.append(now)
+        self.loading = not side
+        if side:
+            self._next(context, now)
 
-    def _wake(self, time: int) -> None:
-        if self.contexts:
-            at = max(time, self.next, min(self.free), min(c.ready for c in self.contexts))
-            if at not in self.awake:
-                self.awake.add(at)
-                self.post(at, self._issue)
+    def _next(self, context: _Context, now: int) -> None:
+        number, issued = len(context.issued), context.issued
+        context.ready = max([now + 1, *(issued[k] + wait for k, wait in context.tasks[number].after)])
+        self.wake(context.ready)
 
-    def _issue(self, time: int) -> None:
-        self.awake.discard(time)
-        vector = min(range(len(self.free)), key=self.free.__getitem__)
-        if time >= self.next and self.free[vector] <= time:
-            for context in sorted(self.contexts, key=lambda each: not each.loading):
-                if context.ready <= time:
-                    self._start(context, vector, time)
-                    break
-        self._wake(time)
-
-    def _start(self, context: Context, vector: int, time: int) -> None:
-        number = len(context.issued)
-        task = context.tasks[number]
-        context.issued.append(time)
-        self.free[vector], self.next = time + task.slots, time + 1
-        if number + 1 < len(context.tasks):
-            context.ready = max([time + 1, *(context.issued[k] + wait for k, wait in context.tasks[number + 1].after)])
-            if task.load and not context.loading:
-                self._admit(time + 1)
-            return
+    def step(self, now: int) -> int | None:
+        """Issue a task if one may; return a job whose last it was: its weights are there STEP cycles later."""
+        context = self.waiting
+        if context is None:
+            return None
+        context.issued.append(now)
+        if len(context.issued) < len(context.tasks):
+            self._next(context, now)
+            return None
         self.contexts.remove(context)
-        end = time + task.slots - 1 + STEP - 1                           # h has gone back into the bias
-        self.post(end, lambda now: self.finished(now, context.job))
-        self._admit(time + 1)
+        self.wake(now + STEP)
+        return context.job
 
 
-def alone(config: Config, jobs: Sequence[Sequence[Task]]) -> int:
-    """Return the cycles of one solver from the first issue to the last result, all jobs waiting from the start."""
-    events: list[tuple[int, int, Callable[[int], None]]] = []
-    ends: list[int] = []
-    serial = count()
+class _Context:
+    def __init__(self, job: int, tasks: Sequence[Task]) -> None:
+        self.job, self.tasks, self.issued, self.ready = job, tasks, list[int](), 1 << 62
 
-    def post(time: int, action: Callable[[int], None]) -> None:
-        heapq.heappush(events, (time, next(serial), action))
-    solver = Solver(config, post, lambda now, job: ends.append(now))
-    for number, tasks in enumerate(jobs):
-        solver.give(0, number, tasks)
-    while events:
-        time, _, action = heapq.heappop(events)
-        action(time)
-    return max(ends)
+
+def alone(config: FitPlan, columns: Sequence[int]) -> int:
+    """Return the cycles of one solver from the first row to the last weights, for jobs of so many columns whose rows are all there."""
+    solver = Solver(config, lambda time: None)
+    rows = [(job, count, row == count) for job, count in enumerate(columns) for row in range(count + 1)]
+    rows.reverse()
+    time, left = 0, len(columns)
+    while left:
+        if solver.look(time) and rows:
+            solver.load(time, *rows.pop())
+        left -= solver.step(time) is not None
+        time += 1
+    return time - 1 + STEP - 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .blocks import END, LISTED, AllRows, Delta, Loader, Merge, Records, Rows, Shift, Solver
+from .blocks import END, LISTED, FullScan, Loader, Merge, NormalEquationAccumulator, Records, Rows, Shift
 from .job import Bounds, Sums
 from .layout import HEAD_BYTES, Size, block_words, frame_words, memo_words, result_words, row_stride, shift_words, sums_words, words
 from .requests import Request, Route
 from .schedule import STEP, dot_latency, widen_latency, widen_turns
+from .solver import Solver
 from .work import Fails, Work
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ class CoreStage:
 
     def __init__(self, run: Run) -> None:
         self.run, config = run, run.config
-        self.records, self.all_rows, self.delta, self.merge = Records(config), AllRows(config), Delta(config, run.wake), Merge(config.sums is Sums.SCAN)
+        self.records, self.full_scan = Records(config), FullScan(config)
+        self.accumulator = NormalEquationAccumulator(config, run.wake)
+        self.merge = Merge(config.sums is Sums.SCAN)
         self.loader = Loader(config, run.wake)
         self.solvers = [Solver(config, run.wake) for _ in range(config.solvers)]
         self.busy = self.places = self.merging = False
@@ -94,12 +97,12 @@ class CoreStage:
         self.held, self.room = 0, frame_words(config) + shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))
 
     def look(self, now: int) -> None:
-        self.delta.look(now)
-        self.bits, self.put = self.all_rows.rows.look()
+        self.accumulator.look(now)
+        self.bits, self.put = self.full_scan.rows.look()
         self.rows_taken = [solver.look(now) for solver in self.solvers]
 
     def ready(self, work: Work) -> bool:
-        free = (self.all_rows.ready or not (work.size.full or self.scans)) and (work.size.full or not self.records.cutter.active)
+        free = (self.full_scan.ready or not (work.size.full or self.scans)) and (work.size.full or not self.records.cutter.active)
         return not self.busy and free and len(self.waiting) < 2
 
     def takes(self, route: int) -> bool:
@@ -112,14 +115,14 @@ class CoreStage:
     def step(self, now: int, fed: int, given: int | None) -> bool:
         run, moved = self.run, False
         # sums
-        item = self.all_rows.item if self.places else self.records.out.item
+        item = self.full_scan.item if self.places else self.records.out.item
         passed = self.scans and not self.places and item == END
         # changes wait while bounds have the dot unit
         holds = run.bounds.uses and not self.places and item is not None and not passed
         if passed or holds:
             item = None
-        taken = item is not None and self.delta.takes(item)
-        done, working = self.delta.done, item is not None and self.delta.open
+        taken = item is not None and self.accumulator.takes(item)
+        done, working = self.accumulator.done, item is not None and self.accumulator.open
         run.times.sums += working
         # rows to a solver
         solver = self.solvers[self.loaded % len(self.solvers)]
@@ -158,9 +161,9 @@ class CoreStage:
             self.merge.begin(*sums_words(size, run.config), size.full)
             self.loader.begin(size.columns)
             self.merging = moved = True
-        self.delta.step(now, item, freed)
+        self.accumulator.step(now, item, freed)
         if self.places or self.scans:
-            moved |= self.all_rows.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
+            moved |= self.full_scan.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
         put = fed == Route.CHANGES
         if self.lists:
             put = self.listed > 0 and self.records.cutter.ready
@@ -174,9 +177,9 @@ class CoreStage:
             work, moved = run.works[given], True
             size, self.busy, self.places = work.size, True, work.size.full
             self.waiting.append(given)
-            self.delta.slots = self.delta.slots_of[size.columns]
+            self.accumulator.slots = self.accumulator.slots_of[size.columns]
             if size.full or self.scans:
-                self.all_rows.begin(row_stride(size.columns - 1), work.live_places(), size.places)
+                self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
             if not size.full:
                 self.records.begin(size.columns - 1, size.inserted, size.buried, size.removed, size.moved)
         return moved or working or holds

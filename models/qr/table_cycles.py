@@ -1,17 +1,17 @@
-"""Exact cycles of the engine of fits over numeric columns (`table_engine`), and the least that there are."""
+"""Exact cycles of the engine of fits over numeric columns (`table_config`), and the least that there are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..memory.bursts import Reader, Writer
-from ..memory.timing import Fixed as Timing
+from ..memory.timing import FixedLatency
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
-from .blocks import Solver
 from .cycles import Bound
 from .schedule import ADD, CONVERT, DIV, MUL, STEP
-from .table_engine import AHEAD, Segment, TableEngine
+from .solver import Solver
+from .table_config import AHEAD, Segment, TableFitPlan
 
 __all__ = ["bound", "run", "words_read"]
 
@@ -19,7 +19,7 @@ __all__ = ["bound", "run", "words_read"]
 GATHER, CHOOSE = 3, 2
 
 
-def run(engine: TableEngine, segments: Sequence[tuple[Segment, Costs | None]], memory: Timing, *, totals: int = 0, answer: int = 0) -> int:
+def run(engine: TableFitPlan, segments: Sequence[tuple[Segment, Costs | None]], memory: FixedLatency, *, totals: int = 0, answer: int = 0) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
     Pages are free of errors. `totals`, `answer`: addresses. Cycle 0 is the one in which the engine's `start` is high.
@@ -31,12 +31,12 @@ def run(engine: TableEngine, segments: Sequence[tuple[Segment, Costs | None]], m
     return _written(engine, memory, now + 1, answer)
 
 
-def words_read(engine: TableEngine, segments: Sequence[Segment]) -> int:
+def words_read(engine: TableFitPlan, segments: Sequence[Segment]) -> int:
     """Return the bus words that a run reads."""
     return engine.totals_words + engine.port.words_per_page * sum(segment.pages for segment in segments)
 
 
-def bound(engine: TableEngine, segments: Sequence[Segment], memory: Timing) -> Bound:
+def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: FixedLatency) -> Bound:
     """Return the least cycles of such a run.
 
     memory: words over words a cycle, the busier direction. sums: rows over rows a cycle. recurrence: the memory's latency for totals, pages and answer, and in
@@ -47,7 +47,7 @@ def bound(engine: TableEngine, segments: Sequence[Segment], memory: Timing) -> B
     return Bound(interval * max(words_read(engine, segments), engine.answer_words), rows * engine.columns.row_cycles, 0, 0, chain)
 
 
-def _loaded(engine: TableEngine, reader: Reader, address: int) -> int:
+def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:
     """Return the cycle in which the rows that come are asked for."""
     columns, units, words = engine.columns, engine.units, engine.totals_words
     reader.command(1, address, words)
@@ -59,7 +59,7 @@ def _loaded(engine: TableEngine, reader: Reader, address: int) -> int:
     return ready - units + used + filler + 1
 
 
-def _walked(engine: TableEngine, segment: Segment, costs: Costs, reader: Reader, origin: int) -> int:
+def _walked(engine: TableFitPlan, segment: Segment, costs: Costs, reader: Reader, origin: int) -> int:
     """Return the cycle after the Striders have been flushed.
 
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
@@ -99,7 +99,7 @@ def _walked(engine: TableEngine, segment: Segment, costs: Costs, reader: Reader,
             marks[key] = cycle, page, seen
 
 
-def _written(engine: TableEngine, memory: Timing, first: int, address: int) -> int:
+def _written(engine: TableFitPlan, memory: FixedLatency, first: int, address: int) -> int:
     """Return the cycle of `done` when the sums are read from cycle `first` on."""
     units, totals = engine.units, engine.totals_words
     starts: list[int] = []
@@ -124,7 +124,7 @@ def _written(engine: TableEngine, memory: Timing, first: int, address: int) -> i
     return max(sent[-1] + 1, idle)
 
 
-def _solved(engine: TableEngine, starts: list[int]) -> int:
+def _solved(engine: TableFitPlan, starts: list[int]) -> int:
     """Return the cycle from which on the weights are there, when the words of the totals were begun in these cycles."""
     n, units = engine.columns.n, engine.units
     solver = Solver(engine.solver, lambda cycle: None)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes
 from .columns import Solution, Totals
 from .job import Integers
-from .table_engine import Segment, TableEngine
+from .table_config import Segment, TableFitPlan
 
 __all__ = ["SIMULATED", "Places", "memory_for", "pack_answer", "pack_totals", "places", "registers", "unpack_answer"]
 
@@ -38,13 +38,13 @@ class Places:
 SIMULATED = Places((0x0100_0000, 0x0200_0000), 0x1_0000_0000)
 
 
-def places(engine: TableEngine) -> Places:
+def places(engine: TableFitPlan) -> Places:
     """Return where things lie in a memory that begins at address 0, packed as closely as bursts allow."""
     answer, page = _up(engine.answer_words * engine.bus_bytes, _PIECE), max(_PIECE, engine.walk.schema.page_size)
     return Places((0, answer), _up(2 * answer, page))
 
 
-def memory_for(engine: TableEngine, pages: int) -> int:
+def memory_for(engine: TableFitPlan, pages: int) -> int:
     """Return the bytes of memory, a multiple of 4096, that fits over so many pages take at `places`."""
     return _up(places(engine).pages + pages * engine.walk.schema.page_size, _PIECE)
 
@@ -59,7 +59,7 @@ def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def pack_totals(totals: Totals, engine: TableEngine) -> NDArray[np.uint8]:
+def pack_totals(totals: Totals, engine: TableFitPlan) -> NDArray[np.uint8]:
     """Return the totals' bytes, in whole bus words."""
     memory = np.zeros(engine.totals_words * engine.units, dtype="<i8")
     n, products = engine.columns.n, engine.columns.products
@@ -67,7 +67,7 @@ def pack_totals(totals: Totals, engine: TableEngine) -> NDArray[np.uint8]:
     return memory.view(np.uint8)
 
 
-def unpack_answer(memory: NDArray[np.uint8], engine: TableEngine) -> tuple[Totals, Codes, NDArray[np.bool_]]:
+def unpack_answer(memory: NDArray[np.uint8], engine: TableFitPlan) -> tuple[Totals, Codes, NDArray[np.bool_]]:
     """Return the new totals, the weights' codes and the mask of an answer's bytes."""
     n, products = engine.columns.n, engine.columns.products
     numbers = np.frombuffer(memory[:engine.answer_words * engine.bus_bytes].tobytes(), dtype="<i8")
@@ -79,7 +79,7 @@ def unpack_answer(memory: NDArray[np.uint8], engine: TableEngine) -> tuple[Total
     return Totals(numbers[:n].astype(np.int64), int(sums[0, 0]), sums), result[1:].view("<u4")[:n].astype(np.int64), mask
 
 
-def pack_answer(totals: Totals, solution: Solution, engine: TableEngine) -> NDArray[np.uint8]:
+def pack_answer(totals: Totals, solution: Solution, engine: TableFitPlan) -> NDArray[np.uint8]:
     """Return the bytes that the hardware writes for these."""
     result = np.zeros((engine.answer_words - engine.totals_words) * engine.units, dtype="<i8")
     result[0] = np.array([sum(int(kept) << k for k, kept in enumerate(solution.mask))], dtype="<u8").view("<i8")[0]

@@ -8,7 +8,7 @@ from ..numerics.latency import convert_cost, cost
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
 from ..strider import resources as strider
 from ..target import Target
-from .table_engine import AHEAD, UNIT_BYTES, TableEngine
+from .table_config import AHEAD, UNIT_BYTES, TableFitPlan
 
 __all__ = ["COEFFICIENTS", "estimate", "features", "flops"]
 
@@ -19,14 +19,14 @@ _FACTOR = 18
 COEFFICIENTS = {"device": DEVICE, "shell": SHELL, "engine": 2450.0, "bus": 5.0, "column": 193.0, "lane": 242.0, "operands": 0.75, "units": 0.91, "cells": 4.4}
 
 
-def _memories(engine: TableEngine) -> list[tuple[int, Storage]]:
+def _memories(engine: TableFitPlan) -> list[tuple[int, Storage]]:
     """Return (copies, memory) of what is behind the Striders: sums, words of the answer, the solver's rows and limits."""
     columns, places = engine.columns, 2 << (engine.solver.n_max - 1).bit_length()
     sums = [(columns.gram_lanes, Storage(_BITS, columns.slots))] if columns.slots > 1 else []
     return [*sums, (1, Storage(8 * engine.bus_bytes, AHEAD)), (engine.solver.lanes + 1, Storage(32, places, apart=True))]
 
 
-def features(engine: TableEngine, target: Target) -> dict[str, float]:
+def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
     """Return how many of each kind of thing there are behind the Striders: `COEFFICIENTS` has what one takes."""
     columns, shape = engine.columns, target.multiplier
     mul, add, div = (cost(op, float32, shape).lut for op in ("mul", "add", "div"))
@@ -36,7 +36,7 @@ def features(engine: TableEngine, target: Target) -> dict[str, float]:
             "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut}
 
 
-def flops(engine: TableEngine, target: Target) -> float:
+def flops(engine: TableFitPlan, target: Target) -> float:
     """Return the flip-flops: those of the Striders, of shell and device, of words and numbers on their way, and of the solver's units with their delays."""
     columns, shape = engine.columns, target.multiplier
     mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
@@ -45,7 +45,7 @@ def flops(engine: TableEngine, target: Target) -> float:
     return strider.flops(engine.port) + around + 94 * engine.bus_bytes + 432 * columns.n + 150 * columns.gram_lanes + 1.66 * units
 
 
-def estimate(engine: TableEngine, target: Target) -> Resources:
+def estimate(engine: TableFitPlan, target: Target) -> Resources:
     """Return what an engine is expected to take on `target`, the whole device where the target has its memory and link on the chip.
 
     Multiplier blocks and block RAMs are those that the hardware is written with, mapped as Yosys maps them; look-up tables and flip-flops are sums over its

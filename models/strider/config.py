@@ -87,7 +87,7 @@ class WalkConfig:
 
     def element(self, index: int) -> str:
         """The type of one value of a column: its own, or its array elements'."""
-        storage = TYPES[self.schema.columns[index].type]
+        storage = self.schema.columns[index].storage
         return storage.element or storage.name
 
     def array_length(self, index: int) -> int:
@@ -125,12 +125,12 @@ class PortConfig:
         The codes' format.
     types
         PostgreSQL types that the converters understand.
-    walkers
-        Page walkers; walker w takes pages w, w + walkers, …
+    striders
+        Striders; Strider w takes pages w, w + striders, …
     buffers
-        Page buffers a walker, at least 2. The port holds `credits` = walkers × buffers pages.
+        Page buffers a Strider, at least 2. The port holds `credits` = striders × buffers pages.
     slots
-        Whole-tuple slots of a walker's tuple buffer, at least 2. With several walkers about one page's tuples (plus one) let them work
+        Whole-tuple slots of a Strider's tuple buffer, at least 2. With several Striders about one page's tuples (plus one) let them work
         side by side, for the collector takes the tuples page by page.
     program_depth
         Instructions that the program memory holds.
@@ -148,7 +148,7 @@ class PortConfig:
     beats: int
     format: Format
     types: tuple[str, ...]
-    walkers: int = 1
+    striders: int = 1
     buffers: int = 2
     slots: int = 4
     program_depth: int = 64
@@ -160,7 +160,7 @@ class PortConfig:
             raise ValueError(f"page_size must be one of {PAGE_SIZES}, not {self.page_size}")
         if self.bus_bytes not in (4, 8, 16, 32, 64):
             raise ValueError(f"bus_bytes must be 4, 8, 16, 32 or 64, not {self.bus_bytes}")
-        for name, low, high in (("lanes", 1, 128), ("beats", 1, 1 << 16), ("walkers", 1, 64), ("buffers", 2, 16), ("slots", 2, 4096),
+        for name, low, high in (("lanes", 1, 128), ("beats", 1, 1 << 16), ("striders", 1, 64), ("buffers", 2, 16), ("slots", 2, 4096),
                                 ("program_depth", 4, 1 << 14), ("latency", 4, 5)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)}")
@@ -178,7 +178,7 @@ class PortConfig:
     @property
     def credits(self) -> int:
         """Page buffers of the port."""
-        return self.walkers * self.buffers
+        return self.striders * self.buffers
 
     @property
     def words_per_page(self) -> int:

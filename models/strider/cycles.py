@@ -4,7 +4,7 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
 
 * sequencer: the first command is offered in cycle 1, one a cycle while credits last, the page after a `free` in cycle t from t + 1 on
 * reader: a command accepted in cycle c has its (first) AR in c + 1; `Reader` in `models.memory.bursts` has the rules
-* walker: a page whose last word comes in cycle t starts in t + 1, or in the cycle after the walker's last page ended; from there on
+* Strider: a page whose last word comes in cycle t starts in t + 1, or in the cycle after the Strider's last page ended; from there on
   `machine.Machine` counts. A loop start that leads to a tuple, the end of the page or an error waits until a slot is free.
 * tuple buffer: what is issued in cycle t can be collected from t + 1 + `latency` + depth of the converters on; a slot collected in cycle t is free in t + 1
 * collector: what it takes up in cycle u is offered in u + 1; it takes up the next beat in the cycle in which the last one is accepted. A
@@ -33,7 +33,7 @@ PIPE = 1
 
 @dataclass(frozen=True)
 class _Profile:
-    """How a page is walked where nothing but its walker holds it up, in cycles from its start on.
+    """How a page is walked where nothing but its Strider holds it up, in cycles from its start on.
 
     starts: of each tuple, loop start, after a zero: starts[k] is that of tuple k - 1. takes: when the collector takes tuples up.
     """
@@ -57,7 +57,7 @@ def _profile(config: PortConfig, events: Events) -> _Profile | None:
 
 
 class Collector:
-    """Walkers, tuple buffers and collector of one port, given when pages have arrived.
+    """Striders, tuple buffers and collector of one port, given when pages have arrived.
 
     Parameters
     ----------
@@ -79,24 +79,24 @@ class Collector:
         self._at = 0
         self._go = 0                            # first cycle in which the collector can take something up
         self._start = 0                         # the collected page's last loop start
-        # of each walker: first cycle in which it can start a page; cycles in which its latest `slots` slots are free again
-        self._idle = [0] * config.walkers
-        self._slots = [deque([0] * config.slots, config.slots) for _ in range(config.walkers)]
-        self._walker = 0
+        # of each Strider: first cycle in which it can start a page; cycles in which its latest `slots` slots are free again
+        self._idle = [0] * config.striders
+        self._slots = [deque([0] * config.slots, config.slots) for _ in range(config.striders)]
+        self._strider = 0
         self._skipped = -1                      # the latest page of which all but the first tuple was skipped
         self._profiles = [_profile(config, events) for _, events in costs.runs]
 
     def _open(self) -> None:
         """Begin with the next page."""
-        self._walker = walker = self.page % self.config.walkers
+        self._strider = strider = self.page % self.config.striders
         self._events = self.costs.runs[self._run][1]
         self._at = 0
-        self._start = max(self._idle[walker], self.arrival(self.page) + 1)
+        self._start = max(self._idle[strider], self.arrival(self.page) + 1)
 
     def _close(self, cycle: int) -> bool:
         """The page ends in this cycle; return whether it was the epoch's last."""
         self.free.append(max(cycle + 1, self.free[-1] + 1 if self.free else 0))
-        self._idle[self._walker] = cycle + 1
+        self._idle[self._strider] = cycle + 1
         self.page += 1
         self.alike -= 1
         if self.alike:
@@ -129,7 +129,7 @@ class Collector:
         while True:
             if self._at == len(self._events):
                 self._open()
-            room, events, at, start, go = self._slots[self._walker], self._events, self._at, self._start, self._go
+            room, events, at, start, go = self._slots[self._strider], self._events, self._at, self._start, self._go
             turned = self.page != page
             while True:
                 kind, wait, issue = events[at]
@@ -170,13 +170,13 @@ class Collector:
     def foresee(self, size: int) -> tuple[list[int], list[int]]:
         """The first and last transfers of the next groups of `size` tuples on this page, if the consumer is always ready.
 
-        Only where the walker sets the pace, so that a page's profile says it all; empty elsewhere. Nothing is taken: that is `skip`.
+        Only where the Strider sets the pace, so that a page's profile says it all; empty elsewhere. Nothing is taken: that is `skip`.
         """
         profile, at = self._profiles[self._run], self._at
         if profile is None or at + size >= len(self._events):
             return [], []
         base = self._start - profile.starts[at]
-        slots = self._slots[self._walker]
+        slots = self._slots[self._strider]
         if self._go > base + profile.takes[at] or not all(map(le, slots, [base + start for start in profile.starts[at + 1:at + 1 + len(slots)]])):
             return [], []
         last = base + self.config.beats
@@ -191,7 +191,7 @@ class Collector:
         taken = base + self.config.beats
         if self._at == 1 and at == len(self._events) - 1:
             self._skipped = self.page
-        self._slots[self._walker].extend([take + taken for take in profile.takes[max(self._at, at - self.config.slots):at]])
+        self._slots[self._strider].extend([take + taken for take in profile.takes[max(self._at, at - self.config.slots):at]])
         self._at, self._start, self._go = at, base + profile.starts[at], taken + profile.takes[at - 1]
 
     def pull(self, accept: Callable[[int], int]) -> tuple[int, str]:
@@ -203,7 +203,7 @@ class Collector:
             if self._at == len(self._events):
                 self._open()
             kind, wait, issue = self._events[self._at]
-            room = self._slots[self._walker]
+            room = self._slots[self._strider]
             self._start = start = max(self._start + wait, room[0])
             take = max(start + issue + self.pipe, self._go)
             if kind == ERROR:                   # nothing follows
@@ -304,7 +304,7 @@ class PortModel(Collector):
             times += self._ends
         for room in self._slots:
             times += room
-        return (self._at, len(self._events), self._walker, self.page % self.config.walkers, *[time - base for time in times])
+        return (self._at, len(self._events), self._strider, self.page % self.config.striders, *[time - base for time in times])
 
     def delay(self, cycles: int) -> None:
         """Go on as if everything so far had happened `cycles` later."""
@@ -316,7 +316,7 @@ class PortModel(Collector):
         self.memory.delay(cycles)
 
     def leap(self, pages: int, cycles: int) -> None:
-        """Go on as if `pages` more of the pages alike had been delivered (a multiple of the walkers), everything `cycles` later."""
+        """Go on as if `pages` more of the pages alike had been delivered (a multiple of the Striders), everything `cycles` later."""
         self.delay(cycles)
         self.page += pages
         self.alike -= pages

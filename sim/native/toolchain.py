@@ -52,12 +52,16 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class PortSpec:
-    """One AXI4 port of a top: the prefix of its signals, the bytes of its bus, its directions."""
+    """One AXI4 port of a top: the prefix of its signals, the bytes of its bus, its directions.
+
+    `space`: the number of the address space that it reaches; ports of one space see the same bytes.
+    """
 
     prefix: str
     data_bytes: int
     read: bool = True
     write: bool = True
+    space: int = 0
 
 
 def design_ports(design: Any) -> tuple[PortSpec, ...]:
@@ -163,7 +167,7 @@ def _ports_header(ports: Sequence[PortSpec]) -> str:
     text = []
     for k, port in enumerate(ports):
         pins = (read if port.read else []) + (write if port.write else [])
-        text.append(f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes};\n"
+        text.append(f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes}, space = {port.space};\n"
                     f"    static constexpr bool reads = {str(port.read).lower()}, writes = {str(port.write).lower()};\n"
                     + "".join(f"    static auto& {pin}(Top& top) {{ return top.{port.prefix}_{pin}; }}\n" for pin in pins) + "};\n")
     return "".join(text) + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"

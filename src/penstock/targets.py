@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.boards.board import boards
-from penstock.dsl.diagnostics import Span, error
-from penstock.dsl.functions import closest
-from penstock.models.memory import Fixed, parse_memory
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.hints import closest
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.target import TARGETS, Target
 
 __all__ = ["target_named", "timing_of"]
@@ -23,10 +23,10 @@ def target_named(name: str | Target) -> Target:
     return TARGETS[name]
 
 
-def timing_of(memory: str | Fixed, part: Target) -> Fixed:
+def timing_of(memory: str | FixedLatency, part: Target) -> FixedLatency:
     """Return the timing of a part's memory ports. Raises KernelError (E604)."""
     try:
-        timing = memory if isinstance(memory, Fixed) else parse_memory(memory)
+        timing = memory if isinstance(memory, FixedLatency) else parse_memory(memory)
     except ValueError as problem:
         what, _, hint = str(problem).partition("; ")
         raise error("E604", what, Span.whole("--memory"), hint=hint or f"as in --memory {part.memory}, which is what {part.name} has") from None

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from penstock.api import assume, compile
-from penstock.dsl.load import load_kernel
-from penstock.dsl.plan import Choices
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.load import load_kernel
 from penstock.host.sources import Table
 from penstock.models.analytics import cycles, loader
 from penstock.models.analytics.config import Schedule
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import PortConfig
 from penstock.models.strider.costs import END, NULL, TUPLE, Costs
@@ -106,7 +106,7 @@ def random_page(rng: np.random.Generator, beats: int, slow: int) -> list[tuple[i
     return [*((kind, pace + int(rng.integers(jitter)), 3 + beats + int(rng.integers(jitter))) for kind in kinds), (END, int(rng.integers(1, 9)), 0)]
 
 
-def random_run(seed: int) -> tuple[Any, PortConfig, Costs, Fixed, int]:
+def random_run(seed: int) -> tuple[Any, PortConfig, Costs, FixedLatency, int]:
     """A plan (what the cycle model reads of it), a port, pages, a memory, epochs."""
     rng = np.random.default_rng(seed)
     draw = lambda low, high: int(rng.integers(low, high + 1))
@@ -119,12 +119,12 @@ def random_run(seed: int) -> tuple[Any, PortConfig, Costs, Fixed, int]:
     merge = ports * int(rng.choice([0, 1, threads, 4 * threads, draw(1, 50)]))
     plan = SimpleNamespace(ports=ports, threads=ports * threads, threads_per_port=threads, merge_count=merge, input_slots=draw(2, 8),
                            schedule=schedule, until=rng.choice([None, 1]))
-    config = PortConfig(1024 << draw(0, 3), int(rng.choice([4, 8, 64])), 4, beats, parse_format("float32"), ("float4",), walkers=int(rng.choice([1, 1, 2, 3])),
+    config = PortConfig(1024 << draw(0, 3), int(rng.choice([4, 8, 64])), 4, beats, parse_format("float32"), ("float4",), striders=int(rng.choice([1, 1, 2, 3])),
                         buffers=draw(2, 5), slots=draw(2, 9), latency=draw(4, 5))
     costs, kinds = Costs(), [random_page(rng, beats, slow * (interval + beats)) for _ in range(draw(1, 3))]
     for _ in range(draw(1, 4)):
         costs.add(int(rng.choice([1, 2, 9, 120])), kinds[draw(0, len(kinds) - 1)])
-    return plan, config, costs, Fixed(draw(1, 100), int(rng.choice([1, 4, 64]))), draw(1, 7)
+    return plan, config, costs, FixedLatency(draw(1, 100), int(rng.choice([1, 4, 64]))), draw(1, 7)
 
 
 def compare(seed: int) -> tuple[int, int]:
@@ -175,18 +175,19 @@ def test_shares() -> None:
 
 
 @pytest.mark.parametrize(("rows", "features", "target", "memory", "choices", "epochs"), [
-    (4000, 54, "small", Fixed(20, 8), Choices(), 1), (4000, 54, "vu9p", Fixed(40, 64), Choices(), 2),
-    (2000, 10, "vu9p", Fixed(30, 16), Choices(threads=4, lanes=4), 3),
-    (3000, 30, "u55c", Fixed(60, 32), Choices(threads=8, ports=4), 5), (1500, 20, "u55c", Fixed(5, 32), Choices(threads=8, ports=8, walkers=3), 1)])
-def test_leap(rows: int, features: int, target: str, memory: Fixed, choices: Choices, epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (4000, 54, "small", FixedLatency(20, 8), Choices(), 1), (4000, 54, "vu9p", FixedLatency(40, 64), Choices(), 2),
+    (2000, 10, "vu9p", FixedLatency(30, 16), Choices(threads=4, lanes=4), 3),
+    (3000, 30, "u55c", FixedLatency(60, 32), Choices(threads=8, ports=4), 5),
+    (1500, 20, "u55c", FixedLatency(5, 32), Choices(threads=8, ports=8, walkers=3), 1)])
+def test_leap(rows: int, features: int, target: str, memory: FixedLatency, choices: Choices, epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(rows).normal(size=(rows, features)).astype(np.float32)
     data = Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": x[:, 0], "x": x}, page_size=8192)
     design = compile(EXAMPLES / "linear.py", target, data, "fixed:8,16", epochs=epochs, choices=choices)
-    leapt = design.predict(data, memory=memory)
+    leapt = design.run(data, "model", memory=memory)
     monkeypatch.setattr(cycles._Conductor, "_mark", lambda self: None)
     monkeypatch.setattr(cycles._Conductor, "_between", lambda self: (self.free,))
     monkeypatch.setattr(cycles._Conductor, "_glide", lambda self: [])
-    stepped = design.predict(data, memory=memory)
+    stepped = design.run(data, "model", memory=memory)
     assert (leapt.cycles, leapt.counters) == (stepped.cycles, stepped.counters)
 
 
@@ -195,6 +196,6 @@ def test_large(target: str) -> None:
     """A hundred million rows and many epochs take no longer than the stretch before the run repeats itself."""
     schema = Schema("t", (Column("id", "int4", not_null=True), Column("y", "float4", not_null=True), Column("x", "float4[]", not_null=True, length=54)))
     design = compile(load_kernel(EXAMPLES / "logistic.py"), target, schema)
-    run = design.predict(assume(schema, 100_000_000), epochs=1000)
+    run = design.run(assume(schema, 100_000_000), "model", epochs=1000)
     assert run.counters["tuples"] == 100_000_000 * 1000
     assert run.seconds < 5

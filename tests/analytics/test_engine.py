@@ -11,15 +11,15 @@ import pytest
 
 import penstock as ps
 from penstock.api import Design, compile
-from penstock.dsl.plan import Choices
+from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
-from penstock.models.errors import ErrorCode
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
+from penstock.models.strider.errors import PageError
 from penstock.models.target import TARGETS, register
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FORMATS = ("float32", "bfloat16", "fixed:8,16")
-MEMORIES = (Fixed(20, 8), Fixed(3, 2), Fixed(60, 1))
+MEMORIES = (FixedLatency(20, 8), FixedLatency(3, 2), FixedLatency(60, 1))
 
 if "test-ports" not in TARGETS:
     register(replace(TARGETS["small"], name="test-ports", ports=4, lut=10_000_000, ff=10_000_000, dsp=10_000, bram=10_000))
@@ -39,7 +39,7 @@ def ratings(seed: int) -> Table:
     return Table.from_columns({"u": np.eye(6, dtype=np.float32), "r": known * stars, "mask": known}, "ratings", page_size=1024)
 
 
-def check(design: Design, data: Table, memories: tuple[Fixed, ...] = MEMORIES, stalls: bool = True) -> None:
+def check(design: Design, data: Table, memories: tuple[FixedLatency, ...] = MEMORIES, stalls: bool = True) -> None:
     """Demand that all backends agree on `data`."""
     golden = design.run(data, "golden")
     assert golden.codes is not None
@@ -76,7 +76,7 @@ def test_examples(name: str, format: str) -> None:
     data, dims, choices = CASES[name]
     design = compile(EXAMPLES / f"{name}.py", "test-ports", data(1), format, dims=dims, epochs=2, choices=replace(choices, ports=1))
     check(design, data(1))
-    check(design, data(2), memories=(Fixed(11, 5),), stalls=False)
+    check(design, data(2), memories=(FixedLatency(11, 5),), stalls=False)
 
 
 @pytest.mark.parametrize(("ports", "threads", "rows"), [(2, 4, 203), (4, 8, 333), (4, 4, 20), (2, 16, 9)])
@@ -151,7 +151,7 @@ def test_errors() -> None:
     pages[7, 18] = 9
     pages[3, 19] = 9
     run = design.run(Table(data.schema, pages), "rtl")
-    assert [(e.code, e.block, e.line) for e in run.errors] == [(ErrorCode.PAGE_VERSION, 3, 0)]
+    assert [(e.code, e.block, e.line) for e in run.errors] == [(PageError.PAGE_VERSION, 3, 0)]
 
 
 @ps.kernel(epochs=3, init={"a": 1.0, "b": 2.0, "c": 3.0})
@@ -178,4 +178,4 @@ def test_batches_that_follow_at_once(kernel: Any, dims: dict[str, int], choices:
     """Short batches, after which the next one's batch operations begin as early as they may; slow memory that the boot image delays."""
     data = table(37, 4, 6)
     design = compile(kernel, "test-ports", data, "fixed:8,8", dims=dims, choices=replace(choices, ports=1))
-    check(design, data, memories=(Fixed(20, 8), Fixed(3, 1), Fixed(1, 1)), stalls=False)
+    check(design, data, memories=(FixedLatency(20, 8), FixedLatency(3, 1), FixedLatency(1, 1)), stalls=False)

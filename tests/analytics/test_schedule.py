@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.dsl.bind import bind, schema_for
-from penstock.dsl.load import load_kernel
-from penstock.dsl.plan import Choices, plan
-from penstock.dsl.schedule import _Table, _turned
-from penstock.models.analytics.config import FETCH, Plan
+from penstock.dsl.analytics.plan import Choices, plan
+from penstock.dsl.analytics.schedule import _Table, _turned
+from penstock.dsl.core.bind import bind, schema_for
+from penstock.dsl.core.load import load_kernel
+from penstock.models.analytics.config import FETCH, AnalyticsPlan
 from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format
 from penstock.models.numerics.latency import latency
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 DIMS = {"linear": {"d": 13}, "logistic": {"d": 30}, "svm": {"d": 54}, "ridge": {"d": 7}, "mlp": {"d": 9, "h": 6}, "lrmf": {"m": 5, "n": 9, "k": 3}}
 
 
-def make(name: str, fmt: str, part: str, lanes: int | None, threads: int | None) -> Plan:
+def make(name: str, fmt: str, part: str, lanes: int | None, threads: int | None) -> AnalyticsPlan:
     kernel = load_kernel(EXAMPLES / f"{name}.py")
     schema = schema_for(kernel.trace(DIMS[name]))
     bound = bind(kernel, schema, None, DIMS[name])
@@ -43,7 +43,7 @@ def test_free_starts() -> None:
         assert [_turned(found, by, interval) >> k & 1 for k in range(interval)] == [expected[(k + by) % interval] for k in range(interval)]
 
 
-def events(made: Plan, starts: list[tuple[int, bool]]) -> tuple[dict, dict, list]:
+def events(made: AnalyticsPlan, starts: list[tuple[int, bool]]) -> tuple[dict, dict, list]:
     """Replay group starts (cycle, closes its batch); return writes and reads by buffer beat as (cycle, version), and unit uses."""
     writes: dict[tuple[int, int], list[tuple[int, tuple]]] = {}
     reads: dict[tuple[int, int], list[tuple[int, tuple]]] = {}

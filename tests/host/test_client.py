@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.host.device import Device, DeviceError, LinkError, open_device
+from penstock.devices import open_device
+from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import FrameError, Identity, Parser, Words, decode_request
 from penstock.models.shell import RegisterMap, Status

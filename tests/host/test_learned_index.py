@@ -20,16 +20,16 @@ from sortedcontainers import SortedDict
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError, golden
 from penstock.host.learned_index.views import OrderedSet
 from penstock.host.workloads import amazon_keys, random_keys, url_keys
-from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
+from penstock.models.errors import HardwareError
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 
 #: groups so small that everything happens: fits, splits, joins, new windows
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
-CONFIGS = {"gram": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": Config(n_max=16, method=Method.GIVENS),
-           "widened": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=4),
-           "slots": Config(n_max=16, method=Method.GRAM, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
-           "blocks": Config(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
+CONFIGS = {"gram": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": FitPlan(n_max=16, method=Method.GIVENS),
+           "slots": FitPlan(n_max=16, method=Method.GRAM, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+           "blocks": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
 
 
 def small(kind: str = "gram", items: Any = (), **options: Any) -> LearnedIndex:
@@ -192,7 +192,7 @@ class Givens(Machine):
 
 
 class Widened(Machine):
-    kind = "widened"
+    kind = "slots"
 
 
 class InSlots(Machine):
@@ -214,8 +214,8 @@ TestGivens.settings = TestWidened.settings = TestInSlots.settings = TestInBlocks
 
 #: engines of long runs: all rows each time, or what is kept and widened
 _KEPT = {"n_max": 33, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
-LONG = {"passes": Config(n_max=33, sums=Sums.INCREMENTAL), "slots": Config(target=Target.SLOT, **_KEPT), "blocks": Config(blocks=128, **_KEPT),
-        "givens": Config(method=Method.GIVENS, blocks=128, **_KEPT)}
+LONG = {"passes": FitPlan(n_max=33, sums=Sums.INCREMENTAL), "slots": FitPlan(target=Label.SLOT, **_KEPT), "blocks": FitPlan(blocks=128, **_KEPT),
+        "givens": FitPlan(method=Method.GIVENS, blocks=128, **_KEPT)}
 
 
 def long_run(operations: int, present: int, layout: Layout, seed: int, kind: str = "passes") -> LearnedIndex:
@@ -281,7 +281,7 @@ def test_bulk_load(keys: Sequence[bytes]) -> None:
 @pytest.mark.parametrize("keys", [[b""], [b"user%d" % n for n in range(4)]])
 def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
     """Widened bounds begin without a row, and rows come that shift one another."""
-    index = small("widened")
+    index = small("slots")
     for key in keys:
         index[key] = 1
     index.retrain(every=True)
@@ -291,7 +291,7 @@ def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
 @pytest.mark.parametrize("deferred", [False, True])
 def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
     """Widened bounds stay wide when the rows go; the groups that are fitted together with an empty one are fitted all the same."""
-    trainer = Trainer(Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED))
+    trainer = Trainer(FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED))
     keys = [b"%d" % n**3 for n in range(64)]
     index = LearnedIndex(dict.fromkeys(keys, 0), trainer=trainer, layout=Layout(span=16), deferred=deferred)
     for key in keys:
@@ -363,14 +363,14 @@ def test_a_failing_backend_changes_nothing() -> None:
     config = CONFIGS["gram"]
 
     def backend(jobs: Sequence[Job]) -> Sequence[Fit | HardwareError]:
-        return golden(config)(jobs) if working else [HardwareError(ErrorCode.QR_MEMO, number) for number, _ in enumerate(jobs)]
+        return golden(config)(jobs) if working else [HardwareError(FitError.QR_MEMO, number) for number, _ in enumerate(jobs)]
 
     index = LearnedIndex({b"%03d" % n: n for n in range(100)}, trainer=Trainer(config, backend), layout=SMALL)
     working = False
     with pytest.raises(TrainingError, match="the model was not fitted: QR_MEMO") as caught:
         for n in range(100, 200):
             index[b"%03d" % n] = n
-    assert caught.value.error.code is ErrorCode.QR_MEMO
+    assert caught.value.error.code is FitError.QR_MEMO
     count = len(index)
     assert count > 100 and dict(index.items()) == {b"%03d" % n: n for n in range(count)}
     found(index)
@@ -450,7 +450,7 @@ def test_what_differs_from_sorteddict() -> None:
 
 
 def test_pickles_and_copies() -> None:
-    index = small("widened", {b"k%d" % n: n for n in range(60)})
+    index = small("slots", {b"k%d" % n: n for n in range(60)})
     for number in range(30):
         index[b"late%d" % number] = number
         del index[b"k%d" % number]

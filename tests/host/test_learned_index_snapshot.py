@@ -16,8 +16,8 @@ import pytest
 from penstock.host.learned_index import Layout, LearnedIndex, SnapshotError, Trainer, snapshot
 from penstock.host.learned_index.slots import Slots
 from penstock.host.workloads import amazon_keys, random_keys
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Bounds, Method, Sums, Target
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 VALUES: list[Any] = [None, True, False, 0, -1, 2**80, -(2**63), 1.5, float("-inf"), "", "ä\ud800", b"", b"\0x", 7]
@@ -35,12 +35,11 @@ def example(**options: Any) -> LearnedIndex:
     return index
 
 
-@pytest.mark.parametrize("config", [Config(n_max=16, sums=Sums.INCREMENTAL), Config(n_max=16, method=Method.GIVENS),
-                                    Config(n_max=16, bounds=Bounds.WIDENED, segments=4),
-                                    Config(n_max=16, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
-                                    Config(n_max=16, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16)],
-                         ids=["gram", "givens", "widened", "slots", "blocks"])
-def test_there_and_back(tmp_path: Path, config: Config) -> None:
+@pytest.mark.parametrize("config", [FitPlan(n_max=16, sums=Sums.INCREMENTAL), FitPlan(n_max=16, method=Method.GIVENS),
+                                    FitPlan(n_max=16, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+                                    FitPlan(n_max=16, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16)],
+                         ids=["gram", "givens", "slots", "blocks"])
+def test_there_and_back(tmp_path: Path, config: FitPlan) -> None:
     index = example(trainer=Trainer(config, ghosts=0.4, limit=20))
     path = tmp_path / "index"
     index.save(path)
@@ -70,7 +69,7 @@ def test_empty_and_another_engine(tmp_path: Path) -> None:
     assert list(empty.items()) == [(b"a", 1)]
     index = example()
     index.save(tmp_path / "index")
-    other = LearnedIndex.load(tmp_path / "index", trainer=Trainer(Config(n_max=4, method=Method.GIVENS)))
+    other = LearnedIndex.load(tmp_path / "index", trainer=Trainer(FitPlan(n_max=4, method=Method.GIVENS)))
     assert list(other.items()) == list(index.items()) and other.trainer.full > 10
     for number in range(100):
         other[b"other%d" % number] = number
@@ -175,7 +174,7 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
             (lambda told: told["groups"][0]["keys"].update(bytes=0), "no list of uint8"),
             (lambda told: told.pop("deferred"), "'deferred'"),
             (lambda told: told.update(limit=float("inf")), "another type"),
-            (lambda told: told["config"].update(segments=True), "Config.segments"),
+            (lambda told: told["config"].update(jobs=True), "FitPlan.jobs"),
             (lambda told: told["layout"].update(buffer=0), "a layout"),
             (lambda told: told["layout"].update(buffer=4.0), "a whole number, not 4.0"),
             (lambda told: told["config"].update(n_max=1), "n_max"),
@@ -188,13 +187,13 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
         LearnedIndex.load(path)
 
 
-CONFIGS = {"gram": Config(n_max=9, sums=Sums.INCREMENTAL), "givens": Config(n_max=9, method=Method.GIVENS, bounds=Bounds.WIDENED, segments=4),
-           "slots": Config(n_max=9, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
-           "blocks": Config(n_max=9, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
+CONFIGS = {"gram": FitPlan(n_max=9, sums=Sums.INCREMENTAL), "givens": FitPlan(n_max=9, method=Method.GIVENS),
+           "slots": FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+           "blocks": FitPlan(n_max=9, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_every_field_of_another_type(tmp_path: Path, config: Config) -> None:
+def test_every_field_of_another_type(tmp_path: Path, config: FitPlan) -> None:
     """Any field gone or something else: refused with its name, or it does not matter, and the index works."""
     index = LearnedIndex({b"k%02d" % n: n for n in range(15)}, trainer=Trainer(config, ghosts=0.4), layout=SMALL)
     for number in range(10):
@@ -237,7 +236,7 @@ def places(value: Any) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_parts_that_do_not_fit_together(tmp_path: Path, config: Config) -> None:
+def test_parts_that_do_not_fit_together(tmp_path: Path, config: FitPlan) -> None:
     path = tmp_path / "index"
 
     def refused(words: str, change: Any) -> None:
@@ -271,7 +270,7 @@ def test_parts_that_do_not_fit_together(tmp_path: Path, config: Config) -> None:
         refused("no float32", memo("d", lambda old: old - 2**32))
     if config.blocks:
         refused("less than no rows", memo("blocks", lambda old: old - 2 * old[:1]))
-    if config.target is Target.SLOT:
+    if config.target is Label.SLOT:
         for words, slots in (("out of order", Slots([5] * 99, 200)), ("beyond", Slots([], 0))):
             refused(words, lambda index, slots=slots: setattr(index._groups[1].model, "slots", Slots(
                 (slots.of or index._groups[1].model.slots.of)[:len(index._groups[1].keys)], slots.capacity)))
@@ -279,7 +278,7 @@ def test_parts_that_do_not_fit_together(tmp_path: Path, config: Config) -> None:
         for name, value in (("err_min", lambda old: old + 1), ("err_max", lambda old: old - 1), ("low", lambda old: old + 1), ("high", lambda old: old - 1),
                             ("least", lambda old: old + 1), ("err_min", lambda old: 0 * old + 2**31 - 1)):
             refused("does not hold its rows", memo("anchor", lambda old, name=name, value=value: replace(old, **{name: value(getattr(old, name))})))
-        refused("segments out of order", memo("anchor", lambda old: replace(old, start=old.start - 1)))
+        refused("does not start at label 0", memo("anchor", lambda old: replace(old, start=old.start - 1)))
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.host.learned_index.model import Model
 from penstock.host.learned_index.windows import common, common_prefixes, cut, features, window_of
 from penstock.models.qr.arith import codes
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Job, Window
 
@@ -55,7 +55,7 @@ def test_guess_is_near_the_engine() -> None:
 
 def made(weights: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> Fit:
     """A fit of those weights, with bounds 0."""
-    config = Config(n_max=64)
+    config = FitPlan(n_max=64)
     fit = refit(Job(0, Window(1, rows.shape[1]), offsets, rows[:1]), config)
     assert isinstance(fit, Fit)
     return replace(fit, weights=codes(weights), err_min=0, err_max=0)

@@ -7,7 +7,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hdl.memory import BurstReader, BurstWriter
-from penstock.models.memory import Fixed, Reader, Writer, split
+from penstock.models.memory import FixedLatency, Reader, Writer, split
 from penstock.sim.memory import AxiMemory
 
 
@@ -21,7 +21,7 @@ def commands(rng, bus_bytes, count, longest):
 def test_reader(seed, stalls):
     rng = np.random.default_rng([seed, stalls])
     bus_bytes = int(rng.choice([4, 8, 16, 64]))
-    timing = Fixed(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
+    timing = FixedLatency(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
     depth = int(rng.integers(1, 6))
     content = rng.integers(0, 256, 1 << 16, dtype=np.uint8)
     work = commands(rng, bus_bytes, 12, int(rng.choice([3, 40, 400 // (1 + timing.interval(bus_bytes) // 4)])))
@@ -99,7 +99,7 @@ def test_reader(seed, stalls):
 
 def test_reader_error():
     dut = BurstReader(bus_bytes=8)
-    memory = AxiMemory(dut.bus, np.zeros(64, np.uint8), Fixed(3, 8))
+    memory = AxiMemory(dut.bus, np.zeros(64, np.uint8), FixedLatency(3, 8))
     seen = []
 
     async def bench(ctx):
@@ -125,7 +125,7 @@ def test_reader_error():
 def test_writer(seed):
     rng = np.random.default_rng(seed)
     bus_bytes = int(rng.choice([4, 8, 16, 64]))
-    timing = Fixed(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
+    timing = FixedLatency(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
     content = np.zeros(1 << 16, np.uint8)
     work = commands(rng, bus_bytes, 6, int(rng.choice([3, 40, 300])))
     gaps = rng.integers(0, 30, len(work)).tolist()

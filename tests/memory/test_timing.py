@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.models.memory import Fixed, burst_count, parse_memory, split
+from penstock.models.memory import FixedLatency, burst_count, parse_memory, split
 
 
 def test_options():
-    assert parse_memory("latency=7,bytes=16") == Fixed(7, 16)
-    assert parse_memory(" bytes = 4 ") == Fixed(20, 4)
-    assert parse_memory(str(Fixed(3, 5))) == Fixed(3, 5)
+    assert parse_memory("latency=7,bytes=16") == FixedLatency(7, 16)
+    assert parse_memory(" bytes = 4 ") == FixedLatency(20, 4)
+    assert parse_memory(str(FixedLatency(3, 5))) == FixedLatency(3, 5)
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -45,7 +45,7 @@ def walk(latency, interval, bursts, ready):
 @pytest.mark.parametrize("seed", range(20))
 def test_reads(seed):
     rng = np.random.default_rng(seed)
-    memory = Fixed(int(rng.integers(1, 30)), int(rng.integers(1, 20)))
+    memory = FixedLatency(int(rng.integers(1, 30)), int(rng.integers(1, 20)))
     interval = memory.interval(8)
     ar = np.cumsum(rng.integers(1, 20, 30))
     beats = rng.integers(1, 17, 30)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.host.sources import SourceError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 
 KERNEL = '''import penstock as ps
 
@@ -50,7 +50,7 @@ def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:
     epochs = design.run(table(), "golden").epochs
     model = design.run(table(), "model")
     assert model.result is None and model.epochs == epochs and model.bound is not None
-    assert model.cycles == design.predict(table(), epochs=epochs).cycles
+    assert model.cycles == design.run(table(), "model", epochs=epochs).cycles
     assert model.cycles is not None and model.cycles >= model.bound.cycles
 
 
@@ -72,7 +72,7 @@ def test_another_table(design: ps.Design) -> None:
         with pytest.raises(SourceError, match=r"is not of the kind the design was compiled for") as caught:
             design.run(wrong)
         assert caught.value.code == "E706"
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, board, not 'fpga'$"):
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
         design.run(table(), "fpga")
 
 
@@ -96,7 +96,7 @@ def test_epochs_that_are_none(design: ps.Design, backend: str, epochs: Any) -> N
 
 
 def test_memory_that_the_ports_do_not_have(design: ps.Design) -> None:
-    for memory, said in (("bytes=16", "8 bytes wide"), (Fixed(20, 9), "8 bytes wide"), ("bytes=0", "from 1 to 4096"), ("", "cannot read")):
+    for memory, said in (("bytes=16", "8 bytes wide"), (FixedLatency(20, 9), "8 bytes wide"), ("bytes=0", "from 1 to 4096"), ("", "cannot read")):
         with pytest.raises(KernelError, match=said) as caught:
             design.run(table(), "model", memory=memory)
         assert (caught.value.diagnostic.code, bool(caught.value.diagnostic.hint)) == ("E604", True)

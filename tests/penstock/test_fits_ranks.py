@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 
 KERNEL = "import penstock as ps\n\n\n@ps.fit\ndef rank_model(key: ps.Key):\n    return ps.least_squares(ps.window(key, {length}), target=ps.rank(key))\n"
 
@@ -27,8 +27,8 @@ def written(length: int) -> str:
 
 def test_the_surfaces_example_has_hardware() -> None:
     design = ps.compile(written(32), "vu9p")
-    config = design.config
-    assert (config.target, config.sums, config.bounds, config.segments) == (Target.RANK, Sums.INCREMENTAL, Bounds.WIDENED, 1)
+    config = design.plan
+    assert (config.target, config.sums, config.bounds) == (Label.RANK, Sums.INCREMENTAL, Bounds.WIDENED)
     assert config.built and config.blocks == 128
 
 
@@ -62,4 +62,4 @@ def test_groups_that_blocks_do_not_hold(capsys: pytest.CaptureFixture[str]) -> N
 def test_all_of_them_have_hardware(target: str, method: str, incremental: bool, bounds: str) -> None:
     Path("g.psk").write_text(f'fit f(key: key)\n  model <- least_squares(window(key, 4), target={target}(key), method="{method}", '
                              f'incremental={incremental}, bounds="{bounds}")\n')
-    assert ps.compile("g.psk", "vu9p").config.built
+    assert ps.compile("g.psk", "vu9p").plan.built

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from penstock.host.workloads.groups import Group, keys
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 
 
 def matrix(job: Job) -> np.ndarray:
@@ -40,13 +40,13 @@ def equals_python(job: Job, fit: Fit) -> None:
     a = [[1, *(int(x) - int(o) for x, o in zip(row, job.offsets, strict=True))] for row in job.rows]
     labels = [int(b) for b in job.target_labels()]
     for i in range(job.window.columns):
-        assert int(fit.memo.moments[i]) == sum(b * row[i] for b, row in zip(labels, a, strict=True))
+        assert int(fit.memo.right_hand_side[i]) == sum(b * row[i] for b, row in zip(labels, a, strict=True))
         if fit.memo.gram is not None:
             for j in range(i, job.window.columns):
                 assert int(fit.memo.gram[i, j]) == sum(row[i] * row[j] for row in a)
 
 
-def run(config: Config, rows: int, batches: int, most: int, every: int, seed: int) -> None:
+def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: int) -> None:
     """Random batches on one group; the fit is compared after every `every`-th, the integers at the end."""
     source = np.random.default_rng(seed)
     length = config.n_max - 1
@@ -73,19 +73,19 @@ def run(config: Config, rows: int, batches: int, most: int, every: int, seed: in
     assert full < batches * (0.75 if config.method is Method.GIVENS else 0.25)
 
 
-CASES = [(Method.GRAM, Target.RANK), (Method.GRAM, Target.SLOT), (Method.GIVENS, Target.RANK)]
+CASES = [(Method.GRAM, Label.RANK), (Method.GRAM, Label.SLOT), (Method.GIVENS, Label.RANK)]
 
 
 @pytest.mark.parametrize(("method", "target"), CASES)
-def test_hundred_batches(method: Method, target: Target) -> None:
-    config = Config(n_max=12, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+def test_hundred_batches(method: Method, target: Label) -> None:
+    config = FitPlan(n_max=12, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
     run(config, 300, 100, 12, 20, 7)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [(500, 9), (5000, 33)], ids=["500 x 9", "5000 x 33"])
 @pytest.mark.parametrize(("method", "target"), CASES)
-def test_thousand_batches(method: Method, target: Target, shape: tuple[int, int]) -> None:
+def test_thousand_batches(method: Method, target: Label, shape: tuple[int, int]) -> None:
     rows, columns = shape
-    config = Config(n_max=columns, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    config = FitPlan(n_max=columns, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
     run(config, rows, 1000, 50 if rows == 5000 else 20, 50, 11)

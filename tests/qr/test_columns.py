@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.models.numerics.formats import Fixed
-from penstock.models.qr.columns import BITS_MAX, ROWS_MAX, Columns, added, first, solved, taken
+from penstock.models.qr.columns import BITS_MAX, ROWS_MAX, Columns, add_rows, initial_totals, remove_rows, solve
 
 WIDE = Fixed(5, BITS_MAX - 5)
 
@@ -20,7 +20,7 @@ def table(seed: int, rows: int, features: int, fmt: Fixed = WIDE) -> np.ndarray:
 
 def test_sums_are_pythons() -> None:
     rows = table(1, 60, 4)
-    totals = added(first(rows), rows)
+    totals = add_rows(initial_totals(rows), rows)
     a = [[1, *(int(v) - int(o) for v, o in zip(row, totals.offsets, strict=True))] for row in rows]
     for i in range(6):
         for j in range(6):
@@ -33,33 +33,33 @@ def test_extreme_rows_do_not_overflow() -> None:
     top = (1 << BITS_MAX - 1) - 1
     rows = np.tile(np.array([[top, -top - 1, top]]), (1 << 10, 1))
     rows[0] = [-top - 1, top, -top - 1]
-    totals = added(first(rows[:1]), rows)                   # offsets at one end, rows at the other
+    totals = add_rows(initial_totals(rows[:1]), rows)                   # offsets at one end, rows at the other
     most = int(np.abs(totals.sums).max())
     assert most == (2 * top + 1) ** 2 * ((1 << 10) - 1)
     assert most * (ROWS_MAX >> 10) < 1 << 63 and (2 * top + 1).bit_length() <= 17
     with pytest.raises(ValueError, match="more than the sums hold"):
-        added(type(totals)(totals.offsets, ROWS_MAX, totals.sums), rows[:1])
+        add_rows(type(totals)(totals.offsets, ROWS_MAX, totals.sums), rows[:1])
 
 
 def test_refits_equal_fits_of_all_rows() -> None:
     rows = table(2, 600, 7)
     fmt, source = WIDE, np.random.default_rng(3)
-    totals = added(first(rows[:200]), rows[:200])
+    totals = add_rows(initial_totals(rows[:200]), rows[:200])
     begin, end = 0, 200
     for _ in range(40):
         come, go = int(source.integers(0, 11)), int(source.integers(0, 8))
-        totals = taken(added(totals, rows[end:end + come]), rows[begin:begin + go])
+        totals = remove_rows(add_rows(totals, rows[end:end + come]), rows[begin:begin + go])
         begin, end = begin + go, end + come
-        whole = added(type(totals)(totals.offsets, 0, np.zeros_like(totals.sums)), rows[begin:end])
+        whole = add_rows(type(totals)(totals.offsets, 0, np.zeros_like(totals.sums)), rows[begin:end])
         assert np.array_equal(whole.sums, totals.sums) and whole.rows == totals.rows == end - begin
-        again, once = solved(totals, fmt), solved(whole, fmt)
+        again, once = solve(totals, fmt), solve(whole, fmt)
         assert np.array_equal(again.weights, once.weights) and np.array_equal(again.mask, once.mask)
 
 
 @pytest.mark.parametrize("features", [1, 5, 20, 63])
 def test_weights_are_those_of_least_squares(features: int) -> None:
     rows = table(features, 2000, features)
-    found = solved(added(first(rows), rows), WIDE)
+    found = solve(add_rows(initial_totals(rows), rows), WIDE)
     a = np.column_stack([np.ones(len(rows)), rows[:, :-1] * 2.0 ** -WIDE.fraction_bits])
     b = rows[:, -1] * 2.0 ** -WIDE.fraction_bits
     best = np.linalg.lstsq(a, b, rcond=None)[0]
@@ -72,10 +72,10 @@ def test_collinear_and_constant_columns_have_no_weight() -> None:
     rows = table(5, 300, 4)
     rows[:, 2] = 77
     rows[:, 3] = rows[:, 0] - 5
-    found = solved(added(first(rows), rows), WIDE)
+    found = solve(add_rows(initial_totals(rows), rows), WIDE)
     assert found.mask.tolist() == [True, True, True, False, False] and not found.values[3:].any()
-    nothing = first(rows)
-    assert not solved(nothing, WIDE).values.any()
+    nothing = initial_totals(rows)
+    assert not solve(nothing, WIDE).values.any()
 
 
 def test_configurations() -> None:

@@ -7,10 +7,10 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.core import Core
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, row_stride, words
 from testbench.pysim import drain, feed
 from testbench.qr_cases import jobs_of
@@ -35,12 +35,12 @@ def rows_words(job, config):
     return found[:of_rows], found[of_rows:]
 
 
-SLOTS = {"target": Target.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
+SLOTS = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
 
 
 @pytest.mark.parametrize(("lanes", "bus", "pace", "options"), [(15, 64, 1.0, SLOTS), (12, 32, 0.7, SLOTS), (6, 16, 0.8, {})])
 def test_jobs(lanes, bus, pace, options):
-    config = Config(n_max=5, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16, **options)
+    config = FitPlan(n_max=5, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16, **options)
     scans = config.sums is Sums.SCAN
     source = np.random.default_rng(bus)
     # jobs of several groups in turn, as many windows

@@ -11,15 +11,15 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.dot import NOTHING, Dot, Pass
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes, dot, numbers
-from penstock.models.qr.bounds import follow, pass_over
-from penstock.models.qr.config import Config
+from penstock.models.qr.bounds import pass_over, update_anchor
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.schedule import dot_latency
 from testbench.operands import mixed_codes
 from testbench.qr_cases import jobs_of
 
-CONFIG = Config(n_max=7, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36)
+CONFIG = FitPlan(n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36)
 
 
 @pytest.mark.parametrize("n", [5, 8])
@@ -101,7 +101,7 @@ def test_pass(units):
             await run(ctx, fit.weights, empty, items, flat(anchor))
             come = [i for i in (*job.inserted, *job.moved) if job.alive[i]]
             old = job.memo.anchor
-            await run(ctx, old.weights, segment(old, n), [item(job, i, True) for i in come], flat(follow(old, job)))
+            await run(ctx, old.weights, segment(old, n), [item(job, i, True) for i in come], flat(update_anchor(old, job)))
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)

@@ -9,27 +9,28 @@ import numpy as np
 import pytest
 
 from penstock.hdl.modules import ModuleLibrary
-from penstock.hdl.qr.engine import Engine
+from penstock.hdl.qr.engine import FitEngine
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory import Fixed
-from penstock.models.qr.config import Config
+from penstock.models.memory import FixedLatency
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
-from penstock.sim.qr import build, simulate
+from testbench.qr import build, simulate
 from testbench.qr_runs import compare, random_run
 
-CONFIG = Config(n_max=6, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
+CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
-BLOCKS = {"target": Target.RANK, "blocks": 64}
+BLOCKS = {"target": Label.RANK, "blocks": 64}
 PASSES = {"sums": Sums.SCAN, "bounds": Bounds.RESCAN}
-RANKS = {"target": Target.RANK, **PASSES}
-MEMORIES = [Fixed(20, 32), Fixed(1, 64), Fixed(57, 8), Fixed(8, 2), Fixed(200, 16)]
+RANKS = {"target": Label.RANK, **PASSES}
+MEMORIES = [FixedLatency(20, 32), FixedLatency(1, 64), FixedLatency(57, 8), FixedLatency(8, 2), FixedLatency(200, 16)]
 
 
 @pytest.fixture(scope="module", params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS), replace(GIVENS, n_max=6, **BLOCKS)],
@@ -45,7 +46,7 @@ def sweep(config, library, seeds, rows=60, count=12):
     for seed in seeds:
         source = np.random.default_rng([config.n_max, config.bus_bytes, seed])
         jobs = random_run(config, source, int(source.integers(1, count)), rows)
-        memory = MEMORIES[seed % len(MEMORIES)] if seed % 2 else Fixed(int(source.integers(1, 80)), int(source.choice([2, 8, 32, 64, 128])))
+        memory = MEMORIES[seed % len(MEMORIES)] if seed % 2 else FixedLatency(int(source.integers(1, 80)), int(source.choice([2, 8, 32, 64, 128])))
         found = compare(config, library, jobs, memory, seed=seed, damage=seed % 3 == 0)
         assert found.bit_exact and found.cycles in (None, found.simulated.cycles), seed
         assert found.simulated.counters["jobs_failed"] == sum(isinstance(result, HardwareError) for result in found.expected)
@@ -80,9 +81,9 @@ def test_slots_by_passes(base):
         assert job.memo is not None
         gone = np.setdiff1d(np.arange(len(job.rows)), np.concatenate([job.inserted, job.moved]))[number:number + 1 + number % 3]
         buried.append(replace(job, live=~np.isin(np.arange(len(job.rows)), gone), buried=gone))
-    found = compare(config, library, buried, Fixed(20, 32))
+    found = compare(config, library, buried, FixedLatency(20, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
-    assert all(isinstance(result, HardwareError) and result.code is ErrorCode.QR_DESCRIPTOR for result in found.expected)
+    assert all(isinstance(result, HardwareError) and result.code is FitError.QR_DESCRIPTOR for result in found.expected)
 
 
 def test_stalls_change_no_result(engine):
@@ -97,7 +98,7 @@ def test_stalls_change_no_result(engine):
 def test_larger_groups(engine):
     config, library = engine
     source = np.random.default_rng(3)
-    found = compare(config, library, random_run(config, source, 4, 3000), Fixed(30, 32))
+    found = compare(config, library, random_run(config, source, 4, 3000), FixedLatency(30, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 
@@ -111,7 +112,7 @@ def test_traffic_grows_with_the_changes_alone():
         assert isinstance(fit, Fit)
         group.take(fit)
         job = group.batch(keys(source, 10, 5), np.sort(source.choice(rows, 5, replace=False)), 1 << 20)
-        found = compare(CONFIG, library, [job], Fixed(20, 32))
+        found = compare(CONFIG, library, [job], FixedLatency(20, 32))
         work = Work.of(job, found.expected[0], CONFIG)
         assert found.bit_exact and found.simulated.cycles == found.cycles and not work.rescanned
         seen.add((found.simulated.bytes_read - CONFIG.bus_bytes * change_words(work.size, CONFIG), found.simulated.bytes_written))
@@ -121,11 +122,11 @@ def test_traffic_grows_with_the_changes_alone():
 def test_many_jobs_a_start(engine):
     config, library = engine
     jobs = random_run(config, np.random.default_rng(6), 20) * 16
-    found = compare(config, library, jobs, Fixed(30, 32))
+    found = compare(config, library, jobs, FixedLatency(30, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles and found.simulated.counters["jobs_ended"] == 320
 
 
-@pytest.mark.parametrize("memory", [Fixed(10, 32), Fixed(1, 64)], ids=str)
+@pytest.mark.parametrize("memory", [FixedLatency(10, 32), FixedLatency(1, 64)], ids=str)
 def test_stopped_halfway(engine, memory):
     """After a soft reset in any cycle of a run the engine is as new: nothing that was in a pipeline comes out of it."""
     config, library = engine
@@ -157,7 +158,7 @@ def test_sequence_of_refits(engine):
     groups = [Group(config, keys(source, 40, 4), number, density=0.6) for number in range(3)]
     jobs: list[Job] = [group.full() for group in groups]
     for _ in range(6):
-        simulated = simulate(config, library, jobs, memory=Fixed(10, 32))
+        simulated = simulate(config, library, jobs, memory=FixedLatency(10, 32))
         following = []
         for group, job, result in zip(groups, jobs, simulated.results, strict=True):
             golden = refit(job, config)
@@ -182,8 +183,8 @@ def test_more_rows_go_than_the_memo_has(engine):
         job = group.batch(keys(source, number % 3, 5), np.sort(source.choice(40, 4, replace=False)))
         assert job.memo is not None
         jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
-    found = compare(config, library, jobs, Fixed(20, 32))
-    assert [isinstance(result, HardwareError) and result.code is ErrorCode.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
+    found = compare(config, library, jobs, FixedLatency(20, 32))
+    assert [isinstance(result, HardwareError) and result.code is FitError.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 
@@ -193,7 +194,7 @@ def test_no_jobs_and_errors_of_the_bus(engine):
     assert simulate(config, library, []).cycles == 1
     jobs = [Group(config, keys(source, 30, 5), number).full() for number in range(3)]
     image = place_jobs(jobs, config)
-    with Session(library, Fixed(10, 32)) as session:
+    with Session(library, FixedLatency(10, 32)) as session:
         memory = image.memory.copy()
         session.map(image.base, memory)
         for fail, code in ((session.fail_read, ErrorCode.BUS_READ), (session.fail_write, ErrorCode.BUS_WRITE)):
@@ -205,9 +206,9 @@ def test_no_jobs_and_errors_of_the_bus(engine):
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Target.RANK}, {"segments": 4}, {"sums": Sums.SCAN}, {"lanes": 5}, {"method": Method.GIVENS, "solvers": 1, "segments": 2}):
+    for other in ({"target": Label.RANK, "bounds": Bounds.RESCAN}, {"sums": Sums.SCAN}, {"lanes": 5}):
         with pytest.raises(ValueError, match="hardware"):
-            Engine(replace(CONFIG, **other), ModuleLibrary())
+            FitEngine(replace(CONFIG, **other), ModuleLibrary())
 
 
 @pytest.mark.long
@@ -257,7 +258,7 @@ def test_blocks_folded_by_givens():
     again = [group.batch(keys(source, 64, 31), np.zeros(0, dtype=np.int64)) for group in groups]
     assert all(job.memo is not None for job in again)
     for jobs in (full, again):
-        found = compare(config, library, jobs, Fixed(40, 64))
+        found = compare(config, library, jobs, FixedLatency(40, 64))
         assert found.bit_exact and found.simulated.cycles == found.cycles
         works = [Work.of(job, fit, config) for job, fit in zip(jobs, found.expected, strict=True)]
         assert sum(work.multiplications(config) for work in works) / found.simulated.cycles / 63 >= 0.6

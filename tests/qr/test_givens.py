@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.givens import Givens
 from penstock.models.qr import factor
 from penstock.models.qr.arith import add, codes, from_integer, mul
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.job import Method
 from penstock.models.qr.rotations import alone
@@ -131,7 +131,7 @@ def check(config, cases, found, factors):
 
 def test_jobs():
     """In Amaranth's own simulator."""
-    config = Config(n_max=5, method=Method.GIVENS, vectors=2, lanes=2, contexts=2, bus_bytes=16, jobs=16)
+    config = FitPlan(n_max=5, method=Method.GIVENS, vectors=2, lanes=2, contexts=2, bus_bytes=16, jobs=16)
     source = np.random.default_rng(5)
     cases = [case(source, 5, "few"), case(source, 3, "plain", 10, 3), case(source, 5, "empty")]
     first, found, factors = run(config, cases)
@@ -172,20 +172,20 @@ def sweep(config, seeds, most=12):
 @pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(8, 2, 3, 3, 16)])
 def test_random(n, vectors, lanes, contexts, bus):
     """Random jobs, at full pace in the model's cycles, and with stalls everywhere."""
-    sweep(Config(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 24)
+    sweep(FitPlan(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 24)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(5, 1, 1, 1, 8), (7, 3, 2, 2, 64), (64, 3, 8, 2, 64), (33, 4, 4, 5, 32),
                                                                         (9, 8, 1, 8, 64), (16, 1, 20, 4, 8)])
 def test_configurations(n, vectors, lanes, contexts, bus):
-    sweep(Config(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 40)
+    sweep(FitPlan(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 40)
 
 
 @pytest.mark.long
 def test_dense_block():
     """The goals: a block of 64 × 32 folded in 2,400 cycles by 63 multipliers, busy at least 60 % of the time with 8 groups interleaved."""
-    config = Config(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, jobs=32)
+    config = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, jobs=32)
     built = build_streams(lambda parts: Givens(config, parts))
     source = np.random.default_rng(1)
     for before in (0, 64):

@@ -8,10 +8,10 @@ import pytest
 
 from penstock.hdl.qr.givens_core import GivensCore
 from penstock.host.workloads.groups import keys, mean_offsets
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
-from penstock.models.qr.job import Bounds, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
 from testbench.qr_cases import jobs_of
 from testbench.streams import build_streams, run_streams
@@ -25,9 +25,10 @@ def bus_words(data, bus, first=0, count=None):
 def parts(memo, config):
     """Words of a memo's c, of its sums and squares, and of its factor."""
     n, bus = memo.window.columns, config.bus_bytes
-    head, moments, sums, factor = words(HEAD_BYTES + n - 1, bus), words(8 * n, bus), words(16 * n, bus), words(2 * n * (n + 1), bus)
+    head, right_hand_side, sums, factor = words(HEAD_BYTES + n - 1, bus), words(8 * n, bus), words(16 * n, bus), words(2 * n * (n + 1), bus)
     data = pack_memo(memo, config)
-    return bus_words(data, bus, head, moments), bus_words(data, bus, head + moments, sums), bus_words(data, bus, head + moments + sums, factor)
+    return (bus_words(data, bus, head, right_hand_side), bus_words(data, bus, head + right_hand_side, sums),
+            bus_words(data, bus, head + right_hand_side + sums, factor))
 
 
 def full_job(source, number, length, count, slots, same=False):
@@ -37,10 +38,10 @@ def full_job(source, number, length, count, slots, same=False):
     return Job(number, Window(0, length), mean_offsets(rows), rows, labels=np.sort(source.choice(3 * count + 1, count, replace=False)) if slots else None)
 
 
-@pytest.mark.parametrize(("n", "bus", "target"), [(6, 32, Target.SLOT), pytest.param(5, 16, Target.RANK, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("n", "bus", "target"), [(6, 32, Label.SLOT), pytest.param(5, 16, Label.RANK, marks=pytest.mark.long)])
 def test_jobs(n, bus, target):
-    slots = target is Target.SLOT
-    config = Config(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
+    slots = target is Label.SLOT
+    config = FitPlan(n_max=n, method=Method.GIVENS, target=target, sums=Sums.INCREMENTAL if slots else Sums.SCAN,
                     bounds=Bounds.WIDENED if slots else Bounds.RESCAN, vectors=2, lanes=2, contexts=3, bus_bytes=bus, jobs=32)
     source = np.random.default_rng(bus)
     groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0), (45, 3), (0, 7)])) for length in (n - 1, 3, n - 2)]
@@ -65,8 +66,9 @@ def test_jobs(n, bus, target):
     given = {"command": [built.inputs["command"].const(c).as_bits() for c in commands], "bits": bits, "rows": rows,
              "changes": [word for job in jobs if job.memo is not None for word in bus_words(pack_changes(job, config), bus)],
              "load": [word for *_, factor in before for word in factor],
-             "memo": [word for moments, sums, _ in before for word in (moments if slots else []) + sums]}
-    expected = {"words": [word for moments, sums, _ in after for word in moments + sums], "factor": [word for *_, factor in after for word in factor]}
+             "memo": [word for right_hand_side, sums, _ in before for word in (right_hand_side if slots else []) + sums]}
+    expected = {"words": [word for right_hand_side, sums, _ in after for word in right_hand_side + sums],
+                "factor": [word for *_, factor in after for word in factor]}
     wanted = {"o0": len(jobs), "report": len(jobs), **{name: len(items) for name, items in expected.items()}}
     for pace, seed in ((1.0, 1), (0.5, 2), (0.8, 3)):
         _, found = run_streams(built, given, wanted, pace=pace, seed=seed)

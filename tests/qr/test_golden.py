@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
 
 METHODS = [Method.GIVENS, Method.GRAM]
 
@@ -56,7 +57,7 @@ def exact(job: Job, fit: Fit) -> None:
     memo = fit.memo
     for i, left in enumerate(columns):
         assert memo.sums[i] == sum(left) and memo.squares[i] == sum(x * x for x in left)
-        assert memo.moments[i] == sum(b * x for b, x in zip(labels, left, strict=True))
+        assert memo.right_hand_side[i] == sum(b * x for b, x in zip(labels, left, strict=True))
         if memo.gram is not None:
             for j in range(i, len(columns)):
                 assert memo.gram[i, j] == sum(x * y for x, y in zip(left, columns[j], strict=True))
@@ -76,7 +77,7 @@ def batches(source: np.random.Generator, group: Group, count: int, length: int, 
 def test_thousand_batches_as_least_squares(method):
     """`givens` cannot forget a row: as exact as least squares of the live rows if a group that lost some is trained afresh."""
     source = np.random.default_rng(5)
-    config = Config(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
+    config = FitPlan(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
     group = Group(config, keys(source, 200, 6, 40))
     for number, job in enumerate(batches(source, group, 1000, 6, 40, 5, share=0)):
         fit = done(refit(job, config))
@@ -88,11 +89,11 @@ def test_thousand_batches_as_least_squares(method):
             assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
 
 
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(Label))
 @pytest.mark.parametrize("method", METHODS)
 def test_incremental_equals_scan_and_widened_holds(method, target):
     source = np.random.default_rng(11)
-    config = Config(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=8)
+    config = FitPlan(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=64 * (target is Label.RANK))
     group = Group(config, keys(source, 400, 8, 36))
     kinds = set()
     for job in batches(source, group, 60, 8, 36, 12, limit=250):
@@ -100,21 +101,23 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
         holds(fit, job)
         exact(job, fit)
         kinds.add(fit.rescanned)
-        scans = replace(config, sums=Sums.SCAN)
-        scan = refit(job, scans)
+        scans = replace(config, sums=Sums.SCAN, bounds=Bounds.RESCAN, blocks=0)
+        memo = job.memo and replace(job.memo, blocks=None, moved=None, anchor=None)
+        scan = refit(replace(job, memo=memo), scans)
         if scans.needs_live and not job.alive.all():
-            assert isinstance(scan, HardwareError) and scan.code is ErrorCode.QR_DESCRIPTOR
+            assert isinstance(scan, HardwareError) and scan.code is FitError.QR_DESCRIPTOR
         else:
-            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.moments, fit.memo.moments)
+            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.right_hand_side, fit.memo.right_hand_side)
         group.take(fit)
-    assert kinds == {True, False}
+    # with tombstones, which `givens` keeps, ranks in blocks always take a pass
+    assert kinds == ({True} if method is Method.GIVENS and target is Label.RANK else {True, False})
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_odd_columns(method):
     """Constant, collinear and all-equal columns get no weight; the fit stays that of least squares."""
     source = np.random.default_rng(3)
-    config = Config(n_max=16, method=method)
+    config = FitPlan(n_max=16, method=method)
     rows = keys(source, 300, 6, 50)
     rows[:, 2] = 77                                   # constant, its offset exact
     rows[:, 4] = 255 - rows[:, 1]                     # collinear with the bias and column 1
@@ -140,7 +143,7 @@ def test_odd_columns(method):
 def test_collinear_arriving_late(method):
     """A column that noise alone tells apart from others, folded over many refits, is found out."""
     source = np.random.default_rng(8)
-    config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL)
 
     def rows(count):
         made = source.integers(0, 60, (count, 5)).astype(np.uint8)
@@ -161,7 +164,7 @@ def test_collinear_arriving_late(method):
 @pytest.mark.parametrize("bounds", list(Bounds))
 def test_empty_and_deletes(method, bounds):
     source = np.random.default_rng(4)
-    config = Config(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, segments=4)
+    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, blocks=16)
     group = Group(config, keys(source, 50, 5, 30))
     first = done(refit(group.full(), config))
     group.take(first)
@@ -191,63 +194,65 @@ def test_empty_and_deletes(method, bounds):
 def test_windows_shift():
     """A memo belongs to its window and offsets: another one is refused, a full job makes a new one."""
     source = np.random.default_rng(6)
-    config = Config(n_max=8, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
     group = Group(config, keys(source, 60, 5, 30))
     group.take(done(refit(group.full(), config)))
     job = group.batch(keys(source, 3, 5, 30), np.zeros(0, dtype=np.int64))
     other = replace(job, window=Window(1, 5))
-    assert refit(other, config, 7) == HardwareError(ErrorCode.QR_WINDOW, 7)
-    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(ErrorCode.QR_WINDOW, 0)
+    assert refit(other, config, 7) == HardwareError(FitError.QR_WINDOW, 7)
+    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(FitError.QR_WINDOW, 0)
     fit = done(refit(replace(other, memo=None), config))
     assert fit.memo.window == Window(1, 5) and fit.memo.epoch == 0
 
 
 def test_errors():
     source = np.random.default_rng(2)
-    config = Config(n_max=8, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
     group = Group(config, keys(source, 60, 5, 30))
     full = group.full()
     group.take(done(refit(full, config)))
     job = group.batch(keys(source, 3, 5, 30), np.array([4, 9]))
     done(refit(job, config))
 
-    def code(bad: Job, config: Config = config) -> ErrorCode:
+    def code(bad: Job, config: FitPlan = config) -> ErrorCode:
         result = refit(bad, config)
         assert isinstance(result, HardwareError)
         return result.code
     nobody = np.zeros(0, dtype=np.int64)
-    assert code(replace(full, window=Window(0, 8))) == ErrorCode.QR_COLUMNS
-    assert code(replace(full, window=Window(0, 0))) == ErrorCode.QR_COLUMNS
-    assert code(replace(full, window=Window(0, 4))) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(full, rows=full.rows[::-1])) == ErrorCode.QR_ORDER
-    assert code(replace(full, labels=np.arange(60))) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, epoch=5)) == ErrorCode.QR_MEMO
-    assert code(replace(job, inserted=job.inserted[:2])) == ErrorCode.QR_MEMO
-    assert code(replace(job, inserted=job.inserted[::-1])) == ErrorCode.QR_ORDER
-    assert code(replace(job, inserted=job.inserted + 1000)) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, removed_at=job.removed_at[:1])) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, removed_at=job.removed_at + 1000)) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, removed_at=job.removed_at[::-1])) == ErrorCode.QR_ORDER
-    assert code(replace(job, buried=job.inserted)) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == ErrorCode.QR_MEMO
-    assert code(job, replace(config, method=Method.GIVENS)) == ErrorCode.QR_MEMO
-    slot = replace(config, target=Target.SLOT)
-    assert code(replace(full, labels=np.arange(60)[::-1]), slot) == ErrorCode.QR_ORDER
-    assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == ErrorCode.QR_ROWS
+    assert code(replace(full, window=Window(0, 8))) == FitError.QR_COLUMNS
+    assert code(replace(full, window=Window(0, 0))) == FitError.QR_COLUMNS
+    assert code(replace(full, window=Window(0, 4))) == FitError.QR_DESCRIPTOR
+    assert code(replace(full, rows=full.rows[::-1])) == FitError.QR_ORDER
+    assert code(replace(full, labels=np.arange(60))) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, epoch=5)) == FitError.QR_MEMO
+    assert code(replace(job, inserted=job.inserted[:2])) == FitError.QR_MEMO
+    assert code(replace(job, inserted=job.inserted[::-1])) == FitError.QR_ORDER
+    assert code(replace(job, inserted=job.inserted + 1000)) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at[:1])) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at + 1000)) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at[::-1])) == FitError.QR_ORDER
+    assert code(replace(job, buried=job.inserted)) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == FitError.QR_MEMO
+    assert code(job, replace(config, method=Method.GIVENS)) == FitError.QR_MEMO
+    slot = replace(config, target=Label.SLOT)
+    assert code(replace(full, labels=np.arange(60)[::-1]), slot) == FitError.QR_ORDER
+    assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == FitError.QR_ROWS
     givens = replace(config, method=Method.GIVENS)
     fit = done(refit(full, givens))
-    assert code(replace(job, memo=fit.memo, epoch=0), givens) == ErrorCode.QR_REMOVED
+    assert code(replace(job, memo=fit.memo, epoch=0), givens) == FitError.QR_REMOVED
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_job_sequences(data):
     """Any sequence of batches, on any engine: sums exact, every live row in its window, c as from a scan."""
-    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Target)))
+    method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Label)))
     length = data.draw(st.integers(1, 7))
-    config = Config(n_max=8, method=method, target=target, sums=data.draw(st.sampled_from(list(Sums))),
-                    bounds=data.draw(st.sampled_from(list(Bounds))), segments=data.draw(st.sampled_from([1, 4])))
+    sums = data.draw(st.sampled_from(list(Sums)))
+    blocks = data.draw(st.sampled_from([0, 4])) if target is Label.RANK and sums is Sums.INCREMENTAL else 0
+    bounds = data.draw(st.sampled_from(list(Bounds))) if target is Label.SLOT or blocks else Bounds.RESCAN
+    config = FitPlan(n_max=8, method=method, target=target, sums=sums, bounds=bounds, blocks=blocks)
     source = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     alphabet = data.draw(st.sampled_from([1, 2, 30, 256]))
     group = Group(config, keys(source, data.draw(st.integers(0, 60)), length, alphabet))
@@ -265,7 +270,7 @@ def test_job_sequences(data):
 def test_bounds_by_adversarial_search():
     """Widened bounds hold at every corner of every box, for weights near and far from the anchor's."""
     from penstock.models.qr.arith import codes
-    from penstock.models.qr.bounds import pass_over, widened
+    from penstock.models.qr.bounds import pass_over, widen_bounds
     source = np.random.default_rng(9)
     for trial in range(300):
         length = int(source.integers(1, 33))
@@ -279,8 +284,8 @@ def test_bounds_by_adversarial_search():
         if trial % 3:
             pick = source.random(length + 1) < 0.5
             new[pick] += (size * 10.0 ** source.uniform(-8, 1) * source.standard_normal(int(pick.sum()))).astype(np.float32)
-        _, _, anchor = pass_over(job, codes(old), 4)
-        found = widened(anchor, codes(new), offsets)
+        _, _, anchor = pass_over(job, codes(old))
+        found = widen_bounds(anchor, codes(new), offsets)
         assert found is not None
         errors = job.target_labels() - predict(codes(new), offsets, rows)
         assert found[0] <= errors.min() and errors.max() <= found[1]
@@ -291,7 +296,7 @@ def test_bounds_by_adversarial_search():
             corners[0] = np.where(new[1:] > old[1:], anchor.high[s], anchor.low[s])
             corners[1] = np.where(new[1:] > old[1:], anchor.low[s], anchor.high[s])
             zero = np.zeros(1, dtype=np.int64)
-            allowed = widened(Anchor(codes(old), zero, zero, zero, zero, zero, zero + predict(codes(old), offsets, corners).min(),
+            allowed = widen_bounds(Anchor(codes(old), zero, zero, zero, zero, zero, zero + predict(codes(old), offsets, corners).min(),
                                      anchor.low[s:s + 1], anchor.high[s:s + 1]), codes(new), offsets)
             assert allowed is not None
             shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)

@@ -9,10 +9,11 @@ import pytest
 
 from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Places, pack_changes, pack_descriptor, pack_memo, pack_result, pack_rows, unpack_memo, unpack_result
-from penstock.models.qr.job import Bounds, Fit, Job, Method, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
 
 
@@ -24,11 +25,11 @@ def equal(a: object, b: object) -> bool:
 
 @pytest.mark.parametrize("bus_bytes", [8, 64])
 @pytest.mark.parametrize("bounds", list(Bounds))
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(Label))
 @pytest.mark.parametrize("method", list(Method))
 def test_there_and_back(method, target, bounds, bus_bytes):
     source = np.random.default_rng(1)
-    config = Config(n_max=8, method=method, target=target, sums=Sums.INCREMENTAL, bounds=bounds, segments=4, bus_bytes=bus_bytes)
+    config = FitPlan(n_max=8, method=method, target=target, sums=Sums.INCREMENTAL, bounds=bounds, blocks=4 * (target is Label.RANK), bus_bytes=bus_bytes)
     group = Group(config, keys(source, 60, 5, 30))
     job = group.full()
     for _ in range(4):
@@ -45,14 +46,14 @@ def test_there_and_back(method, target, bounds, bus_bytes):
         assert equal(back, fit)
         group.take(back)
         job = group.batch(keys(source, 6, 5, 30), np.sort(source.choice(np.flatnonzero(group.live), 4, replace=False)))
-    failed = pack_result(HardwareError(ErrorCode.QR_ORDER), 3, config)
-    assert unpack_result(failed, 6, config) is ErrorCode.QR_ORDER
+    failed = pack_result(HardwareError(FitError.QR_ORDER), 3, config)
+    assert unpack_result(failed, 6, config) is FitError.QR_ORDER
 
 
 def test_damaged_heads():
     """Any byte of a memo's head changed: an error at once, or a memo that the next job's check tells from the right one, or the same shape of memo."""
     source = np.random.default_rng(2)
-    config = Config(n_max=8, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, segments=2)
+    config = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
     group = Group(config, keys(source, 60, 5, 30))
     fit = refit(group.full(), config)
     assert isinstance(fit, Fit)
@@ -65,17 +66,17 @@ def test_damaged_heads():
             bad[at] ^= value
             memo = unpack_memo(bytes(bad), config)
             if isinstance(memo, ErrorCode):
-                assert memo is ErrorCode.QR_MEMO and value
+                assert memo is FitError.QR_MEMO and value
                 continue
             result = refit(dataclasses.replace(job, memo=memo), config)
             assert isinstance(result, Fit) == (value == 0)
     for length in (0, 10, 31, 32, 64, 100):
-        assert unpack_memo(data[:length], config) is ErrorCode.QR_MEMO
+        assert unpack_memo(data[:length], config) is FitError.QR_MEMO
 
 
 def test_all_columns_of_the_widest_model():
     """A mask of 64 bits."""
-    config = Config(n_max=64, method=Method.GIVENS, bus_bytes=64)
+    config = FitPlan(n_max=64, method=Method.GIVENS, bus_bytes=64)
     rows = keys(np.random.default_rng(64), 200, 63)
     fit = refit(Job(3, Window(0, 63), mean_offsets(rows), rows), config)
     assert isinstance(fit, Fit) and fit.mask.all()

@@ -9,12 +9,12 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.loader import Loader
 from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.arith import codes, from_integer
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit, right_side
 from penstock.models.qr.image import pack_memo
-from penstock.models.qr.job import Bounds, Job, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, words
-from penstock.models.qr.moments import scanned
+from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.schedule import MIDDLE
 from testbench.pysim import drain, feed
 
@@ -22,12 +22,12 @@ from testbench.pysim import drain, feed
 @pytest.mark.parametrize(("bus", "pace"), [(32, 1.0), (64, 0.6), (8, 1.0)])
 def test_rows(bus, pace):
     source = np.random.default_rng(bus)
-    config = Config(n_max=7, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=28, bus_bytes=bus, lanes=7, jobs=8)
+    config = FitPlan(n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=28, bus_bytes=bus, lanes=7, jobs=8)
     items, commands, expected = [], [], []
     for number, (n, count) in enumerate([(7, 30), (2, 5), (6, 0), (7, 1), (5, 60)]):
         rows = keys(source, count, n - 1)
         job = Job(number, Window(0, n - 1), mean_offsets(rows), rows, labels=np.sort(source.choice(1 << 30, count, replace=False)))
-        exact = scanned(job, True)
+        exact = sum_all_rows(job, True)
         c, middle = right_side(exact)
         gram = codes(from_integer(exact.gram))
         for row in range(n + 1):

@@ -10,18 +10,18 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from penstock.hdl.qr.delta import Delta
 from penstock.hdl.qr.merge import Merge
+from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.hdl.qr.records import Records
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo
-from penstock.models.qr.job import Bounds, Sums, Target
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
 from testbench.pysim import drain, feed
 from testbench.qr_cases import jobs_of
 
-CONFIG = Config(n_max=8, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
+CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
 
 
 def sums_words(memo, config):
@@ -36,11 +36,11 @@ def sums_words(memo, config):
 def test_new_memo(bus, length, pace):
     config = replace(CONFIG, bus_bytes=bus)
     jobs = list(jobs_of(config, np.random.default_rng(bus), length, 40, [(6, 5), (0, 0), (4, 0), (3, 3)]))
-    records, delta, merge = Records(config), Delta(config), Merge(config)
+    records, accumulator, merge = Records(config), NormalEquationAccumulator(config), Merge(config)
     m = Module()
-    m.submodules.records, m.submodules.delta, m.submodules.merge = records, delta, merge
-    connect(m, records.o, delta.i)
-    m.d.comb += [delta.chunk.eq(merge.chunk), merge.moments.eq(delta.moments), merge.entries.eq(delta.entries)]
+    m.submodules.records, m.submodules.accumulator, m.submodules.merge = records, accumulator, merge
+    connect(m, records.o, accumulator.i)
+    m.d.comb += [accumulator.chunk.eq(merge.chunk), merge.right_hand_side.eq(accumulator.right_hand_side), merge.entries.eq(accumulator.entries)]
     changes = [int.from_bytes(data[at:at + bus], "little") for data in (pack_changes(job, config) for job in jobs) for at in range(0, len(data), bus)]
     expected = [sums_words(refit(job, config).memo, config) for job in jobs]
     fresh = [sums_words(refit(replace(job, memo=None), config).memo, config) for job in jobs]
@@ -48,23 +48,23 @@ def test_new_memo(bus, length, pace):
     taken, times = [], []
 
     async def commander(ctx):
-        ctx.set(delta.columns, length + 1)
+        ctx.set(accumulator.columns, length + 1)
         for job in jobs:
             size = Size.of(job)
             for j, offset in enumerate(job.offsets):
                 ctx.set(records.offsets[j], int(offset))
             command = {"length": length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved}
             await feed(records.command, [command])(ctx)
-            while not ctx.get(delta.done.valid):
+            while not ctx.get(accumulator.done.valid):
                 await ctx.tick()
-            assert ctx.get(delta.done.p.code) == 0
+            assert ctx.get(accumulator.done.p.code) == 0
             before = len(taken)
             await feed(merge.command, [{"columns": length + 1, "fresh": 0}])(ctx)
             while len(taken) == before or not taken[-1][1].last:
                 await ctx.tick()
-            ctx.set(delta.done.ready, 1)
+            ctx.set(accumulator.done.ready, 1)
             await ctx.tick()
-            ctx.set(delta.done.ready, 0)
+            ctx.set(accumulator.done.ready, 0)
             times.append((taken[before][0], taken[-1][0]))
     simulator = Simulator(m)
     simulator.add_clock(1e-6)
@@ -83,22 +83,22 @@ def test_without_a_memo():
     """The sums of a job alone: every row an insertion."""
     job = next(jobs_of(CONFIG, np.random.default_rng(9), 4, 12, [(3, 0)]))
     full = replace(job, inserted=np.arange(len(job.rows)), moved=np.zeros(0, dtype=np.int64), moved_from=np.zeros(0, dtype=np.int64))
-    records, delta, merge = Records(CONFIG), Delta(CONFIG), Merge(CONFIG)
+    records, accumulator, merge = Records(CONFIG), NormalEquationAccumulator(CONFIG), Merge(CONFIG)
     m = Module()
-    m.submodules.records, m.submodules.delta, m.submodules.merge = records, delta, merge
-    connect(m, records.o, delta.i)
-    m.d.comb += [delta.chunk.eq(merge.chunk), merge.moments.eq(delta.moments), merge.entries.eq(delta.entries)]
+    m.submodules.records, m.submodules.accumulator, m.submodules.merge = records, accumulator, merge
+    connect(m, records.o, accumulator.i)
+    m.d.comb += [accumulator.chunk.eq(merge.chunk), merge.right_hand_side.eq(accumulator.right_hand_side), merge.entries.eq(accumulator.entries)]
     data = pack_changes(full, CONFIG)
     expected, taken = sums_words(refit(replace(job, memo=None), CONFIG).memo, CONFIG), []
 
     async def commander(ctx):
-        ctx.set(delta.columns, 5)
+        ctx.set(accumulator.columns, 5)
         for j, offset in enumerate(job.offsets):
             ctx.set(records.offsets[j], int(offset))
         await feed(records.command, [{"length": 4, "inserted": len(job.rows), "buried": 0, "removed": 0, "moved": 0}])(ctx)
-        while not ctx.get(delta.done.valid):
+        while not ctx.get(accumulator.done.valid):
             await ctx.tick()
-        assert ctx.get(delta.done.p.live) == len(job.rows)
+        assert ctx.get(accumulator.done.p.live) == len(job.rows)
         await feed(merge.command, [{"columns": 5, "fresh": 1}])(ctx)
     simulator = Simulator(m)
     simulator.add_clock(1e-6)

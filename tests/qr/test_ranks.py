@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 
 from penstock.host.workloads.groups import Group, keys
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.qr.arith import codes, predict
-from penstock.models.qr.bounds import widened_ranks
-from penstock.models.qr.config import Config
+from penstock.models.qr.bounds import widen_rank_bounds
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
-from penstock.models.qr.job import Anchor, Bounds, Fit, Sums, Target
+from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
-from penstock.models.qr.moments import design
+from penstock.models.qr.normal_equations import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
 from testbench.qr_runs import crowd
 
-CONFIG = Config(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
+CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 
 
 def refits(config, seed, count=120, length=6, batches=8):
@@ -49,12 +50,12 @@ def test_c_from_the_changes_alone(seed, blocks):
         assert len(data) == bus * change_words(size, config) and len(pack_memo(job.memo, config)) == bus * memo_words(size, config)
         assert (memo.blocks == job.memo.blocks).all() and memo.blocks[:, 0].sum() == memo.rows
         moves = np.frombuffer(data, dtype="<i2", count=blocks).astype(np.int64)
-        c, sums = memo.moments + moves @ memo.blocks, memo.blocks.copy()
+        c, sums = memo.right_hand_side + moves @ memo.blocks, memo.blocks.copy()
         for record in unpack_changes(data[bus * shift_words(config):], size, True):
             a = design(np.frombuffer(record.row, dtype=np.uint8)[None], job.offsets)[0]
             c += record.value * a
             sums[record.block] += record.sign * a
-        assert (c == fit.memo.moments).all() and (sums == fit.memo.blocks).all()
+        assert (c == fit.memo.right_hand_side).all() and (sums == fit.memo.blocks).all()
 
 
 def test_few_rows_are_named():
@@ -88,7 +89,7 @@ def test_crowded_blocks():
     none = np.zeros(0, dtype=np.int64)
     for job in (more, crowd(source, Group.batch(group, keys(source, 0, 5), none))):
         found = refit(job, CONFIG)
-        assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_ROWS
+        assert isinstance(found, HardwareError) and found.code is FitError.QR_ROWS
     assert group.batch(keys(source, 1, 5), none).memo is None                      # a host trains it afresh
 
 
@@ -99,9 +100,9 @@ def test_memos_of_other_engines():
     job = group.batch(keys(np.random.default_rng(5), 2, 5), np.zeros(0, dtype=np.int64))
     for other in (replace(CONFIG, blocks=4), replace(CONFIG, blocks=0)):
         found = refit(job, other)
-        assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_MEMO
-        assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is ErrorCode.QR_MEMO
-    for bad in ({"target": Target.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
+        assert isinstance(found, HardwareError) and found.code is FitError.QR_MEMO
+        assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is FitError.QR_MEMO
+    for bad in ({"target": Label.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
         with pytest.raises(ValueError, match="blocks"):
             replace(CONFIG, **bad)
 
@@ -149,7 +150,7 @@ def test_bounds_of_any_weights():
         anchor = Anchor(codes(old), zero, errors.min(keepdims=True), errors.max(keepdims=True), zero, zero, guesses.min(keepdims=True),
                         rows.min(axis=0)[None], rows.max(axis=0)[None])
         new = (scale * old * (1 + source.choice([0, 1e-6, 0.1, 2]) * source.normal(size=n))).astype(np.float32)
-        bounds = widened_ranks(anchor, codes(new), offsets, found)
+        bounds = widen_rank_bounds(anchor, codes(new), offsets, found)
         if bounds is None:
             continue
         true = virtual + moved[where] - predict(codes(new), offsets, rows)

@@ -8,16 +8,16 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.qr.rows import Rows
 from penstock.host.workloads.groups import keys
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import pack_rows
-from penstock.models.qr.job import Bounds, Job, Sums, Target, Window
+from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
 from penstock.models.qr.layout import row_stride
 from testbench.pysim import drain, feed
 
 
 @pytest.mark.parametrize(("bus", "units", "pace"), [(64, 2, 1.0), (16, 1, 0.7), (16, 4, 1.0), (64, 4, 0.8)])
 def test_passes(bus, units, pace):
-    config = Config(n_max=14, target=Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=105, bus_bytes=bus, row_units=units)
+    config = FitPlan(n_max=14, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=105, bus_bytes=bus, row_units=units)
     source = np.random.default_rng([bus, units])
     jobs = []
     for number, (length, count, span) in enumerate([(13, 30, 50), (3, 40, 41), (5, 1, 9), (8, 20, 150), (13, 3, 3)]):

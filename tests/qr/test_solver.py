@@ -10,12 +10,11 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.solver import Solver
 from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.arith import add, codes, from_integer
-from penstock.models.qr.config import Config
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.factor import eliminate, solve
 from penstock.models.qr.golden import right_side
-from penstock.models.qr.job import Job, Target, Window
-from penstock.models.qr.moments import scanned
-from penstock.models.qr.schedule import gram_tasks
+from penstock.models.qr.job import Job, Label, Window
+from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.solver import alone
 from testbench.pysim import feed
 
@@ -36,7 +35,7 @@ def case(source, n, kind):
     offsets = mean_offsets(rows)
     if kind == "empty":
         rows = rows[:0]
-    exact = scanned(Job(0, Window(0, n - 1), offsets, rows, labels=np.sort(source.choice(400, len(rows), replace=False))), True)
+    exact = sum_all_rows(Job(0, Window(0, n - 1), offsets, rows, labels=np.sort(source.choice(400, len(rows), replace=False))), True)
     c, middle = right_side(exact)
     d, u, keep = eliminate(exact.gram)
     weights = solve(d, u, keep, c)
@@ -74,7 +73,7 @@ def run(config, cases):
 
 @pytest.mark.parametrize(("contexts", "jobs"), [(1, 5), (3, 10)])
 def test_jobs(contexts, jobs):
-    config = Config(n_max=6, target=Target.SLOT, gram_lanes=21, lanes=6, contexts=contexts, jobs=16)
+    config = FitPlan(n_max=6, target=Label.SLOT, gram_lanes=21, lanes=6, contexts=contexts, jobs=16)
     source = np.random.default_rng(contexts)
     kinds = ["plain", "constant", "tiny", "near", "collinear", "empty", "tiny", "plain", "plain", "collinear"]
     cases = [case(source, int(source.integers(2, 7)) if kind == "plain" else 6, kind) for kind in kinds[:jobs]]
@@ -83,9 +82,9 @@ def test_jobs(contexts, jobs):
     for _, job, mask, weights in found:
         _, _, keep, expected = cases[job]
         assert mask == keep and weights[:len(expected)] == expected and not any(weights[len(expected):])
-    assert found[-1][0] - first == alone(config, [gram_tasks(len(rows) - 1, config.lanes) for rows, *_ in cases])
+    assert found[-1][0] - first == alone(config, [len(rows) - 1 for rows, *_ in cases])
 
 
 def test_too_few_lanes():
     with pytest.raises(ValueError, match="a row a cycle"):
-        Solver(Config(n_max=6, lanes=5))
+        Solver(FitPlan(n_max=6, lanes=5))

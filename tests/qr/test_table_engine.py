@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.errors import ErrorCode
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.qr import columns as c
+from penstock.models.qr.table_config import Segment, TableFitPlan, layout
 from penstock.models.qr.table_cycles import bound, run, words_read
-from penstock.models.qr.table_engine import Segment, TableEngine, layout
 from penstock.models.qr.table_memory import SIMULATED, pack_answer, pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from penstock.sim.table_fit import build, simulate
+from testbench.qr import build, fit_pages
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
 
@@ -57,7 +57,7 @@ class Table:
         self.rows = self.format.to_integers(codes)
 
 
-def spans(source: np.random.Generator, engine: TableEngine, table: Table) -> tuple[list[tuple[int, int]], list[tuple[Segment, object]]]:
+def spans(source: np.random.Generator, engine: TableFitPlan, table: Table) -> tuple[list[tuple[int, int]], list[tuple[Segment, object]]]:
     """Random rows that come and go, and the pages they lie in."""
     places, rows, segments = RowPages(analyse(engine.port, engine.walk, table.pages)), [], []
     for _ in range(2):
@@ -73,17 +73,17 @@ def spans(source: np.random.Generator, engine: TableEngine, table: Table) -> tup
     return rows, segments
 
 
-def check(engine: TableEngine, library, table: Table, seeds: range, stall_percent: int = 0) -> None:
+def check(engine: TableFitPlan, library, table: Table, seeds: range, stall_percent: int = 0) -> None:
     for seed in seeds:
         source = np.random.default_rng(seed)
-        before = c.added(c.first(table.rows), table.rows[:int(source.integers(0, len(table.rows)))])
+        before = c.add_rows(c.initial_totals(table.rows), table.rows[:int(source.integers(0, len(table.rows)))])
         (come, go), segments = spans(source, engine, table)
-        after = c.taken(c.added(before, table.rows[slice(*come)]), table.rows[slice(*go)])
-        memory = Fixed(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
-        found = simulate(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
+        after = c.remove_rows(c.add_rows(before, table.rows[slice(*come)]), table.rows[slice(*go)])
+        memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
+        found = fit_pages(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
                          stall_percent=stall_percent, seed=seed)
         assert found.error is None and found.answer is not None
-        assert (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all(), seed
+        assert (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all(), seed
         assert found.counters["summed"] == come[1] - come[0] + go[1] - go[0]
         assert found.bytes_read == words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
         if not stall_percent:
@@ -105,7 +105,7 @@ ENGINES = [
 def test_every_answer_and_every_cycle(case) -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = case
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableEngine(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
     library = build(engine)
     check(engine, library, table, range(25))
     check(engine, library, table, range(100, 105), stall_percent=40)
@@ -121,7 +121,7 @@ def test_random_engines(seed: int) -> None:
                   on_null=str(source.choice(["error", "skip"])))
     columns = c.Columns(features + 1, table.format.name, 1)
     lanes = int(source.choice([1, 2, columns.products, min(columns.products, int(source.integers(3, 40)))]))
-    engine = TableEngine(replace(columns, gram_lanes=lanes), table.walk, int(source.choice([8, 16, 32, 64])), int(source.integers(1, 4)),
+    engine = TableFitPlan(replace(columns, gram_lanes=lanes), table.walk, int(source.choice([8, 16, 32, 64])), int(source.integers(1, 4)),
                          int(source.integers(2, 4)), int(source.integers(2, 30)))
     check(engine, build(engine), table, range(30))
 
@@ -130,19 +130,19 @@ def test_refits_follow_each_other_without_drift() -> None:
     """Twelve refits on the hardware, each from the answer of the one before: the sums and weights of a fit of the rows that are left."""
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableEngine(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
     library, places = build(engine), RowPages(analyse(engine.port, engine.walk, table.pages))
-    totals, begin, end = c.first(table.rows), 0, 0
+    totals, begin, end = c.initial_totals(table.rows), 0, 0
     for come, go in [(30, 0), *[(4, 2)] * 12]:
         segments = []
         for first, last in ((end, end + come), (begin, begin + go)):
             page, skip, costs = places.span(first, last)
             segments.append(Segment(PAGES + page * table.schema.page_size, costs.pages, skip, last - first, page) if last > first else NOTHING)
         begin, end = begin + go, end + come
-        found = simulate(engine, library, table.pages, totals, segments)
+        found = fit_pages(engine, library, table.pages, totals, segments)
         totals, weights, mask = unpack_answer(found.answer, engine)
-        whole = c.added(c.first(table.rows), table.rows[begin:end])
-        fit = c.solved(whole, table.format)
+        whole = c.add_rows(c.initial_totals(table.rows), table.rows[begin:end])
+        fit = c.solve(whole, table.format)
         assert (totals.sums == whole.sums).all() and totals.rows == end - begin
         assert (weights == fit.weights).all() and (mask == fit.mask).all()
 
@@ -151,44 +151,44 @@ def test_pages_behind_the_last_row() -> None:
     """More pages than the rows lie in: those behind the last row are not walked, and none of their words is taken for those that go."""
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableEngine(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
     library, pages = build(engine), len(table.pages)
     assert pages > 6
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
         segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
-        found = simulate(engine, library, table.pages, c.first(table.rows), segments, memory=Fixed(latency, 2))
-        after = c.taken(c.added(c.first(table.rows), table.rows[:come]), table.rows[:go])
-        assert found.answer is not None and (found.answer == pack_answer(after, c.solved(after, table.format), engine)).all()
+        found = fit_pages(engine, library, table.pages, c.initial_totals(table.rows), segments, memory=FixedLatency(latency, 2))
+        after = c.remove_rows(c.add_rows(c.initial_totals(table.rows), table.rows[:come]), table.rows[:go])
+        assert found.answer is not None and (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all()
 
 
 def test_a_bad_page_ends_the_run() -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[0]
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableEngine(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
     library, pages = build(engine), table.pages.copy()
     pages[1, 18:20] = 0xFF                                       # pd_pagesize_version
     good = Segment(PAGES, 1, 0, 1, 0)
-    found = simulate(engine, library, pages, c.first(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
+    found = fit_pages(engine, library, pages, c.initial_totals(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
     assert found.answer is None and found.error is not None
-    assert (found.error.code, found.error.block) == (ErrorCode.PAGE_VERSION, 8)
+    assert (found.error.code, found.error.block) == (PageError.PAGE_VERSION, 8)
 
 
 def test_what_has_no_hardware() -> None:
     table = Table(1, 2, "fixed:8,8", 10)
     columns = c.Columns(3, "fixed:8,8")
     with pytest.raises(ValueError, match="a sum has 8 bytes, the memory port 4"):
-        TableEngine(columns, table.walk, 4)
+        TableFitPlan(columns, table.walk, 4)
     for other in (c.Columns(4, "fixed:8,8"), c.Columns(3, "fixed:8,7")):
         with pytest.raises(ValueError, match="in one beat, in the columns' format"):
-            TableEngine(other, table.walk)
-    engine = TableEngine(columns, table.walk)
-    assert TableEngine.from_json(engine.to_json()) == engine
-    totals = c.added(c.first(table.rows), table.rows)
-    again = unpack_answer(pack_answer(totals, c.solved(totals, table.format), engine), engine)
+            TableFitPlan(other, table.walk)
+    engine = TableFitPlan(columns, table.walk)
+    assert TableFitPlan.from_json(engine.to_json()) == engine
+    totals = c.add_rows(c.initial_totals(table.rows), table.rows)
+    again = unpack_answer(pack_answer(totals, c.solve(totals, table.format), engine), engine)
     assert (again[0].sums == totals.sums).all() and (again[0].offsets == totals.offsets).all() and len(pack_totals(totals, engine)) % 64 == 0
     places = RowPages(analyse(engine.port, engine.walk, table.pages))
     with pytest.raises(ValueError, match="is not in the last of 2 pages"):
         two = analyse(engine.port, engine.walk, np.concatenate([table.pages[:1]] * 2))
-        run(engine, [(Segment(PAGES, 2, 0, 1), two), (NOTHING, None)], Fixed())
+        run(engine, [(Segment(PAGES, 2, 0, 1), two), (NOTHING, None)], FixedLatency())
     with pytest.raises(IndexError, match="of "):
         places.span(0, places.rows + 1)

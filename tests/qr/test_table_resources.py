@@ -7,7 +7,7 @@ import pytest
 from penstock.boards.board import boards
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.columns import Columns
-from penstock.models.qr.table_engine import TableEngine, layout
+from penstock.models.qr.table_config import TableFitPlan, layout
 from penstock.models.qr.table_resources import estimate
 from penstock.models.resources import Resources
 from penstock.models.strider.config import WalkConfig
@@ -40,7 +40,7 @@ def test_as_packed(case: tuple[str, int, str, int, int, int, int, Resources]) ->
     types = [name.rstrip("!") for name in names.split()]
     schema = Schema("t", tuple(Column(f"c{k}", name, not_null="!" in said) for k, (name, said) in enumerate(zip(types, names.split(), strict=True))), page_size)
     columns = Columns(len(types), number, products)
-    engine = TableEngine(columns, WalkConfig(schema, layout([(k, 0) for k in range(len(types))]), columns.format), bus, walkers, 2, slots)
+    engine = TableFitPlan(columns, WalkConfig(schema, layout([(k, 0) for k in range(len(types))]), columns.format), bus, walkers, 2, slots)
     found = estimate(engine, boards()["ulx3s-85f"].budget)
     assert (found.dsp, found.bram) == (packed.dsp, packed.bram)
     assert abs(found.lut / packed.lut - 1) < 0.15 and abs(found.ff / packed.ff - 1) < 0.25

@@ -11,9 +11,9 @@ from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes
-from penstock.models.qr.bounds import EMPTY, widened, widened_ranks
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Anchor, Bounds, Sums, Target
+from penstock.models.qr.bounds import EMPTY, widen_bounds, widen_rank_bounds
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Anchor, Bounds, Label, Sums
 from penstock.models.qr.ranks import Frames
 from penstock.models.qr.schedule import widen_latency
 
@@ -22,7 +22,7 @@ from penstock.models.qr.schedule import widen_latency
 def test_segments(blocks):
     """Of slots, and of ranks with blocks: there with any trend, and any rest of the moves."""
     n = 6
-    config = Config(n_max=n, target=Target.RANK if blocks else Target.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=21, blocks=blocks)
+    config = FitPlan(n_max=n, target=Label.RANK if blocks else Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=21, blocks=blocks)
     dut, source, cases = Widen(config), np.random.default_rng(1), []
     for number in range(90):
         columns = int(source.integers(2, n + 1))
@@ -44,7 +44,7 @@ def test_segments(blocks):
         trend = int(source.choice([0, -1, -(1 << 15), (1 << 16) - 1, int(source.integers(-1 << 15, 1 << 16))]))
         frames = Frames(zero, trend, int(low_rest), int(high_rest))
         with np.errstate(all="ignore"):
-            expected = widened_ranks(anchor, codes(new), offsets, frames) if blocks else widened(anchor, codes(new), offsets)
+            expected = widen_rank_bounds(anchor, codes(new), offsets, frames) if blocks else widen_bounds(anchor, codes(new), offsets)
         pad = [0] * (n - columns)
         cases.append(({"columns": columns, "segment": {"err_min": int(errors[0]), "err_max": int(errors[1]), "least": least, "low": [*map(int, low), *pad],
                                                        "high": [*map(int, high), *pad]},

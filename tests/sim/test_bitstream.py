@@ -14,7 +14,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 import penstock as ps
-from penstock.api import Choices, Table, compile
+from penstock import Choices
+from penstock.api import Table, compile
 from penstock.boards.bitstream import device_verilog
 from penstock.boards.board import Board, boards
 from penstock.boards.board import Memory as BoardMemory

@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
+from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
 from penstock.models.errors import ErrorCode, HardwareError
@@ -211,9 +212,9 @@ def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.Monkey
     assert report["simulation"]["backend"] == "board"
     assert report["design"]["config"]["memory"] == "latency=4,bytes=8"      # the device's block RAM, not the target's memory
 
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.api.Choices(threads=1, lanes=1))
+    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
     table = ps.open_table("random:rows=120", design.plan.schema, design.labels)
-    with design.simulated_board(table) as device:
+    with design.device_in_simulation(design.workload(Given(table)).memory_bytes()) as device:
         once = design.run(table, "board", device=device)
         again = design.run(table, "board", device=device, epochs=1)
         assert once.cycles == report["cycles"]["rtl"] and again.epochs == 1
@@ -254,7 +255,8 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
                                               capsys: pytest.CaptureFixture[str]) -> None:
     """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
     of place and route do nothing here, and the device in simulation stands for the board."""
-    from penstock import building
+    from penstock.boards import build as building
+    from penstock.boards.board import boards
     from penstock.boards.build import Build
     from penstock.models.resources import Resources
     monkeypatch.chdir(tmp_path)
@@ -270,7 +272,7 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
 
     with ps.open("sim:out") as device:
         design = ps.load("out")
-        assert device.identity.memory_bytes == building.boards()[board].memory.bytes and device.design == design.identity
+        assert device.identity.memory_bytes == boards()[board].memory.bytes and device.design == design.identity
         table = ps.open_table(f"random:rows={rows}", design.plan.schema, design.labels)
         trained, expected = design.run(table, "board", device=device), design.run(table)
         assert trained.result is not None and expected.result is not None and np.array_equal(trained.result["w"], expected.result["w"])

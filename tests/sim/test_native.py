@@ -13,7 +13,7 @@ import pytest
 
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.models.shell import RegisterMap, Status
 from penstock.sim.native import BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build, toolchain, wave_format
 from testbench.toy import CopyEngine, copy_cycles, copy_map
@@ -32,7 +32,7 @@ def one() -> Library:
     return library(8, 1)
 
 
-def session(lib: Library, memory: Fixed, size: int = 1 << 18, seed: int = 0):
+def session(lib: Library, memory: FixedLatency, size: int = 1 << 18, seed: int = 0):
     """A session with a filled source window and an empty target window."""
     made = Session(lib, memory)
     source = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
@@ -53,7 +53,7 @@ def test_exact_cycles(bus_bytes, ports):
     lib = library(bus_bytes, ports)
     rng = np.random.default_rng([bus_bytes, ports])
     for _ in range(12):
-        memory = Fixed(int(rng.integers(1, 80)), int(rng.choice([1, 3, 8, 16, 64])))
+        memory = FixedLatency(int(rng.integers(1, 80)), int(rng.choice([1, 3, 8, 16, 64])))
         words = int(rng.choice([1, 2, 7, 100, 700]))
         span = bus_bytes * words
         stride = bus_bytes * (words + int(rng.integers(0, 9)))
@@ -76,7 +76,7 @@ def test_exact_cycles(bus_bytes, ports):
 
 def test_random_stalls_change_no_bit(one):
     for seed in range(5):
-        memory = Fixed(5, 8)
+        memory = FixedLatency(5, 8)
         made, source, target = session(one, memory)
         with made:
             made.set_memory(memory, stall_percent=10 + 15 * seed, seed=seed + 1)
@@ -87,7 +87,7 @@ def test_random_stalls_change_no_bit(one):
 
 
 def test_outside_reads_fail(one):
-    made, source, target = session(one, Fixed(9, 8))
+    made, source, target = session(one, FixedLatency(9, 8))
     with made:
         report = made.run({"source": SOURCE + len(source) - 64, "target": TARGET, "words": 16})
         assert report.error == HardwareError(ErrorCode.BUS_READ, 0)
@@ -103,7 +103,7 @@ def test_outside_reads_fail(one):
 
 
 def test_injected_faults(one):
-    memory = Fixed(9, 4)
+    memory = FixedLatency(9, 4)
     for fault in ("read", "write"):
         made, source, target = session(one, memory)
         with made:
@@ -120,7 +120,7 @@ def test_injected_faults(one):
 
 
 def test_stop_in_the_middle(one):
-    memory = Fixed(30, 2)
+    memory = FixedLatency(30, 2)
     made, source, target = session(one, memory)
     rng = np.random.default_rng(1)
     values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 600}
@@ -143,7 +143,7 @@ def test_stop_in_the_middle(one):
 
 
 def test_hang_is_reported(one):
-    made, _, _ = session(one, Fixed(4, 8))
+    made, _, _ = session(one, FixedLatency(4, 8))
     with made:
         values = {"source": SOURCE, "target": TARGET, "words": 100, "hold": 1}
         report = made.run(values, limit=500)
@@ -160,7 +160,7 @@ def test_hang_is_reported(one):
 
 
 def test_registers(one):
-    made, _, _ = session(one, Fixed(1000, 8))
+    made, _, _ = session(one, FixedLatency(1000, 8))
     with made:
         rmap = one.register_map
         assert made.read("identity") == 0x504E5354 and made.read("version") == 0x1_0000 and made.read("design") == rmap.design
@@ -186,7 +186,7 @@ def test_registers(one):
 
 
 def test_windows(one):
-    made, _, _ = session(one, Fixed())
+    made, _, _ = session(one, FixedLatency())
     with made:
         with pytest.raises(ValueError, match=r"^the window at 0x101000 overlaps the one at 0x100000$"):
             made.map(SOURCE + 4096, np.zeros(8, np.uint8))
@@ -206,7 +206,7 @@ def test_protocol_checks():
     broken, count = re.subn(r"assign m0_axi_arlen = (.*);", "assign m0_axi_arlen = 8'hff;", text)
     assert count == 1
     lib = build(broken, ports=[PortSpec("m0_axi", 8)], register_map=engine.register_map)
-    made, _, _ = session(lib, Fixed())
+    made, _, _ = session(lib, FixedLatency())
     with made, pytest.raises(ProtocolError, match=r"^m0_axi: CROSSES_4K at address 0x100ff8 in cycle \d+$"):
         made.run({"source": SOURCE + 4088, "target": TARGET, "words": 1}, limit=1000)
 

@@ -17,13 +17,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 import penstock as ps
-from penstock.api import Choices, Design, Table, compile
+from penstock import Choices
+from penstock.api import Design, Table, compile
 from penstock.boards.netlist import synthesise
 from penstock.boards.tools import ToolMissing
 from penstock.cli import run
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
-from penstock.models.memory import Fixed
+from penstock.models.memory import FixedLatency
 from penstock.sim.native import BuildError, Library, PortSpec, ProtocolError, RegisterError, Session
 from penstock.sim.native import build as build_rtl
 from penstock.sim.netlist import FAMILIES, build, cell_models
@@ -234,7 +235,7 @@ def copied(library: Library) -> tuple[np.ndarray, int] | None:
     """Return what a run on a library copies, and its cycles; None where it does not end well."""
     source = np.random.default_rng(1).integers(0, 256, 4096, dtype=np.uint8)
     target = np.zeros(4096, np.uint8)
-    with Session(library, Fixed(7, 4), seed=5) as session:
+    with Session(library, FixedLatency(7, 4), seed=5) as session:
         session.map(0x1000, source, writable=False)
         session.map(0x8000, target)
         try:
@@ -246,7 +247,7 @@ def copied(library: Library) -> tuple[np.ndarray, int] | None:
 
 KEY = 0x12345678
 COPY = np.r_[np.random.default_rng(1).integers(0, 256, 4096, dtype=np.uint8)[:4000].view(np.uint32) ^ KEY, np.zeros(24, np.uint32)].view(np.uint8)
-CYCLES = copy_cycles(Fixed(7, 4), bus_bytes=4, ports=1, source=0x1000, target=0x8000, stride=0, words=1000)
+CYCLES = copy_cycles(FixedLatency(7, 4), bus_bytes=4, ports=1, source=0x1000, target=0x8000, stride=0, words=1000)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -300,7 +301,7 @@ def check_copies(seed: int) -> None:
     """A CopyEngine of random buses and ports, from netlist and RTL, with a random run: what it copies, and its cycles."""
     rng = np.random.default_rng(seed)
     bus, count, family = int(rng.choice([4, 8, 16])), int(rng.integers(1, 3)), FAMILIES[seed % len(FAMILIES)]
-    memory = Fixed(int(rng.integers(1, 30)), int(rng.integers(1, bus + 1)))
+    memory = FixedLatency(int(rng.integers(1, 30)), int(rng.integers(1, bus + 1)))
     words, key = int(rng.integers(1, 400)), int(rng.integers(1 << 32))
     source, target, stride = (int(rng.integers(0, 100)) * bus for _ in range(3))
     stride += words * bus

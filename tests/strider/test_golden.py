@@ -1,4 +1,4 @@
-"""The golden walker against SQL's answers, an independent reader, and its own promises on corrupt pages."""
+"""The golden Strider against SQL's answers, an independent reader, and its own promises on corrupt pages."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def whole_table(schema, lanes=4, on_null="error", leave=()):
 
 
 def codes_of(walk, values):
-    """What the walker must deliver for rows of these values by column name."""
+    """What the Strider must deliver for rows of these values by column name."""
     rows = len(next(iter(values.values())))
     out = np.zeros((rows, walk.positions), np.int64)
     for f in walk.layout.fields:
@@ -100,7 +100,7 @@ def test_table_is_pages_one_by_one(seed):
 
 
 def test_every_byte_flipped():
-    """No flipped byte makes the walker read outside the page (`PageBytes` would say so) or fail otherwise; many are noticed."""
+    """No flipped byte makes the Strider read outside the page (`PageBytes` would say so) or fail otherwise; many are noticed."""
     case = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024)
     good, _, none = walk_page(case.pages[0], case.walk)
     assert none is None and len(good) == 3

@@ -1,4 +1,4 @@
-"""The machine that runs programs delivers what the golden walker delivers, on good and on corrupt pages."""
+"""The machine that runs programs delivers what the golden Strider delivers, on good and on corrupt pages."""
 
 import numpy as np
 import pytest

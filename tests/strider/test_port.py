@@ -1,4 +1,4 @@
-"""`AccessPort` in Verilator: codes as the golden walker has them, cycles as the model has them."""
+"""`AccessPort` in Verilator: codes as the golden Strider has them, cycles as the model has them."""
 
 import dataclasses
 import json
@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.hdl.strider.walker import Walker
-from penstock.models.errors import ErrorCode
+from penstock.hdl.strider.pipeline import StriderPipeline
 from penstock.models.heap.schema import Schema
-from penstock.models.memory.timing import Fixed
+from penstock.models.memory.timing import FixedLatency
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import Instruction
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
@@ -24,15 +24,15 @@ FLOAT = parse_format("float32")
 
 #: few builds by default; the others run with --long
 NARROW = PortConfig(1024, 8, 4, 12, FLOAT, FIXED_TYPES, slots=2, program_depth=256)
-SEVERAL = PortConfig(1024, 4, 3, 16, parse_format("bfloat16"), ("int2", "float8"), walkers=2, buffers=3, slots=5, program_depth=256, latency=5)
+SEVERAL = PortConfig(1024, 4, 3, 16, parse_format("bfloat16"), ("int2", "float8"), striders=2, buffers=3, slots=5, program_depth=256, latency=5)
 LONG = [
-    PortConfig(2048, 64, 16, 4, FLOAT, ("int4", "float4"), walkers=4, slots=20, program_depth=256),
+    PortConfig(2048, 64, 16, 4, FLOAT, ("int4", "float4"), striders=4, slots=20, program_depth=256),
     PortConfig(1024, 16, 1, 40, parse_format("fixed:8,16"), FIXED_TYPES, buffers=3, slots=2, program_depth=256, latency=5),
-    PortConfig(4096, 32, 7, 8, parse_format("float16"), ("int2", "float4", "float8"), walkers=3, slots=5, program_depth=256),
-    PortConfig(1024, 8, 16, 4, FLOAT, ("float4", "float8"), walkers=1, slots=4, program_depth=256, latency=5),
+    PortConfig(4096, 32, 7, 8, parse_format("float16"), ("int2", "float4", "float8"), striders=3, slots=5, program_depth=256),
+    PortConfig(1024, 8, 16, 4, FLOAT, ("float4", "float8"), striders=1, slots=4, program_depth=256, latency=5),
     PortConfig(1024, 64, 11, 6, FLOAT, ("bool", "int8", "float4", "float8"), slots=4, program_depth=256),
-    PortConfig(32768, 32, 13, 6, parse_format("bfloat16"), ("bool", "float4"), walkers=2, slots=3, program_depth=256),
-    PortConfig(1024, 4, 16, 4, FLOAT, FIXED_TYPES, walkers=2, buffers=4, slots=2, program_depth=256, latency=5),
+    PortConfig(32768, 32, 13, 6, parse_format("bfloat16"), ("bool", "float4"), striders=2, slots=3, program_depth=256),
+    PortConfig(1024, 4, 16, 4, FLOAT, FIXED_TYPES, striders=2, buffers=4, slots=2, program_depth=256, latency=5),
 ]
 
 
@@ -58,7 +58,7 @@ def sweep(config, seeds, corruptions, system=False):
         if drawn is None:
             continue
         walk, pages = drawn
-        memory = Fixed(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64]))) if system else None
+        memory = FixedLatency(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64]))) if system else None
         for k in range(1 + corruptions):
             out = check_port(config, walk, corrupt(pages, rng, 4) if k else pages, epochs=int(rng.integers(1, 4)), offer=pattern(rng),
                              ready=pattern(rng), first_block=int(rng.integers(9)), block_stride=int(rng.integers(1, 4)), memory=memory)
@@ -72,7 +72,7 @@ def test_random_tables(config):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("config", LONG, ids=lambda c: f"{c.bus_bytes}-bytes-{c.lanes}-lanes-{c.walkers}-walkers")
+@pytest.mark.parametrize("config", LONG, ids=lambda c: f"{c.bus_bytes}-bytes-{c.lanes}-lanes-{c.striders}-striders")
 def test_random_tables_long(config):
     sweep(config, range(100, 200), 3)
 
@@ -116,7 +116,7 @@ def test_random_corruption_long():
     assert len(sweep(NARROW, range(500, 550), 20)) >= 11
 
 
-@pytest.mark.parametrize("at, code, line", [(0, ErrorCode.PROGRAM, 0), (1, ErrorCode.PROGRAM, 0), (3, ErrorCode.PROGRAM, 1)])
+@pytest.mark.parametrize("at, code, line", [(0, PageError.PROGRAM, 0), (1, PageError.PROGRAM, 0), (3, PageError.PROGRAM, 1)])
 @pytest.mark.parametrize("how", ["opcode", "end"])
 def test_bad_program(at, code, line, how):
     """An unknown opcode, or running past the program's end, stops the run with a report."""
@@ -130,10 +130,10 @@ def test_bad_program(at, code, line, how):
     assert len(out.tuples) == 0
 
 
-def pace(features, array, short=False, walkers=1, slots=4):
+def pace(features, array, short=False, striders=1, slots=4):
     """Cycles from tuple to tuple on a 64-byte bus, and the bus words of a tuple."""
     case = regular_case(400, features=features, lanes=16, format=FLOAT, array=array, short=short)
-    config = PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), walkers=walkers, slots=slots, program_depth=16)
+    config = PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), striders=striders, slots=slots, program_depth=16)
     walk = dataclasses.replace(case.walk, layout=dataclasses.replace(case.walk.layout, beats=4))
     out = check_port(config, walk, case.pages, epochs=2)
     cycles = [cycle for cycle, kind in out.tokens if kind == "end"]
@@ -150,13 +150,13 @@ def test_pace(features, array, short):
 
 @pytest.mark.long
 def test_a_broken_check_is_seen(monkeypatch):
-    """The comparison has teeth: a walker that does not check the length of tuples fails it."""
+    """The comparison has teeth: a Strider that does not check the length of tuples fails it."""
     strider_bench._build.cache_clear()
 
     def unmeasured(self, m, tag, address, reach):
         m.d.comb += [self.decoder.left.eq(1 << 15), self.decoder.spare.eq(1 << 15)]
 
-    monkeypatch.setattr(Walker, "_measure", unmeasured)
+    monkeypatch.setattr(StriderPipeline, "_measure", unmeasured)
     with pytest.raises(AssertionError):
         sweep(NARROW, range(40), 20)
     strider_bench._build.cache_clear()

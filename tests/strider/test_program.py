@@ -49,7 +49,7 @@ def test_all_kinds():
         "var int4, a0",
         "run int2, P+0, 1, @1.0, a0, keep",
         "run int2, P+0, 1, @2.1, a0",
-        "cln int4, P+0, 1",
+        "cln int4, P+0, 1, a0",
         "arr float8, P+0, 2, a3",
         "run float8, A+8, 1, @0.0, a0",
         "run bool, P+0, 1, @1.1, a0, bexit",
@@ -66,6 +66,20 @@ def test_all_kinds():
         "att bool, 1, @1.1, a4, use, skip, bexit"]
 
 
+def test_stepping_over_any_fixed_length():
+    """A length that is a multiple of the alignment takes one instruction, another one two; neighbours of one simple kind share one."""
+    columns = [{"name": "n", "type": "text"}, {"name": "u", "type": "uuid"}, {"name": "m", "type": "macaddr"}, {"name": "i", "type": "timetz"},
+               {"name": "o", "type": "who:fixed(6,8)"}, {"name": "d", "type": "date"}, {"name": "e", "type": "oid"}, {"name": "b", "type": "bool"}]
+    assert text(columns, [(7, 0, 1, 0)]) == [
+        "readB 8196, 8, a8", "bentr 12", "var int4, a0", "cln bool, P+0, 16, a0", "cln int4, P+0, 1, a0", "cln bool, P+0, 2, a0",
+        "cln int8, P+0, 1, a0", "cln bool, P+0, 4, a0", "cln int8, P+0, 0, a0", "cln bool, P+0, 6, a0", "cln int4, P+0, 2, a0",
+        "run bool, P+0, 1, @0.0, a0, bexit",
+        "extrBi a0", "var int4, a0, test", "cln bool, P+0, 16, a1, test", "cln int4, P+0, 1, a2, test", "cln bool, P+0, 2, a2, test",
+        "cln int8, P+0, 1, a3, test", "cln bool, P+0, 4, a3, test", "cln int8, P+0, 0, a4, test", "cln bool, P+0, 6, a4, test",
+        "att int4, 2, @0.0, a5", "att bool, 1, @0.0, a7, use, bexit"]
+    assert text([*columns[1:4], columns[7]], [(3, 0, 1, 0)])[2] == "run bool, D+36, 1, @0.0, a0, bexit"
+
+
 def test_nothing_used():
     assert text([{"name": "a", "type": "int4"}], []) == ["readB 8196, 0, a1", "bentr 3", "bexit", "bexit"]
 
@@ -78,7 +92,7 @@ def test_missing_array_of_another_length():
 
 def test_port_config():
     walk = regular_case(1, features=54, lanes=16, format=FLOAT).walk
-    assert port_config(walk, 64, walkers=2, slots=31) == PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), 2, 2, 31, 10)
+    assert port_config(walk, 64, striders=2, slots=31) == PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), 2, 2, 31, 10)
 
 
 @pytest.mark.parametrize("change, message", [

@@ -9,8 +9,8 @@ import numpy as np
 
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Fixed
-from penstock.models.qr.config import Config
+from penstock.models.memory import FixedLatency
+from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
 from penstock.models.qr.golden import refit
@@ -20,7 +20,7 @@ from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
-from penstock.sim.qr import Simulated, simulate
+from testbench.qr import Simulated, simulate
 
 __all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
 
@@ -101,7 +101,7 @@ _GOOD: tuple[Callable[[Source, Job], Job], ...] = (_plain, _plain, _plain, _pass
 _BAD: tuple[Callable[[Source, Job], Job], ...] = (_window, _epoch, _disorder, _labels, _undead)
 
 
-def random_job(config: Config, source: Source, number: int, rows: int = 60) -> Job:
+def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> Job:
     """A job of a random group of up to `rows` rows that has been refitted up to three times before."""
     length = int(source.integers(1, config.n_max))
     alphabet = int(source.choice([1, 2, 7, 256]))
@@ -145,7 +145,7 @@ class Outcome:
     expected: list[Fit | HardwareError]
 
 
-def _damage(source: Source, placed: Placed, config: Config, jobs: list[Job], expected: list[Fit | HardwareError], works: list[Work]) -> None:
+def _damage(source: Source, placed: Placed, config: FitPlan, jobs: list[Job], expected: list[Fit | HardwareError], works: list[Work]) -> None:
     """Change a byte of some descriptors and heads, where that makes an error."""
     step = -(-DESCRIPTOR_BYTES // config.bus_bytes) * config.bus_bytes
     for number, at in enumerate(placed.places):
@@ -168,7 +168,9 @@ def _damage(source: Source, placed: Placed, config: Config, jobs: list[Job], exp
             placed.memory[:] = old
 
 
-def compare(config: Config, library: Library, jobs: list[Job], memory: Fixed, *, stall_percent: int = 0, seed: int = 1, damage: bool = False) -> Outcome:
+def compare(
+    config: FitPlan, library: Library, jobs: list[Job], memory: FixedLatency, *, stall_percent: int = 0, seed: int = 1, damage: bool = False
+) -> Outcome:
     """Run jobs on the hardware, golden and cycle model. `damage`: descriptors and heads are damaged first."""
     expected = [refit(job, config, number) for number, job in enumerate(jobs)]
     works = [Work.of(job, fit, config) for job, fit in zip(jobs, expected, strict=True)]
@@ -177,11 +179,10 @@ def compare(config: Config, library: Library, jobs: list[Job], memory: Fixed, *,
         _damage(np.random.default_rng(seed), placed, config, jobs, expected, works)
     cycles = run(config, works, memory, placed.places, placed.base).total if config.built else None
     simulated = simulate(config, library, jobs, memory=memory, placed=placed, limit=1_000_000 + 10 * (cycles or 0), stall_percent=stall_percent, seed=seed)
-    assert simulated.memory is not None
     exact = simulated.error is None and bool((simulated.memory == published(placed, jobs, expected, config)).all())
     return Outcome(simulated, exact, cycles, expected)
 
 
-def random_run(config: Config, source: Source, count: int, rows: int = 60) -> list[Job]:
+def random_run(config: FitPlan, source: Source, count: int, rows: int = 60) -> list[Job]:
     """Jobs of as many groups."""
     return [random_job(config, source, number, rows) for number in range(count)]

@@ -18,7 +18,7 @@ from penstock.hdl.memory.reader import BurstReader
 from penstock.hdl.strider.port import AccessPort
 from penstock.hdl.strider.sequencer import PageSequencer
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.memory.timing import Fixed
+from penstock.models.memory.timing import FixedLatency
 from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.cycles import Collector, PortModel
@@ -173,7 +173,7 @@ def _build(config: PortConfig) -> ctypes.CDLL:
 
 def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[np.uint8], *, epochs: int = 1,
              offer: NDArray[np.bool_] | None = None, ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1,
-             limit: int = 0, memory: Fixed | None = None) -> Outcome:
+             limit: int = 0, memory: FixedLatency | None = None) -> Outcome:
     """Run `epochs` passes over `pages` (or until an error).
 
     `offer` and `ready` are patterns over cycles, repeated; None: always. With `memory` a sequencer and a reader fetch the pages from it, from
@@ -231,9 +231,9 @@ def _accepter(ready: NDArray[np.bool_] | None) -> Callable[[int], int]:
 
 
 def check_port(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8], *, epochs: int = 1, offer: NDArray[np.bool_] | None = None,
-               ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1, memory: Fixed | None = None,
+               ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1, memory: FixedLatency | None = None,
                program: Sequence[Instruction] | None = None) -> Outcome:
-    """Run a port and compare it with the golden walker, code by code, and with the cycle model, cycle by cycle.
+    """Run a port and compare it with the golden Strider, code by code, and with the cycle model, cycle by cycle.
 
     Returns the outcome. Raises AssertionError that says what differs.
     """
@@ -242,8 +242,8 @@ def check_port(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8], *
     assert out.complete, f"the port hangs: {len(out.tokens)} tokens in {out.cycles} cycles"
     codes, _, skipped, error = walk_table(pages, walk, first_block, block_stride)
     expected = codes if error else np.concatenate([codes] * epochs)
-    assert out.error == error, f"the port reports {out.error}, the golden walker {error}"
-    assert out.tuples.shape == expected.shape, f"the port delivers {out.tuples.shape[0]} tuples, the golden walker {expected.shape[0]}"
+    assert out.error == error, f"the port reports {out.error}, the golden Strider {error}"
+    assert out.tuples.shape == expected.shape, f"the port delivers {out.tuples.shape[0]} tuples, the golden Strider {expected.shape[0]}"
     wrong = np.nonzero((out.tuples != expected).any(axis=1))[0]
     assert not len(wrong), f"tuple {wrong[0]} is {out.tuples[wrong[0]]}, should be {expected[wrong[0]]}"
     assert out.counters[0] == len(expected), f"{out.counters[0]} tuples counted, {len(expected)} delivered"

@@ -11,7 +11,7 @@ from penstock.hdl.memory import AXI4, BurstReader, BurstWriter
 from penstock.hdl.shell import engine_members
 from penstock.hdl.stream import Queue, observe
 from penstock.models.errors import ErrorCode
-from penstock.models.memory import Fixed, Reader, Writer
+from penstock.models.memory import FixedLatency, Reader, Writer
 from penstock.models.shell import Counter, EngineRegister, Monitor, RegisterMap
 
 __all__ = ["CopyEngine", "copy_cycles", "copy_map"]
@@ -85,7 +85,7 @@ class CopyEngine(wiring.Component):
         return m
 
 
-def copy_cycles(memory: Fixed, *, bus_bytes: int, ports: int, source: int, target: int, stride: int, words: int) -> int:
+def copy_cycles(memory: FixedLatency, *, bus_bytes: int, ports: int, source: int, target: int, stride: int, words: int) -> int:
     """The `cycles` of a run of CopyEngine."""
     end = 0
     for k in range(ports):

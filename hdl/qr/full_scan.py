@@ -1,0 +1,77 @@
+"""All rows of a group as records: of a full job, or where ranks have changed."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
+from ...models.qr.job import Label
+from .records import record_shape
+from .rows import Rows
+
+__all__ = ["FullScan"]
+
+
+class FullScan(wiring.Component):
+    """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Each row adds
+    its label times itself to c, in a full job it comes as well. Label `slot`: a place without a live row changes nothing.
+
+    With blocks (`models.qr.ranks`) it is in a block of its place: blocks of equal size, the last ones with fewer rows or none.
+
+    Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
+    command. Golden: `models.qr.normal_equations.sum_all_rows`.
+
+    Members
+    -------
+    command, offsets, bits, words
+        As of `Rows`, but `span` may be 0. `full`: there is no memo.
+    o : Out(stream.Signature(record_shape(n_max)))
+    """
+
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
+        self.config = config
+        self.rows = Rows(config, units=1)
+        n, bus = config.n_max, 8 * config.bus_bytes
+        super().__init__({
+            "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32, "full": 1}))), "offsets": In(data.ArrayLayout(8, n - 1)),
+            "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(record_shape(n)))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.rows = rows = self.rows
+        some = Signal()
+        m.d.comb += [some.eq(self.command.p.span != 0), rows.command.p.length.eq(self.command.p.length), rows.command.p.span.eq(self.command.p.span),
+                     rows.offsets.eq(self.offsets)]
+        for name in ("bits", "words"):
+            inner, outer = getattr(rows, name), getattr(self, name)
+            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
+        # a pass begins when the one before it has ended
+        active, ends, wrong, full = Signal(), Signal(), Signal(), Signal()
+        record, row = self.o.p, rows.o.p.rows[0]
+        m.d.comb += [
+            self.command.ready.eq(~active & rows.command.ready), rows.command.valid.eq(self.command.valid & ~active & some),
+            self.o.valid.eq(ends | rows.o.valid), rows.o.ready.eq(self.o.ready & ~ends)]
+        with m.If(ends):
+            m.d.comb += [record.end.eq(1), record.code.eq(wrong * FitError.QR_ORDER.value)]
+        with m.Else():
+            counts = Const(1) if self.config.target is Label.RANK else row.use
+            m.d.comb += [record.value.eq(Mux(counts, row.label, 0)), record.sign.eq(counts & full), record.live.eq(row.use & full), record.label.eq(row.label),
+                         record.a.eq(row.a), record.row.eq(row.row)]
+        if self.config.blocks > 1:
+            bits = (self.config.blocks - 1).bit_length()
+            size, place, block = Signal(32, reset_less=True), Signal(32, reset_less=True), Signal(bits)
+            m.d.comb += record.block.eq(block)
+            with m.If(rows.o.valid & rows.o.ready):
+                m.d.sync += place.eq(place + 1)
+                with m.If(place + 1 == size):
+                    m.d.sync += [place.eq(0), block.eq(block + 1)]
+            with m.If(self.command.valid & self.command.ready):
+                m.d.sync += [size.eq((self.command.p.span + (self.config.blocks - 1)) >> bits), place.eq(0), block.eq(0)]
+        with m.If(rows.o.valid & rows.o.ready):
+            m.d.sync += [ends.eq(rows.o.p.last), wrong.eq(rows.o.p.disorder)]
+        with m.If(ends & self.o.ready):
+            m.d.sync += [ends.eq(0), active.eq(0)]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [active.eq(1), ends.eq(~some), wrong.eq(0), full.eq(self.command.p.full)]
+        return m

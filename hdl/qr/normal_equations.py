@@ -1,0 +1,205 @@
+"""What a job's changes add to c = Aᵀb and to AᵀA: exact integers, two banks."""
+
+from types import SimpleNamespace
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ...models.qr.config import FitPlan
+from ...models.qr.layout import ENTRY_BYTES
+from ..index import index
+from .records import record_shape
+
+__all__ = ["NormalEquationAccumulator", "entries_shape", "right_hand_side_shape"]
+
+_GRAM = 8 * ENTRY_BYTES
+
+
+def right_hand_side_shape(bus_bytes):
+    """As many sums of c as a bus word holds."""
+    return data.ArrayLayout(signed(64), bus_bytes // 8)
+
+
+def entries_shape(bus_bytes):
+    """As many entries of AᵀA as a bus word holds."""
+    return data.ArrayLayout(signed(_GRAM), bus_bytes // ENTRY_BYTES)
+
+
+class NormalEquationAccumulator(wiring.Component):
+    """Adds up records of one job after the other; while one job's sums are read, the next job's grow in the other bank.
+
+    Golden: differences of `models.qr.normal_equations.update_sums` to the memo. A record whose `sign` is not 0 takes
+    ceil(columns (columns + 1) / 2 / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
+    The sums are there 3 cycles after the job's end was accepted; in two of them nothing is accepted.
+
+    Lane p has one multiplier of 9 × 9 bits, and holds the entries p, p + gram_lanes, … of the packed triangle in a memory of its own; in registers, as the sums
+    of c are, where each lane has one entry.
+
+    Parameters
+    ----------
+    config
+        `models.qr.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or the whole triangle.
+
+    Members
+    -------
+    i : In(stream.Signature(record_shape(n_max)))
+    columns : In(range(n_max + 1))
+        Columns of the model whose records come: constant while they do.
+    done : Out(stream.Signature({live, code}))
+        Offered while a finished job's sums can be read: the change of its live rows and the code of its records. Taking it frees the bank.
+    chunk : In
+        Which bus word's sums are wanted.
+    right_hand_side : Out(right_hand_side_shape(bus_bytes)), entries : Out(entries_shape(bus_bytes))
+        What is to be added to this word of c and of AᵀA, one cycle later; entries beyond n_max columns are anything.
+
+    Raises
+    ------
+    ValueError
+        `gram_lanes` is neither.
+    """
+
+    def __init__(self, config: FitPlan, *, src_loc_at=0):
+        self.config = config
+        n, bus = config.n_max, config.bus_bytes
+        self.triangle, self.each = n * (n + 1) // 2, bus // ENTRY_BYTES
+        if config.gram_lanes < self.triangle and config.gram_lanes % self.each:
+            raise ValueError(f"gram_lanes must be a multiple of {self.each}, the entries of a bus word, or the whole triangle of {self.triangle}")
+        self.lanes = min(config.gram_lanes, self.triangle)
+        self.slots = -(-self.triangle // self.lanes)
+        self.chunks = -(-self.triangle // self.each)
+        super().__init__({
+            "i": In(stream.Signature(record_shape(n))), "columns": In(range(n + 1)),
+            "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
+            "chunk": In(range(max(self.chunks, 2))),
+            "right_hand_side": Out(right_hand_side_shape(bus)), "entries": Out(entries_shape(bus))}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        m = Module()
+        n, record = self.config.n_max, self.i.p
+        bank = Signal()                                          # the one that grows
+        full = Signal(2)                                         # banks whose sums wait to be read
+        reading = Signal()
+        # a record stays at the input while the lanes go through their slots
+        slot, last_slot = index(self.slots, name="slot"), index(self.slots, name="last_slot")
+        slots_of = Array([max(-(-k * (k + 1) // 2 // self.lanes) - 1, 0) for k in range(n + 1)])
+        final, closing = Signal(), Signal()                      # a job's end has been accepted: its sums settle
+        m.d.comb += [last_slot.eq(slots_of[self.columns]), final.eq((record.sign == 0) | (slot == last_slot)),
+                     self.i.ready.eq(final & ~full.bit_select(bank, 1) & ~closing)]
+        go, taken = Signal(), Signal()
+        m.d.comb += [go.eq(self.i.valid & ~full.bit_select(bank, 1) & ~closing), taken.eq(self.i.valid & self.i.ready)]
+        with m.If(go):
+            m.d.sync += slot.eq(Mux(final, 0, slot + 1))
+
+        # stage 1: operands; stage 2: products; then the sums
+        fresh_gram = Signal(init=1)                               # nothing of this job's AᵀA is in the bank yet
+        a = [Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(n)]
+        value, sign = Signal(signed(32)), Signal(signed(2))
+        some, slot1, first_slots = Signal(), Signal.like(slot), Signal()
+        m.d.sync += [some.eq(go & (record.sign != 0)), slot1.eq(slot), value.eq(Mux(taken, record.value, 0)), sign.eq(record.sign), first_slots.eq(fresh_gram),
+                     *(x.eq(record.a[k]) for k, x in enumerate(a))]
+        with m.If(taken & ((record.sign != 0) | record.end)):
+            m.d.sync += fresh_gram.eq(record.end)
+        live, total = Signal(signed(25)), Signal(signed(25))
+        m.d.comb += total.eq(live + record.live)
+        closed = Signal()                                        # the end's operands are in stage 1
+        zero_gram = Signal()                                     # the job had no record for AᵀA
+        with m.If(taken):
+            m.d.sync += live.eq(total)
+            with m.If(record.end):
+                m.d.sync += [live.eq(0), closing.eq(1)]
+        m.d.sync += closed.eq(taken & record.end)
+
+        closed2 = Signal()
+        clear = Signal(init=1)                                   # sums begin anew: what they are before the first job is anything
+        m.d.sync += [closed2.eq(closed), clear.eq(closed)]
+        settled = [Signal(data.StructLayout({"live": signed(25), "code": 8, "none": 1}), name=f"settled{k}", reset_less=True) for k in range(2)]
+        with m.If(taken & record.end):
+            for k in range(2):
+                with m.If(bank == k):
+                    m.d.sync += [settled[k].live.eq(total), settled[k].code.eq(record.code), settled[k].none.eq(fresh_gram)]
+        with m.If(closed2):
+            m.d.sync += [full.bit_select(bank, 1).eq(1), bank.eq(~bank), closing.eq(0)]
+        with m.If(self.done.valid & self.done.ready):
+            m.d.sync += [full.bit_select(reading, 1).eq(0), reading.eq(~reading)]
+        m.d.comb += [self.done.valid.eq(full.bit_select(reading, 1)), self.done.p.live.eq(Mux(reading, settled[1].live, settled[0].live)),
+                     self.done.p.code.eq(Mux(reading, settled[1].code, settled[0].code)), zero_gram.eq(Mux(reading, settled[1].none, settled[0].none))]
+
+        some2, slot2, first2 = Signal(), Signal.like(slot), Signal()
+        m.d.sync += [some2.eq(some), slot2.eq(slot1), first2.eq(first_slots)]
+        banks = SimpleNamespace(closed=closed2, clear=clear, grows=bank, read=reading)
+        self._right_hand_side(m, a, value, banks)
+        if self.slots == 1:
+            self._gram_of_registers(m, a, sign, some, banks)
+        else:
+            self._gram(m, a, sign, some2, slot1, slot2, first2, banks, zero_gram)
+        return m
+
+    def _right_hand_side(self, m, a, value, banks):
+        sums = [self._sum(m, f"{k}", x * value, 64, banks) for k, x in enumerate(a)]
+        self._give(m, self.right_hand_side, sums)
+
+    def _gram_of_registers(self, m, a, sign, some, banks):
+        # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
+        factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(a))]
+        m.d.comb += [factor.eq(Mux(some, Mux(sign < 0, -x, x), 0)) for factor, x in zip(factors, a, strict=True)]
+        sums = [self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, banks) for j in range(len(a)) for i in range(j + 1)]
+        self._give(m, self.entries, sums)
+
+    def _sum(self, m, name, product, width, banks):
+        """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
+        late, held = Signal(product.shape(), name=f"product{name}", reset_less=True), Signal(signed(width), name=f"sum{name}", reset_less=True)
+        new = Signal(signed(width), name=f"new{name}")
+        kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
+        m.d.comb += new.eq(held + late)
+        m.d.sync += [late.eq(product), held.eq(Mux(banks.clear, 0, new))]
+        for b in range(2):
+            with m.If(banks.closed & (banks.grows == b)):
+                m.d.sync += kept[b].eq(new)
+        return Mux(banks.read, kept[1], kept[0])
+
+    def _give(self, m, port, sums):
+        """The sums of a bus word."""
+        out = Signal(port.shape(), reset_less=True)
+        m.d.comb += port.eq(out)
+        for place, given in enumerate(out):
+            with m.Switch(self.chunk):
+                for number, k in enumerate(range(place, len(sums), len(port))):
+                    with m.Case(number):
+                        m.d.sync += given.eq(sums[k])
+                with m.Default():
+                    m.d.sync += given.eq(0)
+
+    def _gram(self, m, a, sign, add, slot1, slot2, first, banks, zero):
+        places = [(i, j) for j in range(len(a)) for i in range(j + 1)]
+        size = len(index(self.slots))
+        read_slot = Signal(size)
+        steps = self.lanes // self.each if self.slots > 1 else self.chunks           # chunks of a slot
+        with m.Switch(self.chunk):
+            for number in range(self.chunks):
+                with m.Case(number):
+                    m.d.comb += read_slot.eq(number // steps)
+        lanes = []
+        for p in range(self.lanes):
+            mine = places[p::self.lanes]
+            left, right = Signal(signed(9), name=f"left{p}"), Signal(signed(9), name=f"right{p}")
+            with m.Switch(slot1):
+                for s, (i, j) in enumerate(mine):
+                    with m.Case(s):
+                        m.d.comb += [left.eq(a[i]), right.eq(a[j])]
+            product, factor = Signal(signed(18), name=f"gram_product{p}", reset_less=True), Signal(signed(9), name=f"factor{p}")
+            # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
+            m.d.comb += factor.eq(Mux(sign < 0, -left, left))
+            m.d.sync += product.eq(factor * right)
+            m.submodules[f"lane{p}"] = memory = Memory(shape=signed(_GRAM), depth=2 << size, init=[])
+            write, own, out = memory.write_port(), memory.read_port(domain="comb"), memory.read_port(domain="comb")
+            m.d.comb += [write.addr.eq(Cat(slot2, banks.grows)), own.addr.eq(Cat(slot2, banks.grows)), out.addr.eq(Cat(read_slot, banks.read)),
+                         write.en.eq(add), write.data.eq(Mux(first, 0, own.data) + product)]
+            lanes.append(out.data)
+        for place in range(self.each):
+            with m.Switch(self.chunk):
+                for number in range(self.chunks):
+                    lane = (number % steps) * self.each + place
+                    with m.Case(number):
+                        m.d.sync += self.entries[place].eq(Mux(zero, Const(0, 1), lanes[lane]) if lane < self.lanes else 0)

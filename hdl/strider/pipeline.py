@@ -1,0 +1,137 @@
+"""A Strider without its tuple buffer: `models.strider.machine` in hardware."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .address import Addresses
+from .body import Body
+from .decode import Decoder, tag_layout
+from .fetch import Fetch, program_layout
+from .front import Front, State
+from .pages import PageBuffers
+
+__all__ = ["StriderPipeline", "program_layout"]
+
+
+class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
+    """Walks the pages written to it, one after the other; cycle by cycle what `models.strider.machine.Machine` says.
+
+    A page whose last word is written in cycle t starts in cycle t + 1 at the earliest. An issue in cycle t forms its address and reads the page buffer in
+    t + 1, is compared with the tuple's end in t + 2, and reaches the decode stage in t + 3, both a cycle later with a `latency` of 5: then it goes to the tuple
+    buffer as `tag` and `window`.
+
+    Parameters
+    ----------
+    config
+        The port's configuration.
+    parts
+        Gives the page buffers' banks.
+
+    Members
+    -------
+    word, write : In
+        Bus words of pages.
+    program : In({index, data, write}), program_length : In
+        The program memory's write port; instructions in it.
+    room : In(1)
+        A slot of the tuple buffer is free; counts what `taken` has taken until the cycle before.
+    taken : Out(1)
+        A slot is used up.
+    freed : Out(1)
+        A page buffer is free again.
+    tag : Out(tag_layout(config)), window : Out(8 * bus_bytes)
+    code : Out(8), line : Out(13)
+        The first error and its line pointer, from the cycle after its `tag` on; what comes after it does not count.
+    """
+
+    def __init__(self, config, parts, *, src_loc_at=0):
+        self.config = config
+        self.parts = parts
+        layout = tag_layout(config)
+        super().__init__({
+            "word": In(8 * config.bus_bytes), "write": In(1),
+            "program": In(program_layout(config)),
+            "program_length": In(range(config.program_depth + 1)),
+            "room": In(1), "taken": Out(1), "freed": Out(1), "tag": Out(layout), "window": Out(8 * config.bus_bytes),
+            "code": Out(8), "line": Out(13)}, src_loc_at=1 + src_loc_at)
+
+    def elaborate(self, platform):
+        config = self.config
+        self.m = m = Module()
+        self._address_registers(m)
+        m.submodules.pages = pages = PageBuffers(page_size=config.page_size, bus_bytes=config.bus_bytes, buffers=config.buffers,
+                                             granule=1 if config.fixed is None else config.fixed.granule, registered=config.latency > 4, parts=self.parts)
+        m.submodules.decoder = self.decoder = decoder = Decoder(config)
+        self.pages = pages
+        m.d.comb += [pages.word.eq(self.word), pages.write.eq(self.write)]
+        full = Signal(range(config.buffers + 1))
+        m.d.sync += full.eq(full + pages.full - self.freed)
+        with m.If(self.freed):
+            m.d.sync += pages.page.eq(Mux(pages.page == config.buffers - 1, 0, pages.page + 1))
+        self.page_ready = full != 0
+
+        self.state = Signal(State)
+        self.part = Signal(3)
+        self._fetch(m)
+        self._front_registers(m)
+        self._body_registers(m)
+
+        # the pipeline: issue -> address and memory (-> memory's register) -> comparison with the tuple's end -> decode
+        self.tag_in = Signal(tag_layout(config))
+        names = ("forming", "waiting", "measuring", "decoded") if config.latency > 4 else ("forming", "measuring", "decoded")
+        tags = [Signal(tag_layout(config), name=name) for name in names]
+        forming, measuring, decoded = tags[0], tags[-2], tags[-1]
+        m.d.sync += [after.eq(before) for before, after in pairwise([self.tag_in, *tags])]
+        self._known_origin(m)
+        address, reach = self._form(m, tags[-3])
+        self._measure(m, measuring, address, reach)
+        crooked = (address[:3] & self._size(lambda name: self.alignment(name), forming.type)) != 0
+        m.d.sync += [tags[1].unaligned.eq(crooked), self.crooked.eq(crooked)]
+        m.d.comb += [decoder.tag.eq(decoded), decoder.window.eq(pages.window), decoder.line.eq(self._line()), self.window.eq(pages.window),
+                     self.tag.eq(decoded), self.code.eq(decoder.code), self.line.eq(decoder.at)]
+
+        with m.Switch(self.state):
+            with m.Case(State.START):
+                self._start(m)
+            with m.Case(State.PAGE):
+                self._read_page(m, self.part)
+            with m.Case(State.POINTERS):
+                self._read_pointers(m)
+                m.d.sync += [self.state.eq(State.SETTLE), self.part.eq(0)]
+            with m.Case(State.SETTLE):
+                m.d.sync += self.part.eq(self.part + 1)
+                with m.If(self.part == config.latency - 3):
+                    m.d.sync += self.state.eq(State.CHECK)
+            with m.Case(State.CHECK):
+                self._check(m)
+            with m.Case(State.SCAN):
+                m.d.comb += [self.scanning.eq(1), self.going.eq(self.inside)]
+            with m.Case(State.SCAN_MORE):
+                self._scan_more(m)
+            with m.Case(State.SCAN_REFILL):
+                self._read_pointers(m)
+                self._scanned(m, self.inside)
+            with m.Case(State.LOOP):
+                self._loop(m)
+            with m.Case(State.BODY):
+                self._body(m)
+        with m.If(self.scanning):
+            self._scan(m, self.going)
+        if config.fixed is not None:
+            self._prepare(m)
+        halt = Signal()
+        m.d.sync += halt.eq(decoder.code != 0)
+        with m.If(halt):
+            m.d.sync += self.state.eq(State.HALT)
+        return m
+
+    def _token(self, m, *, code=None, end=0):
+        """Issue an error or the end of a page, which takes the slot; the caller has made sure of `room`."""
+        m.d.comb += self.taken.eq(1)
+        if end:
+            m.d.comb += self.tag_in.end.eq(1)
+        else:
+            m.d.comb += [self.tag_in.code.eq(code), self.tag_in.token.eq(1)]

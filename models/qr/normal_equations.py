@@ -1,0 +1,91 @@
+"""Exact integers: sums, squares, Gram matrix and c = Aᵀb, by a pass over all rows or from the changes alone.
+
+All are two's complement of 64 bits in hardware's accumulators; with at most `ROWS_MAX` rows and labels below 2**31 none can overflow:
+|a| <= 255, so |c| <= 255 · 2**31 · 2**23 < 2**62.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .job import Integers, Job, Label, Memo, Rows
+
+__all__ = ["ROWS_MAX", "Exact", "design", "old_ranks", "sum_all_rows", "update_sums"]
+
+#: most rows of a group
+ROWS_MAX = 1 << 23
+
+
+def design(rows: Rows, offsets: Rows) -> Integers:
+    """The design matrix, int64 (m, n): 1, then bytes minus offsets."""
+    a = np.ones((len(rows), rows.shape[1] + 1), dtype=np.int64)
+    a[:, 1:] = rows.astype(np.int64) - offsets.astype(np.int64)
+    return a
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Exact sums over a row set: counts, column sums, sums of squares, c = Aᵀb; AᵀA in the upper triangle of `gram` if asked for."""
+
+    rows: int
+    live: int
+    sums: Integers
+    squares: Integers
+    right_hand_side: Integers
+    gram: Integers | None
+
+
+def _gram(a: Integers) -> Integers:
+    # products of 9-bit integers over at most 2**23 rows stay below 2**39: float64 sums are exact, and BLAS is fast
+    real = a.astype(np.float64)
+    return np.triu(real.T @ real).astype(np.int64)
+
+
+def sum_all_rows(job: Job, gram: bool) -> Exact:
+    """Everything from a pass over all rows."""
+    a = design(job.rows, job.offsets)
+    return Exact(len(a), int(job.alive.sum()), a.sum(axis=0), (a * a).sum(axis=0), job.target_labels() @ a, _gram(a) if gram else None)
+
+
+def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
+    """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`."""
+    new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
+    gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
+    right_hand_side = job.target_labels() @ design(job.rows, job.offsets) if scan else memo.right_hand_side + _moved(job, new, gone)
+    return Exact(len(job.rows), memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum()),
+                 memo.sums + new.sum(axis=0) - gone.sum(axis=0), memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0), right_hand_side, gram)
+
+
+def _moved(job: Job, new: Integers, gone: Integers) -> Integers:
+    """What the changes add to c: labels times rows that came, less those that went, plus the changes of label of those that stay."""
+    labels = job.target_labels()
+    delta = labels[job.inserted] @ new
+    if job.labels is not None:
+        moved = design(job.rows[job.moved], job.offsets)
+        return np.asarray(delta - job.removed_labels @ gone + (labels[job.moved] - job.moved_from) @ moved)
+    before, gone_before = old_ranks(job)
+    # rows between two changes all shift alike: hardware adds up suffix sums of rows behind each change, which is the same number
+    shift = labels - before
+    shift[job.inserted] = 0
+    some = np.flatnonzero(shift)
+    return np.asarray(delta - gone_before @ gone + shift[some] @ design(job.rows[some], job.offsets))
+
+
+def old_ranks(job: Job) -> tuple[Integers, NDArray[np.int64]]:
+    """Ranks before the changes (target `rank`): of `rows` (of inserted ones: where they come in), and of the removed rows."""
+    m = len(job.rows)
+    was = job.alive.astype(np.int64)
+    was[job.inserted] = 0
+    was[job.buried] = 1
+    gone = job.gone_live.astype(np.int64)
+    lost = np.bincount(job.removed_at, weights=gone, minlength=m + 1)[:m + 1].astype(np.int64)      # live rows removed just before row i
+    before = np.concatenate([[0], np.cumsum(was)])                                             # live old rows still there, before row i
+    return before[:m] + np.cumsum(lost)[:m], before[job.removed_at] + np.cumsum(gone) - gone
+
+
+def target_of(job: Job) -> Label:
+    """Which target the job is for."""
+    return Label.RANK if job.labels is None else Label.SLOT
