@@ -68,7 +68,7 @@ def equality(options: Options) -> str:
 
 def cocotb_run(design: Design, table: Table) -> tuple[float, int]:
     """Train one epoch under cocotb; return seconds and cycles. The result must be the golden model's."""
-    from penstock.sim.cocotb.runner import run_cocotb
+    from testbench.cocotb.runner import run_cocotb
     plan, library = design.plan, design.library()
     image = images(plan, design.runs(), design.models())
     with tempfile.TemporaryDirectory() as name:

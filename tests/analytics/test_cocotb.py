@@ -12,7 +12,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 from penstock.models.analytics.job import port_pages
 from penstock.models.analytics.shell import images
-from penstock.sim.cocotb.runner import run_cocotb
+from testbench.cocotb.runner import run_cocotb
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

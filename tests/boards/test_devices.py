@@ -14,9 +14,9 @@ from penstock.assumed import fitted
 from penstock.boards.board import boards
 from penstock.boards.build import Build
 from penstock.cli import run
+from penstock.devices import open_device
 from penstock.dsl.core.bind import schema_for
 from penstock.engines.analytics.design import AnalyticsDesign
-from penstock.devices import open_device
 from penstock.host.device import DeviceError
 from penstock.models.memory import spram
 from penstock.models.resources import Resources

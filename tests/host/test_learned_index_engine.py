@@ -25,7 +25,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.sim.native.machine import NativeMachine
-from tests.support.qr import build
+from testbench.qr import build
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 #: as tests/qr/test_engine.py has it, so that it is compiled once

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -12,6 +14,7 @@ import psycopg
 import pytest
 
 from penstock.host.sources import Cast, SourceError, Table, open_table
+from penstock.host.sources.postgres import counting, direct
 from penstock.models.heap.schema import Column
 
 
@@ -229,6 +232,9 @@ def test_a_design_reads_rows_in_its_own_layout(postgres: str, connection: psycop
     assert way(direct)[0] == "buffers" and way(rows)[0] == "rows" and rows.schema == direct.schema
     for name in ("i", "x", "y"):
         assert np.array_equal(rows.columns()[name], direct.columns()[name])
+    packed = open_table(f"{postgres}&table=same", pages=False)
+    again = open_table(f"{postgres}&table=same", packed.schema)
+    assert again.schema == packed.schema and way(again) == ("rows", "the design has these columns in another layout")
 
 
 def test_defaults_do_not_go_through_text(postgres: str, connection: psycopg.Connection) -> None:
@@ -294,3 +300,36 @@ def test_no_driver(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
         open_table(f"{postgres}&table=t")
     assert caught.value.message == "reading from a PostgreSQL server needs the package psycopg"
     assert caught.value.hint == "pip install 'penstock[postgres]'"
+
+
+def test_someone_waits_for_a_stronger_lock(postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session that counts would queue behind whoever waits for us; then the first session counts."""
+    connection.execute("DROP TABLE IF EXISTS wanted; CREATE TABLE wanted AS SELECT generate_series(1, 3000) AS i")
+    gate, images, count, found = threading.Event(), direct._images, counting._count, []
+
+    def alter() -> None:
+        with psycopg.connect(postgres, autocommit=True) as other:
+            other.execute("ALTER TABLE wanted ADD n int DEFAULT 1")
+
+    def late(*arguments: Any) -> None:
+        gate.wait(20)
+        count(*arguments)
+        found.extend(arguments[4])
+
+    def altered(*arguments: Any) -> Any:
+        waiting.start()
+        while connection.execute("SELECT count(*) FROM pg_locks WHERE relation = 'wanted'::regclass AND NOT granted").fetchone() == (0,):
+            pass
+        gate.set()
+        return images(*arguments)
+
+    waiting = threading.Thread(target=alter)
+    with monkeypatch.context() as patch:
+        patch.setattr(counting, "_LARGE", 0)
+        patch.setattr(counting, "_count", late)
+        patch.setattr(direct, "_images", altered)
+        table = open_table(f"{postgres}&table=wanted")
+    waiting.join()
+    assert table.rows == 3000 and not found
+    monkeypatch.setattr(counting, "_LARGE", 0)
+    assert [c.name for c in open_table(f"{postgres}&table=wanted").schema.columns] == ["i", "n"]

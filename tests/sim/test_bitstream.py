@@ -30,7 +30,7 @@ from penstock.models.memory import block_ram
 from penstock.sim.board import Board as Simulated
 from penstock.sim.board import build
 from penstock.sim.serial import SerialServer
-from penstock.sim.toy import CopyEngine, copy_cycles
+from testbench.toy import CopyEngine, copy_cycles
 
 # the platforms' resources are asked for with buffers, as long as Amaranth 0.5 has that
 pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")

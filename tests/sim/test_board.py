@@ -21,7 +21,7 @@ from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.native import BuildError
 from penstock.sim.serial import Faulty, SerialServer
-from penstock.sim.toy import CopyEngine, copy_cycles
+from testbench.toy import CopyEngine, copy_cycles
 
 SIZE = 16384
 
@@ -243,7 +243,8 @@ def test_memories_that_are_not_simulated(tmp_path: Path, monkeypatch: pytest.Mon
     """SDRAM is no block RAM of its size, and no device in simulation takes more of this machine's memory than is said."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    assert run(["simulate", "k.py", "--data", "random:rows=10", "--dim", "d=2", "--format", "fixed:8,8", "--target", "ulx3s-85f-sdram", "--backend", "board"]) == 1
+    words = "simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target ulx3s-85f-sdram --backend board"
+    assert run(words.split()) == 1
     assert "error[E801]: the SDRAM of ulx3s-85f-sdram cannot be simulated yet: --target ulx3s-85f has its tables in block RAM\n" in capsys.readouterr().err
     with pytest.raises(BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"):
         generate(None, None, memory_bytes=(32 << 20) + 1)

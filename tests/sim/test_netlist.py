@@ -29,8 +29,8 @@ from penstock.sim.native import BuildError, Library, PortSpec, ProtocolError, Re
 from penstock.sim.native import build as build_rtl
 from penstock.sim.netlist import FAMILIES, build, cell_models
 from penstock.sim.netlist.cells import LINT
-from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
-from penstock.sim.vectors import run_vectors
+from testbench.toy import CopyEngine, copy_cycles, copy_map
+from testbench.vectors import run_vectors
 
 # cells
 

@@ -19,43 +19,45 @@ from ....models.heap.values import DTYPES, array_body, varlena
 __all__ = ["Values", "concatenated", "fields", "messages"]
 
 _HEADER, _TRAILER = 19, 2
-_BATCH = 1 << 16        # rows taken apart together, at most
-_BYTES = 1 << 25        # and their bytes, about
+_BATCH = 1 << 14        # rows taken apart together, at most
 
 Bytes = npt.NDArray[np.uint8]
+#: rows one after another, and how long each is
+Batch = tuple[Bytes, npt.NDArray[np.int64]]
 #: a column's values (an array of numbers, a matrix, or a list with None for NULL) and where it is NULL
 Values = tuple[Any, npt.NDArray[np.bool_]]
 
 
-def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[list[Any]]:
-    """Yield the rows of a binary COPY in lists of up to `most`, each row the bytes that were sent, its number of fields included."""
+def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[Batch]:
+    """Yield the rows of a binary COPY, up to `most` together, as they were sent, their numbers of fields included: bytes and lengths."""
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         # what has arrived is taken from the library itself, a row a call; `copy` waits for more, as whoever interrupts us expects
         take = connection.pgconn.get_copy_data
-        rows: list[Any] = []
-        size, first = 0, True
+        data, lengths = bytearray(), list[int]()
+        length, row = take(1)
+        if not length:
+            row = copy.read()
+            length = len(row)
+        row, length = memoryview(row)[_HEADER:], length - _HEADER if length > 0 else length
         while True:
-            length, row = take(1)
-            if not length:
-                row = copy.read()
-                length = len(row)
             if length <= 0:
                 _check_end(connection)
                 break
-            if first:
-                row, first = memoryview(row)[_HEADER:], False
-                length -= _HEADER
             if length == _TRAILER:
                 while copy.read():
                     pass
                 break
-            rows.append(row)
-            size += length
-            if len(rows) >= most or size >= _BYTES:
-                yield rows
-                rows, size = [], 0
-        if rows:
-            yield rows
+            data += row
+            lengths.append(length)
+            if len(lengths) >= most:
+                yield np.frombuffer(data, np.uint8), np.array(lengths)
+                data, lengths = bytearray(), []
+            length, row = take(1)
+            if not length:
+                row = copy.read()
+                length = len(row)
+        if lengths:
+            yield np.frombuffer(data, np.uint8), np.array(lengths)
 
 
 def _check_end(connection: Any) -> None:
@@ -69,12 +71,11 @@ def _check_end(connection: Any) -> None:
             raise errors.error_from_result(result, connection.info.encoding)
 
 
-def fields(rows: Sequence[Any], kinds: Sequence[str]) -> list[Values]:
+def fields(batch: Batch, kinds: Sequence[str]) -> list[Values]:
     """Take rows apart into columns of these types ("category": text)."""
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    data = np.frombuffer(b"".join(rows), np.uint8)
+    data, lengths = batch
     if (lengths == lengths[0]).all():
-        even = _even(data.reshape(len(rows), -1), kinds)
+        even = _even(data.reshape(len(lengths), -1), kinds)
         if even is not None:
             return even
     return _uneven(data, np.cumsum(lengths) - lengths + 2, kinds)
@@ -82,7 +83,7 @@ def fields(rows: Sequence[Any], kinds: Sequence[str]) -> list[Values]:
 
 def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
     """Take apart rows whose fields all have the first row's lengths; None where some do not."""
-    at, out = 2, []
+    at, out = 2, list[Values]()
     none = np.zeros(len(rows), bool)
     for kind in kinds:
         head = rows[0, at:at + 4]
@@ -97,9 +98,8 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
         elif kind == "category":
             out.append(([cell.tobytes().decode() for cell in field], none))
         else:
-            out.append((_matrix(field, kind) if length > 12 else None, none))
-            if out[-1][0] is None:
-                out[-1] = _arrays([cell.tobytes() for cell in field], kind), none
+            matrix = _matrix(field, kind) if length > 12 else None
+            out.append((_arrays([cell.tobytes() for cell in field], kind) if matrix is None else matrix, none))
     return out
 
 

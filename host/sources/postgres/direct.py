@@ -36,6 +36,7 @@ from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
 from ..table import SourceError
 from .catalog import Relation
+from .counting import counting
 from .copying import concatenated, fields, messages
 
 __all__ = ["NotDirect", "Pages", "read_pages"]
@@ -67,11 +68,13 @@ def read_pages(connection: Any, relation: Relation, schema: Schema, insist: bool
     `insist`: many rows to rebuild are no reason against this way. Raises NotDirect where the pages cannot be had, SourceError where they
     contradict the server.
     """
-    way, pages = _images(connection, relation)
-    touched = np.zeros(len(pages), bool)
-    delivered = _clear(connection, relation, pages, touched)
-    pages, schema, rebuilt = _plain(connection, relation, schema, pages, touched, insist)
-    count = connection.execute(_only(relation, "SELECT count(*) FROM ONLY {}")).fetchone()[0]
+    size = connection.execute("SELECT pg_relation_size(%s)", (relation.oid,)).fetchone()[0]
+    with counting(connection, _only(relation, "SELECT count(*) FROM ONLY {}"), size) as counted:
+        way, pages = _images(connection, relation, size // relation.page_size)
+        touched = np.zeros(len(pages), bool)
+        delivered = _clear(connection, relation, pages, touched)
+        pages, schema, rebuilt = _plain(connection, relation, schema, pages, touched, insist)
+        count = counted()
     if delivered != count:
         raise SourceError(f"the pages of {relation.name} hold {delivered:,} rows, but SELECT sees {count:,}",
                           "this must not happen: please report it with the server's version; without --pages the rows come by SELECT", code="E705")
@@ -86,10 +89,9 @@ def _only(relation: Relation, text: str) -> Any:
 # -- where the images come from --------------------------------------------------------------------------------------------
 
 
-def _images(connection: Any, relation: Relation) -> tuple[str, Bytes]:
+def _images(connection: Any, relation: Relation, blocks: int) -> tuple[str, Bytes]:
     from psycopg import errors
     reasons = []
-    blocks = connection.execute("SELECT pg_relation_size(%s)", (relation.oid,)).fetchone()[0] // relation.page_size
     if relation.pageinspect is None:
         reasons.append("the extension pageinspect is not installed")
     else:
@@ -120,11 +122,9 @@ def _from_buffers(connection: Any, relation: Relation, blocks: int) -> Bytes:
     query = sql.SQL("COPY (SELECT {}.get_raw_page({}, 'main', b) FROM generate_series(0::{}, {}) b) TO STDOUT (FORMAT binary)").format(
         sql.SQL(relation.pageinspect or ""), full, number, sql.Literal(blocks - 1))
     pages, at = np.empty((blocks, relation.page_size), np.uint8), 0
-    target = memoryview(pages.reshape(-1))
-    for rows in messages(connection, query, _BATCH):
-        for row in rows:
-            target[at:at + relation.page_size] = row[6:]        # behind the number of fields and the length
-            at += relation.page_size
+    for data, lengths in messages(connection, query, _BATCH):
+        pages[at:at + len(lengths)] = data.reshape(len(lengths), -1)[:, 6:]     # behind the number of fields and the length
+        at += len(lengths)
     return pages
 
 
@@ -210,8 +210,8 @@ def _visible(connection: Any, relation: Relation, blocks: npt.NDArray[np.int64],
 
 def _places(connection: Any, relation: Relation, query: str) -> npt.NDArray[np.int64]:
     """Return what a query for ctid gives: block number's halves and line pointer, one row each."""
-    rows = [b"".join(batch) for batch in messages(connection, _only(relation, f"COPY ({query}) TO STDOUT (FORMAT binary)"))]
-    return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 12)[:, 6:].copy().view(">u2").astype(np.int64)
+    batches = [data for data, _ in messages(connection, _only(relation, f"COPY ({query}) TO STDOUT (FORMAT binary)"))]
+    return np.concatenate([np.zeros(0, np.uint8), *batches]).reshape(-1, 12)[:, 6:].copy().view(">u2").astype(np.int64)
 
 
 # -- arrays that are compressed or out of line -----------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def _rebuilt(connection: Any, relation: Relation, schema: Schema, block: npt.NDA
         tids = ",".join(f'"({b},{n})"' for b, n in zip(block[first:first + _TIDS].tolist(), line[first:first + _TIDS].tolist(), strict=True))
         query = sql.SQL("COPY (SELECT {} FROM ONLY {} WHERE ctid = ANY ({}::tid[])) TO STDOUT (FORMAT binary)").format(
             listed, sql.Identifier(relation.namespace, relation.name), sql.Literal("{" + tids + "}"))
-        parts += [fields(rows, [c.type for c in wanted]) for rows in messages(connection, query)]
+        parts += [fields(batch, [c.type for c in wanted]) for batch in messages(connection, query)]
     joined = [concatenated([part[k] for part in parts]) for k in range(len(wanted))]
     values = {c.name: v for c, (v, _) in zip(wanted, joined, strict=True)}
     nulls = {c.name: null for c, (_, null) in zip(wanted, joined, strict=True)}

@@ -33,7 +33,8 @@ def read_rows(connection: Any, name: str, origin: Any, columns: Sequence[tuple[A
     values, nulls = _fetch(connection, name, origin, columns)
     made, casts = [], []
     for a, todo in columns:
-        becomes, how, categories = todo.becomes, todo.how, ()
+        becomes, how = todo.becomes, todo.how
+        categories: tuple[str, ...] = ()
         if becomes == CATEGORIES:
             becomes, how, categories = _number(connection, a, values, nulls, a.name in one_hot)
         if how:
@@ -63,8 +64,8 @@ def _fetch(connection: Any, name: str, origin: Any, columns: Sequence[tuple[Attr
     listed = sql.SQL(", ").join(sql.SQL(todo.expression).format(sql.Identifier("q", a.name)) for a, todo in columns)
     kinds = [todo.becomes for _, todo in columns]
     parts: list[list[Values]] = []
-    for rows in messages(connection, sql.SQL("COPY (SELECT {} FROM {} AS q) TO STDOUT (FORMAT binary)").format(listed, origin)):
-        parts.append(fields(rows, kinds))
+    for batch in messages(connection, sql.SQL("COPY (SELECT {} FROM {} AS q) TO STDOUT (FORMAT binary)").format(listed, origin)):
+        parts.append(fields(batch, kinds))
     if not parts:
         raise SourceError(f"{name} is empty", "training needs at least one row", code="E705")
     joined = {a.name: concatenated([part[k] for part in parts]) for k, (a, _) in enumerate(columns)}

@@ -77,6 +77,11 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
                           "try the same address with psql; the server's log says more", code="E705") from error
 
 
+def _stored_alike(one: Schema, other: Schema) -> bool:
+    shapes = [(s.page_size, [(c.type, c.dropped) for c in s.columns]) for s in (one, other)]
+    return shapes[0] == shapes[1]
+
+
 class _Reading:
     """One connection's reading of one table or query."""
 
@@ -146,6 +151,8 @@ class _Reading:
             return f"this user may not read its column {unreadable[0]!r}"
         if cast := [a for a, todo in self._features(columns) if todo.how or todo.becomes == CATEGORIES]:
             return f"the server casts its column {cast[0].name!r}, {cast[0].written}"
+        if self.like is not None and not _stored_alike(Schema(found.name, schema_columns(list(columns)), found.page_size), self.like):
+            return "the design has these columns in another layout"
         return None
 
     def _pages(self, found: Relation, columns: Sequence[Attribute]) -> Table:
