@@ -234,7 +234,8 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
     for engine in engines().values():
         for option in engine.options.get(command, ()):
             value = values.pop(option.name, None)
-            if value in (None, (), False):
+            # 0 is a value, as in --refits 0
+            if value is None or value is False or value == ():
                 continue
             own[option.name] = _gathered(option, value) if option.repeated else value
     _check_random(known.get("data"), known.get("rows") or values.get("rows"), known.get("seed"))

@@ -20,7 +20,7 @@ from penstock.sim.machine import PAGE, Ended, Hung, Machine, Metered, Transfer, 
 from penstock.sim.native import PortSpec, build
 from penstock.sim.native.machine import NativeMachine
 from penstock.sim.python import PythonMachine
-from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
+from testbench.toy import CopyEngine, copy_cycles, copy_map
 
 KEY = 0xA5A5A5A5
 BUS = 8
@@ -147,8 +147,8 @@ def test_what_a_device_cannot_do(machine: Machine) -> None:
             call()
     with pytest.raises(DeviceError, match=f"^the run takes {SIZE + 1} bytes of memory; the device has {SIZE}$"):
         machine.reserve(SIZE, 1)
-    with pytest.raises(DeviceError, match="the register words has 24 bits"):
-        machine.run({"words": 1 << 24})
+    with pytest.raises(DeviceError, match="the register words has 32 bits"):
+        machine.run({"words": 1 << 32})
 
 
 @pytest.mark.parametrize("kind", SIMULATED)

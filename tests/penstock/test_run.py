@@ -1,0 +1,93 @@
+"""Runs of designs on every backend, through the API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.api import assume
+from penstock.engines.base import Given
+from penstock.host.sources import Table
+from penstock.models.errors import HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.strider.errors import PageError
+from penstock.outcome import differences
+from penstock.run import BACKENDS, MACHINES, Run, carry_out
+
+KERNEL = "kernel f(x: input, w: model)\n  epochs 2\n  w <- w - merge(w - x, 2) / 4\n"
+
+
+@pytest.fixture
+def design(tmp_path: Path) -> ps.Design:
+    file = tmp_path / "f.psk"
+    file.write_text(KERNEL)
+    return ps.compile(file, "small", None, "fixed:4,4", choices=ps.Choices(threads=1, lanes=1, walkers=1))
+
+
+def table() -> Table:
+    return Table.from_columns({"x": np.array([1, 2, -1, 3, 0.5], dtype=np.float32)}, "t", page_size=1024)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> ps.Design:
+    """A design for pages of 1 KiB, which Amaranth's simulator walks soon."""
+    file = tmp_path / "f.psk"
+    file.write_text(KERNEL)
+    return ps.compile(file, "ulx3s-85f", table(), "fixed:4,4", choices=ps.Choices(threads=1, lanes=1, walkers=1))
+
+
+def test_every_backend_agrees(small: ps.Design) -> None:
+    """Golden, RTL, netlist, Amaranth's simulator and a whole device: the same bits and facts; the model's cycles wherever memory has one timing."""
+    golden = small.run(table())
+    assert golden.codes is not None and golden.epochs == 2
+    for backend in BACKENDS:
+        run = small.run(table(), backend)
+        assert run.backend == backend and run.errors == ()
+        if backend in MACHINES:
+            assert differences(golden, run) == []
+            assert run.result is not None and golden.result is not None and np.array_equal(run.result["w"], golden.result["w"])
+            memory = small.device_timing("block RAM") if backend == "board" else small.memory
+            assert run.cycles == small.run(table(), "model", memory=memory).cycles
+            assert (run.counters["tuples"], run.counters["epochs"]) == (10, 2)
+    assert small.run(table(), "pysim").bytes_read == small.run(table(), "rtl").bytes_read
+
+
+def test_a_workload_is_carried_out_again(design: ps.Design) -> None:
+    workload = design.workload(Given("random:rows=30", "random:rows=30"))
+    fast, slow = (carry_out(design, workload, "model", FixedLatency(latency, 8)) for latency in (3, 300))
+    assert fast.cycles is not None and slow.cycles is not None and fast.cycles < slow.cycles
+    assert carry_out(design, workload, "golden").facts == workload.golden().facts
+
+
+@pytest.mark.parametrize("options", [{"changes": 3}, {"metas": {"a": 1}}, {"familiy": "ecp5"}])
+def test_unknown_options(design: ps.Design, options: dict[str, object]) -> None:
+    for backend in BACKENDS:
+        with pytest.raises(ValueError, match=f"^a run of f takes no {next(iter(options))}$"):
+            design.run(table(), backend, **options)
+
+
+def test_unknown_backends(design: ps.Design) -> None:
+    for wrong in ("fpga", "", "RTL"):
+        with pytest.raises(ValueError, match=f"^backend must be one of golden, model, rtl, netlist, pysim, board, not {wrong!r}$"):
+            design.run(table(), wrong)
+
+
+def test_assumed_rows(design: ps.Design) -> None:
+    """As many cycles as real ones; no results."""
+    rows = assume(design.plan.schema, 400)
+    assert design.run(rows, "model").cycles == design.run("random:rows=400", "model").cycles
+    assert design.run(rows, "model", epochs=5).epochs == 5
+    with pytest.raises(NotImplementedError, match="assumed rows have no values"):
+        design.run(rows)
+
+
+def test_a_run_in_one_line(design: ps.Design) -> None:
+    run = Run("rtl", {"w": np.zeros(3), "b": np.zeros(())}, {}, 12345, {})
+    assert repr(run) == "<Run on rtl: done, 12,345 cycles, result w, b>"
+    assert repr(Run("golden", None, None, None, {}, (HardwareError(PageError.PAGE_BOUNDS, 3),))).startswith("<Run on golden: PAGE_BOUNDS")
+    for backend in ("golden", "model"):
+        text = repr(design.run("random:rows=2000", backend))
+        assert text.startswith(f"<Run on {backend}: done") and "\n" not in text and len(text) < 100
