@@ -9,7 +9,7 @@ import traceback
 from time import perf_counter
 
 from common import Options, Section
-from page import names, rewrite
+from page import differences, names, rewrite
 
 MODULES = ("shapes", "formats", "u55c", "accuracy", "simulation", "model_speed", "verilog_time", "postgres_read", "peers", "qr_refit", "fit_cpu", "index")
 
@@ -20,7 +20,10 @@ def main() -> int:
     kind.add_argument("--timings", action="store_true", help="only what depends on this machine's speed; nothing else should run beside it")
     kind.add_argument("--counts", action="store_true", help="only what does not: cycles, ratios, estimates, equality, accuracy")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, printed instead of written")
+    parser.add_argument("--check", action="store_true", help="write nothing: say which lines of the page differ; exit code 1 if any do")
     given = parser.parse_args()
+    if given.quick and given.check:
+        sys.exit("--quick numbers are not those of the page")
     sections: list[Section] = [section for module in MODULES for section in importlib.import_module(module).SECTIONS]
     if sorted(names()) != sorted(section.name for section in sections):
         raise ValueError("docs/benchmarks.md has other parts than the benchmarks make")
@@ -35,7 +38,12 @@ def main() -> int:
             traceback.print_exc()
             failed += 1
             continue
-        if given.quick:
+        if given.check:
+            wrong = differences(section.name, text)
+            failed += bool(wrong)
+            if wrong:
+                print(f"docs/benchmarks.md, {section.name}:", *wrong, sep="\n  ", flush=True)
+        elif given.quick:
             print(f"## {section.name}\n\n{text}\n", flush=True)
         else:
             rewrite(section.name, text)

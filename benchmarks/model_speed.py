@@ -34,7 +34,8 @@ def make(options: Options) -> str:
             design = compile(kernel("logistic"), target, schema(features))
             assumed = assume(design.plan.schema, size)
             model = repeated(lambda design=design, assumed=assumed: design.run(assumed, "model", epochs=1), 3)
-            full.append((f"logistic {features}, {name}", target, f"{size:,}", f"{design.run(assumed, "model", epochs=1).cycles:,}", ms(begin[0]), spread(model, ms)))
+            cycles = design.run(assumed, "model", epochs=1).cycles
+            full.append((f"logistic {features}, {name}", target, f"{size:,}", f"{cycles:,}", ms(begin[0]), spread(model, ms)))
     return (f"{head}\n\n" + markdown(("design", "rows × epochs", "cycles", "model, ms", "native simulation, ms", f"simulation ÷ model, goal ≥ {GOAL}"), rows)
             + "\n\n" + markdown(("kernel, table", "target", "rows", "cycles", "plan, ms", "model, ms"), full))
 

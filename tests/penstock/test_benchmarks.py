@@ -48,3 +48,15 @@ def test_quick_numbers_are_not_written() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
     done = subprocess.run([sys.executable, FOLDER / "formats.py", "--quick", "--write"], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 1 and "--quick" in done.stderr
+
+
+def test_lines_that_differ_from_the_page() -> None:
+    code = (
+        "import page; name = page.names()[0]; text = page.PAGE.read_text();"
+        "part = text.partition(f'<!-- begin {name} -->')[2].partition('<!-- end')[0];"
+        "assert page.differences(name, part) == [];"
+        "first = part.strip().splitlines()[0];"
+        "assert page.differences(name, part.replace(first, 'other', 1)) == [f'-{first}', '+other']"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=FOLDER, timeout=120)
