@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from penstock.api import Design, Run, Table
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
 
 __all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machine", "main", "markdown", "merged", "missing", "ms", "random_table", "repeated",
@@ -31,6 +31,7 @@ __all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machin
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
+sys.path.append(str(ROOT / "tests" / "support"))        # `testbench`, for cocotb
 SEED = 1
 
 #: DAnA's table shapes (PVLDB 11(11), table 3) as features -> (name, rows)
@@ -76,7 +77,7 @@ def kernel(name: str) -> Kernel:
 
 def merged(name: str, count: int) -> Kernel:
     """Return the logistic or linear example with batches of `count` tuples; the step is the batch's mean."""
-    return Kernel.from_text(_MERGED[name].format(count=count), f"{name}-{count}.psk")
+    return from_text(_MERGED[name].format(count=count), f"{name}-{count}.psk")
 
 
 def schema(features: int) -> Schema:

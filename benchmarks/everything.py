@@ -11,7 +11,7 @@ from time import perf_counter
 from common import Options, Section
 from page import names, rewrite
 
-MODULES = ("shapes", "formats", "u55c", "accuracy", "simulation", "model_speed", "verilog_time", "peers", "qr_refit", "fit_cpu", "index")
+MODULES = ("shapes", "formats", "u55c", "accuracy", "simulation", "model_speed", "verilog_time", "postgres_read", "peers", "qr_refit", "fit_cpu", "index")
 
 
 def main() -> int:

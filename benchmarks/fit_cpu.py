@@ -16,9 +16,9 @@ from common import SEED, Options, Section, machine, main, markdown, random_table
 from penstock.api import Table, compile
 from penstock.boards.board import boards
 from penstock.boards.clocks import REACH
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.kernel import AnyKernel
-from penstock.dsl.lower.qr import Load, lower
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
+from penstock.dsl.qr.plan import Load, lower
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, run
@@ -77,7 +77,7 @@ def ways(rows: int, columns: int) -> dict[str, Callable[[], Any]]:
 
 def planned(columns: int, part: Target, rows: int, method: str = "gram") -> FitPlan:
     text = f'fit f(key: key)\n  model <- least_squares(window(key, {columns - 1}), target=slot(key), method="{method}")\n'
-    return lower(AnyKernel.from_text(text).trace(), part, load=Load(rows, NEW))
+    return lower(from_text(text).trace(), part, load=Load(rows, NEW))
 
 
 def sustained(config: FitPlan, part: Target, rows: int, jobs: int) -> tuple[float, int, str]:
@@ -144,7 +144,7 @@ def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
 
 def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
     """Return the cycles of a refit with the table's last `NEW` rows that come and the first that go, and their bound."""
-    engine = design.engine
+    engine = design.plan
     places, size = RowPages(analyse(engine.port, engine.walk, table.pages)), design.schema.page_size
     segments = []
     for first, last in ((rows, rows + NEW), (0, NEW)):
@@ -154,7 +154,7 @@ def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
 
 
 def columns(options: Options) -> str:
-    kernel = AnyKernel.from_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
+    kernel = from_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
     rows = []
     for count, features in ((1000, 10),) if options.quick else ((1000, 10), (100_000, 10), (100_000, 30)):
         label = f"{count:,} × {features + 1}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from common import Options, Section, main, markdown
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
@@ -19,7 +20,6 @@ from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
 from penstock.models.qr.suffix import Blocks
 from penstock.models.target import target
-from penstock.sim.qr_cases import Group, keys
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ..models.resources import Resources
 from . import flow as steps
 from .board import Board
-from .flow import FLOWS, NAME, Sources, place, synthesise
+from .flow import FLOWS, NAME, Endless, Sources, place, synthesise
 from .pll import Setting
-from .tools import tool_versions
+from .tools import Overdue, tool_versions
 
 if TYPE_CHECKING:
     from ..hdl.modules import ModuleLibrary
@@ -71,7 +71,7 @@ class Build:
 def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, setting: Setting | None) -> Sources:
     """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
 
-    `engine`: makes the engine, and the library of its modules (`sim.analytics.engine`, `sim.qr.engine`).
+    `engine`: makes the engine, and the library of its modules.
 
     Raises tools.ToolMissing; Misdescribed where the board's own description is at fault.
     """
@@ -104,12 +104,14 @@ def _digest(sources: Sources, board: Board, clock_mhz: float, seeds: Sequence[in
     return hashlib.sha256(json.dumps(text).encode()).hexdigest()
 
 
-def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None) -> Build:
+def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None,
+          limit: float | None = None, progress: Callable[[str], None] | None = None) -> Build:
     """Make a bitstream; the best of the seeds is taken (the highest Fmax; among equal ones the first).
 
-    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs.
+    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs; `limit`: seconds after
+    which the tools are ended; `progress`: gets the placers' lines.
 
-    Raises tools.ToolMissing, tools.ToolError, flow.Unfit; Slow where no seed meets `clock_mhz`.
+    Raises tools.ToolMissing, tools.ToolError, flow.Unfit, flow.Endless; Slow where no seed meets `clock_mhz`.
     """
     begin = perf_counter()
     flow = FLOWS[board.part.family]
@@ -120,8 +122,12 @@ def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[i
         return found
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
-        cells = synthesise(board, sources, folder)
-        placed = place(board, folder, cells, clock_mhz, seeds, jobs)
+        try:
+            cells = synthesise(board, sources, folder, limit)
+        except Overdue as problem:
+            raise Endless(problem.tool, (limit or 0.0) / 60, problem.line) from None
+        left = None if limit is None else limit - (perf_counter() - begin)
+        placed = place(board, folder, cells, clock_mhz, seeds, jobs, progress, left)
         best = max(placed, key=lambda p: (p.timing.fmax_mhz or 0.0, -p.seed))
         fmax, path, advice = best.timing.fmax_mhz, best.timing.path, best.timing.advice
         if fmax is not None and fmax < clock_mhz:

@@ -15,9 +15,9 @@ from ..hdl.apart import without_collisions
 from ..models.resources import Resources
 from .board import Board
 from .timing import Timing, timing
-from .tools import ToolError, run_tool
+from .tools import Overdue, ToolError, end_tools, run_tool
 
-__all__ = ["FLOWS", "Flow", "Placed", "Sources", "Unfit", "place", "synthesise"]
+__all__ = ["FLOWS", "Endless", "Flow", "Placed", "Sources", "Unfit", "place", "synthesise"]
 
 #: name of the top module and of all files
 NAME = "penstock"
@@ -29,6 +29,14 @@ class Unfit(Exception):
     def __init__(self, resource: str, used: int, available: int, field: str = "") -> None:
         super().__init__(f"{used:,} {resource} of {available:,}" if used else f"more {resource} than there are")
         self.resource, self.used, self.available, self.field = resource, used, available, field
+
+
+class Endless(Exception):
+    """A tool did not come to an end within `minutes`; `line` is the last that it printed."""
+
+    def __init__(self, tool: str, minutes: float, line: str) -> None:
+        super().__init__(f"{tool} has no end after {minutes:g} minutes")
+        self.tool, self.minutes, self.line = tool, minutes, line
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,8 @@ _ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 _ICE40_FF = re.compile(r"SB_DFF")
 
 
-def synthesise(board: Board, sources: Sources, folder: Path) -> dict[str, int]:
-    """Synthesise into `folder` (penstock.json, penstock.v); return the number of cells by type. Raises ToolError."""
+def synthesise(board: Board, sources: Sources, folder: Path, timeout: float | None = None) -> dict[str, int]:
+    """Synthesise into `folder` (penstock.json, penstock.v); return the number of cells by type. Raises ToolError, Overdue after `timeout` seconds."""
     flow = FLOWS[board.part.family]
     synth = flow.synth.replace(" -dsp", "") if board.part.dsp == 0 else flow.synth
     if board.part.tool == "--up5k":
@@ -90,7 +98,7 @@ def synthesise(board: Board, sources: Sources, folder: Path) -> dict[str, int]:
     (folder / f"{NAME}.il").write_text(without_collisions(sources.rtlil))
     (folder / f"{NAME}.{flow.constraints}").write_text(sources.constraints)
     script = f"read_rtlil {NAME}.il; {synth} -top {NAME} -json {NAME}.json; tee -q -o stat.json stat -json; write_verilog -noattr -norename netlist.v"
-    log = run_tool("yosys", ["-q", "-p", script], folder)
+    log = run_tool("yosys", ["-q", "-p", script], folder, timeout)
     try:
         stat = json.loads((folder / "stat.json").read_text())
         cells = stat["modules"][f"\\{NAME}"]["num_cells_by_type"]
@@ -117,37 +125,74 @@ def _die(name: str) -> str:
     return name.replace("GW1NR", "GW1N")
 
 
+#: other ways to place and route, by family, for a design whose wires the first way does not bring to an end
+OTHERWISE = {
+    "ecp5": ("--router", "router1"),
+    "ice40": ("--placer", "sa", "--router", "router2"),
+    "gowin": ("--router", "router1"),
+    "nexus": ("--placer", "sa"),
+}
+
+
 def place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seeds: Sequence[int], jobs: int,
-          progress: Callable[[int], None] | None = None) -> list[Placed]:
+          progress: Callable[[str], None] | None = None, limit: float | None = None) -> list[Placed]:
     """Place and route with each seed, `jobs` at a time; return what came of each, in the order of the seeds.
 
-    Raises Unfit, or ToolError of the first seed where every one failed.
+    A placement that takes longer than half of `limit` seconds is ended and tried once more in the other way (`OTHERWISE`), as long as `limit` allows.
+    `progress` gets the placers' lines.
+
+    Raises Unfit, Endless, or ToolError of the first seed where every one failed.
     """
-    problems: list[ToolError | Unfit] = []
+    problems: list[ToolError | Unfit | Endless] = []
+    begin = perf_counter()
+
+    def left() -> float | None:
+        return None if limit is None else max(0.1, limit - (perf_counter() - begin))
+
+    def tried(seed: int) -> Placed:
+        def said(line: str) -> None:
+            if progress is not None:
+                progress(f"seed {seed}: {line}" if len(seeds) > 1 else line)
+
+        time = left()
+        if time is None:
+            return _place(board, folder, cells, clock_mhz, seed, progress=said)
+        try:
+            return _place(board, folder, cells, clock_mhz, seed, timeout=time / 2, progress=said)
+        except Overdue:
+            said("no end in sight: placed once more in another way")
+        return _place(board, folder, cells, clock_mhz, seed, OTHERWISE[board.part.family], timeout=left(), progress=said)
 
     def one(seed: int) -> Placed | None:
         try:
-            return _place(board, folder, cells, clock_mhz, seed)
+            return tried(seed)
+        except Overdue as problem:
+            problems.append(Endless(problem.tool, (limit or 0.0) / 60, problem.line))
         except (ToolError, Unfit) as problem:
             problems.append(problem)
-            return None
-        finally:
-            if progress is not None:
-                progress(seed)
+        return None
 
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        results = [placed for placed in pool.map(one, seeds) if placed is not None]
+        waiting = [pool.submit(one, seed) for seed in seeds]
+        try:
+            results = [placed for future in waiting if (placed := future.result()) is not None]
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            end_tools()
+            raise
     if not results:
         raise problems[0]
     return results
 
 
-def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seed: int) -> Placed:
+def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seed: int, otherwise: Sequence[str] = (), *,
+           timeout: float | None = None, progress: Callable[[str], None] | None = None) -> Placed:
     begin = perf_counter()
     part, flow = board.part, FLOWS[board.part.family]
     own = f"seed{seed}"
     report = f"{own}.report.json"
-    shared = ["--seed", str(seed), "--freq", f"{clock_mhz:g}", "--report", report, "--json", f"{NAME}.json", "--timing-allow-fail", "--quiet"]
+    shared = ["--seed", str(seed), "--freq", f"{clock_mhz:g}", "--report", report, "--json", f"{NAME}.json", "--timing-allow-fail"]
     constraints = f"{NAME}.{flow.constraints}"
     if part.family == "ecp5" and sum(cells.get(name, 0) * luts for name, luts in _ECP5_LUT.items()) > LARGE:
         # where much is to be placed its wires are shorter, and routing comes to an end (docs/boards.md, A fit)
@@ -160,7 +205,9 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
         "nexus": ["--device", part.tool, "--pdc", constraints, "--fasm", f"{own}.fasm", "--router", "router1"],
     }[part.family]
     try:
-        run_tool(flow.tools[1], [*shared, *options], folder)
+        run_tool(flow.tools[1], [*shared, *options, *otherwise], folder, timeout, progress)
+    except Overdue:
+        raise
     except ToolError as problem:
         full = _full(problem.log, flow)
         raise full if full is not None else problem from problem
@@ -185,7 +232,8 @@ def _resources(board: Board, report: dict[str, Any], cells: dict[str, int]) -> R
 
 
 _MISSING = (re.compile(r"Unable to place cell '.*', no (?:BELs|Bels) remaining to implement cell type '(?P<cell>\w+)'"),
-            re.compile(r"Unable to find legal placement for .*cell.* of type '(?P<cell>\w+)'"))
+            re.compile(r"Unable to find legal placement for .*cell.* of type '(?P<cell>\w+)'"),
+            re.compile(r"[Ff]ailed to place cell '.*' of type '(?P<cell>\w+)'"))
 
 
 #: fields of `Resources` in the order of `Flow.cells`, as users know them

@@ -9,13 +9,21 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["TOOLS", "ToolError", "ToolMissing", "run_tool", "tool_versions"]
+__all__ = ["TOOLS", "Overdue", "ToolError", "ToolMissing", "end_tools", "run_group", "run_tool", "tool_versions"]
+
+#: tools that run now
+_RUNNING: set[subprocess.Popen[str]] = set()
+_LOCK = threading.Lock()
 
 
 class ToolMissing(Exception):
@@ -27,11 +35,20 @@ class ToolMissing(Exception):
 
 
 class ToolError(Exception):
-    """A tool failed: `tool`, `log` (its output's end), `line` (the first line that says why)."""
+    """A tool failed: `tool`, `log` (its output), `line` (the first line that says why)."""
 
     def __init__(self, tool: str, log: str, line: str) -> None:
         super().__init__(f"{tool}: {line}")
         self.tool, self.log, self.line = tool, log, line
+
+
+class Overdue(ToolError):
+    """A tool was ended after `seconds`; `line` is the last that it printed."""
+
+    def __init__(self, tool: str, log: str, seconds: float) -> None:
+        lines = [line.removeprefix("Info:").strip() for line in log.splitlines() if line.strip()]
+        super().__init__(tool, log, lines[-1] if lines else "no output")
+        self.seconds = seconds
 
 
 @dataclass(frozen=True)
@@ -70,10 +87,17 @@ def tool_versions(names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def run_tool(name: str, arguments: list[str], folder: Path, timeout: float | None = None) -> str:
-    """Run a tool in `folder`; return all that it printed.
+def run_tool(
+    name: str,
+    arguments: list[str],
+    folder: Path,
+    timeout: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> str:
+    """Run a tool in `folder`; return all that it printed. `progress` gets each line as it comes.
 
-    Raises ToolMissing; ToolError where it fails or takes longer than `timeout` seconds.
+    Raises ToolMissing; ToolError where it fails, Overdue where it takes longer than `timeout`
+    seconds. The tool and all that it started are ended then, and where the caller is interrupted.
     """
     tool = TOOLS[name]
     if importlib.util.find_spec(tool.module.partition(".")[0]) is None:
@@ -82,14 +106,68 @@ def run_tool(name: str, arguments: list[str], folder: Path, timeout: float | Non
     code = (f"import sys; from {tool.module} import {tool.call} as call; sys.argv[0] = {name!r}; "
             + ("call()" if tool.call == "main" else "sys.exit(call(sys.argv[1:]))"))
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSTARTUP")}
+    return run_group(name, [sys.executable, "-P", "-c", code, *arguments], folder, timeout, progress, environment)
+
+
+def run_group(
+    name: str,
+    command: list[str],
+    folder: Path,
+    timeout: float | None = None,
+    progress: Callable[[str], None] | None = None,
+    environment: dict[str, str] | None = None,
+) -> str:
+    """Run a program in a process group of its own, as `run_tool` does. `name`: the tool, in what is raised."""
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
+                               start_new_session=True)
+    with _LOCK:
+        _RUNNING.add(process)
+    overdue = threading.Event()
+
+    def end() -> None:
+        overdue.set()
+        _end(process)
+
+    clock = threading.Timer(timeout, end) if timeout is not None else None
+    lines: list[str] = []
     try:
-        done = subprocess.run([sys.executable, "-P", "-c", code, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, errors="replace", timeout=timeout, env=environment, check=False)
-    except subprocess.TimeoutExpired:
-        raise ToolError(name, "", f"no end after {timeout:g} s") from None
-    if done.returncode:
-        raise ToolError(name, done.stdout[-4000:], _reason(done.stdout))
-    return done.stdout
+        if clock is not None:
+            clock.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if progress is not None and (said := line.removeprefix("Info:").strip()):
+                progress(said)
+        process.wait()
+    finally:
+        if clock is not None:
+            clock.cancel()
+        _end(process)                       # where we are interrupted it still runs
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        with _LOCK:
+            _RUNNING.discard(process)
+    log = "".join(lines)
+    if overdue.is_set():
+        raise Overdue(name, log, timeout or 0.0)
+    if process.returncode:
+        raise ToolError(name, log, _reason(log))
+    return log
+
+
+def end_tools() -> None:
+    """End all tools that run, in whatever threads they were started."""
+    with _LOCK:
+        running = list(_RUNNING)
+    for process in running:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _reason(log: str) -> str:

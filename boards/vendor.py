@@ -36,8 +36,8 @@ def _soc(board: Board, engine: Any, library: Any) -> str:
 
 
 def _shell(engine: Any, library: Any) -> str:
-    from ..sim.shelled import verilog
-    return verilog(engine, library)
+    from ..hdl.shell.top import shelled
+    return shelled(engine, library)
 
 
 def _serial_top(clock: str, buffer: str) -> str:

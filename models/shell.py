@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
 
+from .errors import ErrorCode, ErrorEntry, HardwareCode, NamedCode
+
 __all__ = ["CONTROL", "IDENTITY", "VERSION", "Control", "Counter", "EngineRegister", "Interrupt", "Monitor", "Register",
            "RegisterMap", "Status"]
 
@@ -117,6 +119,8 @@ class RegisterMap:
         Streams whose state is readable, one 32-bit word each: bit 0 valid, bit 1 ready, bits 16 up the level.
     design
         32 bits that identify the design.
+    errors
+        Enumerations of the engine's own error codes; those of `ErrorCode` every engine has.
     cycle_bits
         Bits in which `cycles` is counted, 1 to 64; the others read as 0.
     """
@@ -126,16 +130,19 @@ class RegisterMap:
     monitors: tuple[Monitor, ...] = ()
     design: int = 0
     cycle_bits: int = 64
+    errors: tuple[ErrorEntry, ...] = ()
     registers: tuple[Register, ...] = field(init=False)
 
     def __init__(self, engine: Iterable[EngineRegister] = (), counters: Iterable[Counter] = (), monitors: Iterable[Monitor] = (),
-                 design: int = 0, *, cycle_bits: int = 64) -> None:
+                 design: int = 0, *, cycle_bits: int = 64,
+                 errors: Iterable[type[HardwareCode] | ErrorEntry] = ()) -> None:
         set_ = object.__setattr__
         set_(self, "engine", tuple(engine))
         set_(self, "counters", tuple(counters))
         set_(self, "monitors", tuple(monitors))
         set_(self, "design", design)
         set_(self, "cycle_bits", cycle_bits)
+        set_(self, "errors", self._entries(errors))
         set_(self, "registers", self._place())
 
     def _place(self) -> tuple[Register, ...]:
@@ -184,11 +191,33 @@ class RegisterMap:
                 return register
         raise KeyError(name)
 
+    @staticmethod
+    def _entries(errors: Iterable[type[HardwareCode] | ErrorEntry]) -> tuple[ErrorEntry, ...]:
+        entries: list[ErrorEntry] = []
+        for codes in errors:
+            entries += [codes] if isinstance(codes, ErrorEntry) else map(ErrorEntry.of, codes)
+        numbers = [entry.code for entry in entries] + [int(code) for code in ErrorCode]
+        for entry in entries:
+            if not 0 < entry.code < 256:
+                raise ValueError(f"error code {entry.name} must be 1 to 255, not {entry.code}")
+            if numbers.count(entry.code) > 1:
+                raise ValueError(f"error code {entry.code} is used twice")
+        return tuple(entries)
+
+    def error(self, code: int) -> NamedCode:
+        """Return the error that the register `error_code` stands for. Raises ValueError for a code
+        that the engine does not have."""
+        for entry in self.errors:
+            if entry.code == code:
+                return entry
+        return ErrorCode(code)
+
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""
         return {"design": self.design, "cycle_bits": self.cycle_bits, "engine": [asdict(e) for e in self.engine],
                 "counters": [asdict(c) for c in self.counters], "monitors": [asdict(m) for m in self.monitors],
-                "registers": [asdict(r) for r in self.registers]}
+                "registers": [asdict(r) for r in self.registers],
+                "errors": [entry.to_json() for entry in self.errors]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RegisterMap:
@@ -197,7 +226,8 @@ class RegisterMap:
         Raises ValueError when they do not: the manifest was written by an incompatible version.
         """
         made = cls((EngineRegister(**e) for e in data["engine"]), (Counter(**c) for c in data["counters"]),
-                   (Monitor(**m) for m in data["monitors"]), data["design"], cycle_bits=data["cycle_bits"])
+                   (Monitor(**m) for m in data["monitors"]), data["design"], cycle_bits=data["cycle_bits"],
+                   errors=[ErrorEntry(**entry) for entry in data.get("errors", ())])
         if [asdict(r) for r in made.registers] != list(data["registers"]):
             raise ValueError("the manifest's register map was placed by an incompatible version")
         return made

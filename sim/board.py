@@ -12,14 +12,17 @@ from ..hdl.modules import ModuleLibrary
 from ..hdl.shell.verilog import to_verilog
 from ..hdl.soc.soc import Soc
 from ..models.link.timing import SIMULATED_DIVISOR
-from .native.toolchain import build_library
+from .native.toolchain import BuildError, build_library
 from .serial import SerialServer
 
-__all__ = ["BAUD", "CLOCK_HZ", "Board", "build", "generate", "serve", "verilog"]
+__all__ = ["BAUD", "CLOCK_HZ", "MOST_BYTES", "Board", "build", "generate", "serve", "verilog"]
 
 #: of the simulated device: made-up, but for their ratio, `SIMULATED_DIVISOR`: so few cycles a bit that little time is spent on the wire
 CLOCK_HZ = 12_000_000
 BAUD = CLOCK_HZ // SIMULATED_DIVISOR
+
+#: of memory of a simulated device
+MOST_BYTES = 2 << 20
 
 #: cycles that pass in one exchange
 _PIECE = 2_000
@@ -33,7 +36,12 @@ def verilog(soc: Soc) -> str:
 
 
 def generate(engine: Any, library: ModuleLibrary, *, memory_bytes: int, memory: str = "block RAM") -> str:
-    """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line."""
+    """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line.
+
+    Raises BuildError for more memory than `MOST_BYTES`: generating it takes some 700 bytes of this machine's memory for each.
+    """
+    if memory_bytes > MOST_BYTES:
+        raise BuildError(f"a device in simulation has at most {MOST_BYTES >> 20} MB of {memory}, not {-(-memory_bytes >> 20)} MB")
     return verilog(Soc(engine, engine.register_map, library=library, memory_bytes=memory_bytes, clock_hz=CLOCK_HZ, baud=BAUD, memory=memory))
 
 

@@ -15,6 +15,17 @@ from ..models.memory import FixedLatency
 __all__ = ["AxiMemory"]
 
 
+#: FNV-1a with 64 bits
+_FNV_BASE, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+
+
+def _add(transfer: list[Any], word: bytes) -> None:
+    digest = transfer[4]
+    for value in word:
+        digest = (digest ^ value) * _FNV_PRIME & (1 << 64) - 1
+    transfer[4] = digest
+
+
 class AxiMemory:
     """Serves one AXI4 port of a component from a byte array.
 
@@ -33,6 +44,8 @@ class AxiMemory:
         Cycles of the transfers so far, counted from the start of the process.
     bursts
         (address, beats) of the read bursts so far.
+    transfers
+        All bursts so far, each [cycle, "read" or "write", address, beats, FNV-1a of its bytes].
     """
 
     def __init__(self, bus: Any, content: np.ndarray, timing: FixedLatency) -> None:
@@ -45,6 +58,25 @@ class AxiMemory:
         self.w: list[int] = []
         self.b: list[int] = []
         self.bursts: list[tuple[int, int]] = []
+        self.transfers: list[list[Any]] = []
+
+    def load(self, address: int, width: int) -> bytes | None:
+        """Return a word, None where there is no memory."""
+        inside = address + width <= len(self.content)
+        return self.content[address : address + width].tobytes() if inside else None
+
+    def store(self, address: int, word: bytes, strobe: int) -> bool:
+        """Write those bytes of a word whose bit in `strobe` is set; return whether there is memory."""
+        if address + len(word) > len(self.content):
+            return False
+        for k, value in enumerate(word):
+            if strobe >> k & 1:
+                self.content[address + k] = value
+        return True
+
+    def _begin(self, cycle: int, channel: str, address: int, beats: int) -> list[Any]:
+        self.transfers.append([cycle, channel, address, beats, _FNV_BASE])
+        return self.transfers[-1]
 
     def _check(self, address: int, length: int, size: int, burst: int) -> None:
         width = self.bus.signature.data_bytes
@@ -56,8 +88,9 @@ class AxiMemory:
         """The read channels, as a testbench (`simulator.add_testbench(memory.reads, background=True)`)."""
         bus, width = self.bus, self.bus.signature.data_bytes
         interval = self.timing.interval(width)
-        queue: deque[list[int]] = deque()
+        queue: deque[list[Any]] = deque()
         free = 0
+        word: bytes | None = None
         cycle = 0
         ctx.set(bus.arready, 1)
         async for _, _, arvalid, araddr, arlen, arsize, arburst, rvalid, rready in ctx.tick().sample(
@@ -66,10 +99,11 @@ class AxiMemory:
                 self._check(araddr, arlen + 1, arsize, arburst)
                 self.ar.append(cycle)
                 self.bursts.append((araddr, arlen + 1))
-                queue.append([cycle + self.timing.latency, araddr, arlen + 1])
+                queue.append([cycle + self.timing.latency, araddr, arlen + 1, self._begin(cycle, "read", araddr, arlen + 1)])
             if rvalid and rready:
                 self.r.append(cycle)
                 free = cycle + interval
+                _add(queue[0][3], word or bytes(width))
                 queue[0][1] += width
                 queue[0][2] -= 1
                 if not queue[0][2]:
@@ -79,16 +113,16 @@ class AxiMemory:
             ctx.set(bus.rvalid, offered)
             if offered:
                 address = queue[0][1]
-                inside = address + width <= len(self.content)
-                ctx.set(bus.rdata, int.from_bytes(self.content[address:address + width].tobytes(), "little") if inside else 0)
-                ctx.set(bus.rresp, 0 if inside else 2)
+                word = self.load(address, width)
+                ctx.set(bus.rdata, 0 if word is None else int.from_bytes(word, "little"))
+                ctx.set(bus.rresp, 2 if word is None else 0)
                 ctx.set(bus.rlast, queue[0][2] == 1)
 
     async def writes(self, ctx: Any) -> None:
         """The write channels, as a testbench."""
         bus, width = self.bus, self.bus.signature.data_bytes
         interval = self.timing.interval(width)
-        addresses: deque[list[int]] = deque()
+        addresses: deque[list[Any]] = deque()
         responses: deque[list[int]] = deque()
         free = 0
         answer = 0
@@ -102,16 +136,13 @@ class AxiMemory:
             if awvalid:
                 self._check(awaddr, awlen + 1, awsize, awburst)
                 self.aw.append(cycle)
-                addresses.append([awaddr, awlen + 1, 0])
+                addresses.append([awaddr, awlen + 1, 0, self._begin(cycle, "write", awaddr, awlen + 1)])
             if wvalid and wready:
                 self.w.append(cycle)
                 free = cycle + interval
                 burst = addresses[0]
-                if burst[0] + width <= len(self.content):
-                    for k in range(width):
-                        if wstrb >> k & 1:
-                            self.content[burst[0] + k] = wdata >> (8 * k) & 0xFF
-                else:
+                _add(burst[3], wdata.to_bytes(width, "little"))
+                if not self.store(burst[0], wdata.to_bytes(width, "little"), wstrb):
                     burst[2] = 2
                 burst[0] += width
                 burst[1] -= 1

@@ -19,7 +19,7 @@ import pytest
 
 import penstock
 from penstock.cli import program
-from penstock.dsl import codes
+from penstock.dsl.core import codes
 from penstock.models.target import TARGETS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from ...models.analytics.timing import REDUCE_FN, result_delay
 from ...models.numerics.formats import Float
 from ...models.numerics.latency import latency
 from ..index import index, index_range
-from ..modules import ModuleLibrary, module_name
+from ..modules import Parts, module_name
 from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
@@ -47,7 +47,7 @@ class Core(wiring.Component):
         The code at the place one cycle before.
     """
 
-    def __init__(self, plan: AnalyticsPlan, library: ModuleLibrary):
+    def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         width, per_port = plan.format.width, plan.threads_per_port
         members = {

@@ -12,7 +12,7 @@ from ...models.numerics.formats import ARITY
 from ...models.numerics.latency import latency
 from ..arith.unit import operand_names
 from ..arith.unit import unit as arith_unit
-from ..modules import ModuleLibrary, module_name
+from ..modules import Parts, module_name
 
 __all__ = ["Control", "Datapath", "Reduction", "Write", "combine", "tree"]
 
@@ -50,7 +50,7 @@ class Control:
     write: dict[int, Write] = field(default_factory=dict)
 
 
-def combine(m: Module, library: ModuleLibrary, plan: AnalyticsPlan, fn: str, label: str, *operands: Value) -> Value:
+def combine(m: Module, library: Parts, plan: AnalyticsPlan, fn: str, label: str, *operands: Value) -> Value:
     """Put one arithmetic unit into `m`; return its result, `latency(fn)` cycles later."""
     fmt = plan.format
     if fn == "sub" and fmt.is_float:                             # a - b is a + (-b) in every bit: one unit less to write
@@ -59,7 +59,7 @@ def combine(m: Module, library: ModuleLibrary, plan: AnalyticsPlan, fn: str, lab
     return library.instance(m, label, module_name(fn, fmt.name), lambda: arith_unit(fn, fmt), **inputs)["o"]
 
 
-def tree(m: Module, library: ModuleLibrary, plan: AnalyticsPlan, fn: str, label: str, values: list[Value]) -> Value:
+def tree(m: Module, library: Parts, plan: AnalyticsPlan, fn: str, label: str, values: list[Value]) -> Value:
     """Combine codes in a balanced tree of neighbours, missing partners replaced by the identity; `depth(n) * latency` cycles."""
     neutral = Const(identity(fn, plan.format), plan.format.width)
     level = 0
@@ -85,7 +85,7 @@ class Datapath:
     lanes of an operation's result in the cycle in which it is to be written.
     """
 
-    def __init__(self, m: Module, library: ModuleLibrary, plan: AnalyticsPlan, home: str, control: Control, source: Callable[[int, int], Value]):
+    def __init__(self, m: Module, library: Parts, plan: AnalyticsPlan, home: str, control: Control, source: Callable[[int, int], Value]):
         self.m, self.library, self.plan, self.control = m, library, plan, control
         self.width = plan.format.width
         self.outputs: dict[int, list[Value]] = {}

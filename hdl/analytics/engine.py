@@ -11,7 +11,7 @@ from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..strider.port import error_layout
 from .boot import Boot, ResultWriter
@@ -35,7 +35,7 @@ class AnalyticsEngine(wiring.Component):
         Takes the modules that are instantiated by name.
     """
 
-    def __init__(self, plan: AnalyticsPlan, port: PortConfig, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, plan: AnalyticsPlan, port: PortConfig, library: Parts, *, design: int = 0):
         self.plan, self.port, self.library = plan, port, library
         self.register_map = register_map(plan, design)
         self.open_writes = open_writes(plan)

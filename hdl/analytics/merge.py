@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.golden import identity
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from .datapath import combine, tree
 
 __all__ = ["MergeLane"]
@@ -25,7 +25,7 @@ class MergeLane(wiring.Component):
         `latency(fn)` cycles after `previous`.
     """
 
-    def __init__(self, plan: AnalyticsPlan, fn: str, library: ModuleLibrary):
+    def __init__(self, plan: AnalyticsPlan, fn: str, library: Parts):
         self.plan, self.fn, self.library = plan, fn, library
         width = plan.format.width
         codes = {f"code{t}": In(width) for t in range(plan.threads)}

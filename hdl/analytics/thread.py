@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from .datapath import Control, Datapath, Reduction, Write
 from .store import Store, pick
 
@@ -65,7 +65,7 @@ class Thread(wiring.Component):
     `merge{unit}`, the lanes that leave each unit whose results are merged.
     """
 
-    def __init__(self, plan: AnalyticsPlan, library: ModuleLibrary):
+    def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         self.ports = ThreadPorts(plan)
         members = {name: In(width) for name, width in self.ports.members().items()}

@@ -23,13 +23,20 @@ class Arbiter(wiring.Component):
     burst of the first one passes from the next cycle on; when its bursts are answered, the next one in turn that asks has the port, for a burst at
     least. An idle port goes back to manager 0, which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
 
-    A manager must take what it asked to read, and give what it announced to write, without waiting for others: two that copy, each through a buffer
-    smaller than a burst, can wait for each other for ever.
+    A manager must take what it asked to read without waiting for others, and announce a write (AW)
+    only when it can give its data without waiting for others. One that copies through a buffer
+    smaller than a burst does neither. Beside managers that keep the rule it comes to its end all the
+    same; two of them can wait for each other for ever, the one with the reads, the other with the
+    writes.
 
     Parameters
     ----------
     ports
         AXI4 signatures of the managers, in order, of equal widths.
+    copiers
+        Numbers of the managers that break this rule: at most one.
+
+    Raises ValueError where widths differ, or for two copiers, which it names.
 
     Members
     -------
@@ -38,8 +45,12 @@ class Arbiter(wiring.Component):
         Reads and writes.
     """
 
-    def __init__(self, ports, *, src_loc_at=0):
+    def __init__(self, ports, *, copiers=(), src_loc_at=0):
         self.ports = list(ports)
+        names = [f"m{k}" for k in sorted(copiers)]
+        if len(names) > 1:
+            raise ValueError(f"managers {' and '.join(names[:2])} both copy without room for a burst: "
+                             "behind one arbiter they can wait for each other for ever")
         if len({(p.address_width, p.data_bytes, p.id_width) for p in self.ports}) != 1:
             raise ValueError("the managers of a memory port must have the same widths")
         first = self.ports[0]

@@ -14,10 +14,11 @@ __all__ = ["Guard"]
 class Guard(wiring.Component):
     """Passes a port through without delay; on `stop` it ends what is open and lets nothing new begin.
 
-    With `stop` high no new AR or AW is let through (one that is already offered stays, as the protocol demands), read data are
-    taken and dropped, write bursts that were begun are completed with all strobes low, responses are taken. `idle` then says
-    that the bus is at rest; the master may be reset and `stop` lowered. The master must stay as it is, clocked and not reset,
-    until then.
+    With `stop` high no new AR or AW is let through (one that is already offered stays, as the protocol
+    demands), read data are taken and dropped, responses are taken. Write bursts that were begun are
+    completed with zeros, all strobes low; a beat that is already offered stays as it is until it is
+    taken. `idle` then says that the bus is at rest; the master may be reset and `stop` lowered. The
+    master must stay as it is, clocked and not reset, until then.
 
     W passes only after its AW: in the cycle after the AW's transfer at the earliest.
 
@@ -94,18 +95,19 @@ class Guard(wiring.Component):
         moved = Signal()
         answered = Signal()
         passed = Signal(8)
-        held = Signal(name="w_held")
+        held = Signal(name="w_held")                     # the master's beat was offered and not taken: must stay
         fill = Signal(name="w_fill")
         m.d.comb += [
             owed.i.payload.eq(bus.awlen), owed.i.valid.eq(begun),
             fill.eq(self.stop & ~held),
-            bus.wdata.eq(master.wdata), bus.wstrb.eq(Mux(fill, 0, master.wstrb)),
+            bus.wdata.eq(Mux(fill, 0, master.wdata)), bus.wstrb.eq(Mux(fill, 0, master.wstrb)),
             bus.wlast.eq(Mux(fill, passed == owed.o.payload, master.wlast)),
             bus.wvalid.eq(owed.o.valid & (fill | master.wvalid)), master.wready.eq(bus.wready & owed.o.valid & ~fill),
             moved.eq(bus.wvalid & bus.wready), owed.o.ready.eq(moved & (passed == owed.o.payload)),
             master.bid.eq(bus.bid), master.bresp.eq(bus.bresp), master.bvalid.eq(bus.bvalid & ~self.stop),
             bus.bready.eq(master.bready | self.stop), answered.eq(bus.bvalid & bus.bready)]
-        m.d.sync += held.eq(bus.wvalid & ~bus.wready)
+        # a beat of our own that is refused stays ours
+        m.d.sync += held.eq(bus.wvalid & ~bus.wready & ~fill)
         with m.If(moved):
             m.d.sync += passed.eq(Mux(owed.o.ready, 0, passed + 1))
         rest += [quiet, none_left(m, begun, answered, "writes")]

@@ -4,8 +4,8 @@ from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
@@ -171,21 +171,21 @@ class Bounds(wiring.Component):
             & (self.i.report.live != self.i.kept.rows)
             & (self.config.target is Label.SLOT)
         ):  # a row without its bit
-            m.d.comb += self.lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif(
             (self.i.report.code == 0) & ((live < 0) | (live > self.i.kept.rows))
         ):  # more went than the memo had
-            m.d.comb += self.lost.eq(ErrorCode.QR_MEMO.value)
+            m.d.comb += self.lost.eq(FitError.QR_MEMO.value)
         with m.Elif(
             (self.i.report.code == 0) & (live != self.i.kept.rows) & Const(self.config.needs_live)
         ):  # a tombstone, which c would lack
-            m.d.comb += self.lost.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Else():
             m.d.comb += self.lost.eq(
                 Mux(
                     self.i.report.code != 0,
                     self.i.report.code,
-                    self.disorder * ErrorCode.QR_ORDER.value,
+                    self.disorder * FitError.QR_ORDER.value,
                 )
             )
         found = Signal(segment_shape(self.config.n_max))

@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from ...models.errors import ErrorCode
 from ...models.qr.blocks import LISTED
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index, index_range
@@ -283,7 +283,7 @@ class Core(wiring.Component):
                 self.trend.eq(self.shift.trend),
                 begin.eq(staged & self.shift.done & free),
                 self.report.code.eq(
-                    Mux(code != 0, code, self.shift.crowded * ErrorCode.QR_ROWS.value)
+                    Mux(code != 0, code, self.shift.crowded * FitError.QR_ROWS.value)
                 ),
                 *(
                     self.merge.right_hand_side[k].eq(

@@ -4,9 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
+from ...models.errors import ErrorCode, HardwareCode
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import SPAN_MAX
+from ...models.qr.errors import FitError
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
 from ...models.qr.normal_equations import ROWS_MAX
@@ -50,19 +51,19 @@ class JobCheck(wiring.Component):
         contradiction = contradiction | ((d.rows != d.span) if config.target is Label.RANK else (d.rows > d.span))
         contradiction = contradiction | (d.removed > ROWS_MAX) | aligned.any()
         m.d.sync += self.descriptor_code.eq(_first(
-            ((d.length == 0) | (d.length >= config.n_max), ErrorCode.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), ErrorCode.QR_ROWS),
-            (contradiction, ErrorCode.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), ErrorCode.QR_REMOVED)))
+            ((d.length == 0) | (d.length >= config.n_max), FitError.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), FitError.QR_ROWS),
+            (contradiction, FitError.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), FitError.QR_REMOVED)))
         segments = int(config.bounds is Bounds.WIDENED)
         strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments)
         strange = strange | (head.blocks != config.blocks) | head.end.any()
         stale = ~d.flags[0] & ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed))
         m.d.sync += self.head_code.eq(_first(
-            (strange | (head.live > head.rows), ErrorCode.QR_MEMO), ((head.prefix != d.prefix) | (head.length != d.length), ErrorCode.QR_WINDOW),
-            (stale, ErrorCode.QR_MEMO)))
+            (strange | (head.live > head.rows), FitError.QR_MEMO), ((head.prefix != d.prefix) | (head.length != d.length), FitError.QR_WINDOW),
+            (stale, FitError.QR_MEMO)))
         return m
 
 
-def _first(*found: tuple[Value, ErrorCode]) -> Value:
+def _first(*found: tuple[Value, HardwareCode]) -> Value:
     """The code of the first condition that holds, else OK."""
     result: Value = Const(ErrorCode.OK.value, 8)
     for condition, code in reversed(found):

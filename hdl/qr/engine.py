@@ -14,7 +14,7 @@ from ..index import index
 from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.queue import Queue
@@ -53,7 +53,7 @@ class FitEngine(wiring.Component):
         There is no hardware for the configuration.
     """
 
-    def __init__(self, config: FitPlan, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, config: FitPlan, library: Parts, *, design: int = 0):
         if not config.built:
             raise ValueError("there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
                              "gram with at least n_max lanes; a row in a bus word")

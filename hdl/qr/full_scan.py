@@ -4,8 +4,8 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Label
 from .records import record_shape
 from .rows import Rows
@@ -83,7 +83,7 @@ class FullScan(wiring.Component):
         with m.If(self.ends):
             m.d.comb += [
                 self.record.end.eq(1),
-                self.record.code.eq(self.wrong * ErrorCode.QR_ORDER.value),
+                self.record.code.eq(self.wrong * FitError.QR_ORDER.value),
             ]
         with m.Else():
             counts = Const(1) if self.config.target is Label.RANK else row.use

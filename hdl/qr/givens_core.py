@@ -4,8 +4,8 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
 from ..index import index_range
@@ -294,7 +294,7 @@ class GivensCore(wiring.Component):
                 self.sums.o.ready.eq(self.refresh.i.ready | shift.i.ready),
                 self.trend.eq(shift.trend),
                 begin.eq(staged & shift.done & self.refresh.command.ready),
-                self.report.code.eq(Mux(code != 0, code, shift.crowded * ErrorCode.QR_ROWS.value)),
+                self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
                 self.refresh.value.eq(self.totals.value + Mux(self.refresh.part == 0, grows, 0)),
             ]
             with m.If(shift.o_valid):

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.image import BLOCK
 from ...models.qr.job import Label, Sums
 from ..stream.queue import Buffer
@@ -212,9 +212,9 @@ class Records(wiring.Component):
             rows_wrong.eq(self.kind["inserted"] & ~first & (number < last_row)),
         ]
         with m.If(self.kind["buried"] & self.new_live):
-            m.d.comb += found.eq(ErrorCode.QR_DESCRIPTOR.value)
+            m.d.comb += found.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif(labels_wrong | rows_wrong):
-            m.d.comb += found.eq(ErrorCode.QR_ORDER.value)
+            m.d.comb += found.eq(FitError.QR_ORDER.value)
         with m.If(self.end):
             m.d.comb += self.record.code.eq(wrong)
         with m.If(self.out.i.valid & self.out.i.ready):

@@ -14,7 +14,7 @@ from ..index import index
 from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
-from ..modules import ModuleLibrary
+from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.queue import Queue
@@ -53,7 +53,7 @@ class TableFitEngine(wiring.Component):
         Takes the modules that are instantiated by name.
     """
 
-    def __init__(self, config: TableFitPlan, library: ModuleLibrary, *, design: int = 0):
+    def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
         self.register_map = register_map(design)
         super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))

@@ -45,6 +45,9 @@ def engine_members(register_map, ports):
 
     An engine whose pipelines have valid bits without reset says in `settling` (1 where it does not) how many cycles of reset empty them: so long is it
     held in reset after a run that was stopped or failed.
+
+    An engine names in `copiers` (none where it does not) the numbers of the ports through which it
+    copies without room for a whole burst; `hdl.memory.Arbiter` takes one such port at most.
     """
     members = {"start": In(1), "done": Out(1), "error": Out(1), "report": Out(report_shape)}
     if register_map.engine:

@@ -68,7 +68,7 @@ class Soc(wiring.Component):
         shell = self.shell
         m.submodules.shell = shell
         m.submodules.link = link = Link(self.identity, registers=shell.control, memory=self.port, divisor=self.divisor)
-        m.submodules.arbiter = arbiter = Arbiter([*shell.ports, self.port])
+        m.submodules.arbiter = arbiter = Arbiter([*shell.ports, self.port], copiers=getattr(shell.engine, "copiers", ()))
         m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.busy.eq(shell.busy)]
         for name, member in shell.control.members.items():
             outer, inner = getattr(link.axil, name), getattr(shell, f"s_axil_{name}")

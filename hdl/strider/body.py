@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
-from ...models.errors import ErrorCode
 from ...models.heap import page as p
 from ...models.strider.config import FIXED_TYPES
+from ...models.strider.errors import PageError
 from ...models.strider.isa import Base, Op
 from ...models.strider.machine import ARRAY_HEADER
 from ...models.strider.program import BITMAP_GROUP
@@ -138,7 +138,7 @@ class Body:
                     with m.Case(op):
                         handler(m)
         with m.Else():
-            m.d.comb += self.tag_in.code.eq(ErrorCode.PROGRAM)
+            m.d.comb += self.tag_in.code.eq(PageError.PROGRAM)
 
     def _window(self, m, kind, *, begin):
         """Issue a window of `kind` at the instruction's own address, or (`begin` not set) as far behind the last one as windows of its type lie apart."""
@@ -190,7 +190,9 @@ class Body:
                     self._done(m)
 
     def _cln(self, m):
-        with m.If(~self.grows):
+        with m.If(self.instruction.test & ~self.present):
+            self._done(m)
+        with m.Elif(~self.grows):
             m.d.comb += self.tag_in.begin.eq(1)
             self._moves(m)
             self._done(m)
@@ -203,7 +205,7 @@ class Body:
         with m.Elif(u.flag):
             self._leave(m)
         with m.Else():
-            m.d.comb += self.tag_in.code.eq(ErrorCode.TUPLE_NULL)
+            m.d.comb += self.tag_in.code.eq(PageError.TUPLE_NULL)
 
     def _next_attribute(self, m):
         self._advance(m, 1)

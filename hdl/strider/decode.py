@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.errors import ErrorCode
 from ...models.heap import page as p
 from ...models.heap.schema import TYPES
 from ...models.strider.config import FIXED_TYPES
+from ...models.strider.errors import PageError
 from ...models.strider.isa import Op
 from ...models.strider.machine import ARRAY_HEADER, PAGE_FIELDS, TUPLE_FIELDS
 
@@ -112,7 +112,7 @@ class Decoder(wiring.Component):
         self.array = Signal(5)
         m.d.comb += found.eq(tag.code)
         with m.If(tag.begin & (self.spare < 0)):
-            m.d.comb += found.eq(ErrorCode.TUPLE_LENGTH)
+            m.d.comb += found.eq(PageError.TUPLE_LENGTH)
         self._page(m)
         self._header(m)
         if Op.ARR in ops:
@@ -122,7 +122,7 @@ class Decoder(wiring.Component):
         last, array, first = Signal(8), Signal(5), Signal(8)
         m.d.sync += [last.eq(found), array.eq(self.array), first.eq(self.code)]
         m.d.comb += self.code.eq(last)
-        meanings = (ErrorCode.TUPLE_LENGTH, ErrorCode.TUPLE_EXTERNAL, ErrorCode.TUPLE_LENGTH, ErrorCode.ARRAY_SHAPE, ErrorCode.TUPLE_LENGTH)
+        meanings = (PageError.TUPLE_LENGTH, PageError.TUPLE_EXTERNAL, PageError.TUPLE_LENGTH, PageError.ARRAY_SHAPE, PageError.TUPLE_LENGTH)
         for flag, code in reversed(list(zip(array, meanings, strict=True))):
             with m.If(flag):
                 m.d.comb += self.code.eq(code)
@@ -199,11 +199,11 @@ class Decoder(wiring.Component):
         m.d.comb += start.eq(Cat(Const(0, 3), self.offset[3:] + hoff[3:]))
         fault = Signal(8)
         with m.If(undecided):
-            m.d.comb += fault.eq(ErrorCode.TUPLE_VISIBILITY)
+            m.d.comb += fault.eq(PageError.TUPLE_VISIBILITY)
         with m.Elif(over):
-            m.d.comb += fault.eq(ErrorCode.TUPLE_NATTS)
+            m.d.comb += fault.eq(PageError.TUPLE_NATTS)
         with m.Elif((hoff[:3] != 0) | (hoff[3:] < least) | (start > self.finish)):
-            m.d.comb += fault.eq(ErrorCode.TUPLE_HEADER)
+            m.d.comb += fault.eq(PageError.TUPLE_HEADER)
         with m.If(self.header):
             m.d.sync += [self.nulls.eq(nulls), self.data.eq(start), self.invisible.eq(invisible), self.fault.eq(Mux(invisible, 0, fault)),
                          self.dense.eq(~nulls & (natts >= self.need))]
@@ -216,13 +216,13 @@ class Decoder(wiring.Component):
         with m.If(tag.kind == Kind.PROBE):
             m.d.sync += self.odd.eq(first[0])
             with m.If(self.left <= 0):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+                m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
             with m.Elif((first != 0) & (tag.big | ~first[0])):
-                m.d.comb += self.found.eq(ErrorCode.ARRAY_SHAPE)
+                m.d.comb += self.found.eq(PageError.ARRAY_SHAPE)
                 with m.If(first == p.VARATT_EXTERNAL):
-                    m.d.comb += self.found.eq(ErrorCode.TUPLE_EXTERNAL)
+                    m.d.comb += self.found.eq(PageError.TUPLE_EXTERNAL)
                 with m.Elif(first[0] & narrow):
-                    m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+                    m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
         with m.If(tag.kind == Kind.ARRAY):
             kept = Signal()
             short = Signal()
@@ -267,11 +267,11 @@ class Decoder(wiring.Component):
         with m.If(self.value):
             m.d.sync += self.padded.eq(self.again)
             with m.If(self.left <= 0):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+                m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
             with m.Elif(self.again):
                 with m.If(first != 0):
-                    m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+                    m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
             with m.Elif(external & (self.left >= 2) & (word[8:16] != 18)):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_EXTERNAL)
+                m.d.comb += self.found.eq(PageError.TUPLE_EXTERNAL)
             with m.Elif((~first[0] & ((self.left < 4) | word[18:].any() | (word[2:18] < 4))) | (self.left < self.size)):
-                m.d.comb += self.found.eq(ErrorCode.TUPLE_LENGTH)
+                m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)

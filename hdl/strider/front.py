@@ -3,8 +3,8 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import enum
 
-from ...models.errors import ErrorCode
 from ...models.heap import page as p
+from ...models.strider.errors import PageError
 from ...models.strider.isa import Op
 from ...models.strider.machine import PAGE_FIELDS, TUPLE_FIELDS
 from .address import Origin
@@ -142,7 +142,7 @@ class Front:
             with m.If(self.op != Op.READB):
                 with m.If(self.room):
                     m.d.sync += self.entry.eq(_HEADER_WORDS)
-                    self._token(m, code=ErrorCode.PROGRAM)
+                    self._token(m, code=PageError.PROGRAM)
             with m.Else():
                 self._enter_page(m)
                 m.d.sync += [self.all.eq(self.i.flag), self.version.eq(self.i.offset), self.decoder.columns.eq(self.i.attr),
@@ -164,9 +164,9 @@ class Front:
         with m.If(d.fresh):
             m.d.sync += self.next_end.eq(1)
         with m.Elif(d.stale):
-            m.d.sync += [self.next_error.eq(1), self.next_code.eq(ErrorCode.PAGE_VERSION)]
+            m.d.sync += [self.next_error.eq(1), self.next_code.eq(PageError.PAGE_VERSION)]
         with m.Elif(d.beyond | lower_short | crossed | d.lower[:2].any() | d.special[:3].any()):
-            m.d.sync += [self.next_error.eq(1), self.next_code.eq(ErrorCode.PAGE_BOUNDS)]
+            m.d.sync += [self.next_error.eq(1), self.next_code.eq(PageError.PAGE_BOUNDS)]
         with m.Elif(d.lower == p.PAGE_HEADER_SIZE):
             m.d.sync += self.next_end.eq(1)
         with m.Else():
@@ -199,7 +199,7 @@ class Front:
                         m.d.sync += self.state.eq(State.SCAN_MORE)
                     else:
                         self._refill(m, self.queued == 0, ~self.final, inside)
-                for error, code in ((Pointer.BOUNDS, ErrorCode.LINE_BOUNDS), (Pointer.FLAGS, ErrorCode.LINE_FLAGS)):
+                for error, code in ((Pointer.BOUNDS, PageError.LINE_BOUNDS), (Pointer.FLAGS, PageError.LINE_FLAGS)):
                     with m.Case(error):
                         m.d.sync += [self.next_valid.eq(1), self.next_error.eq(1), self.next_code.eq(code)]
                         self._scanned(m, inside)
@@ -221,7 +221,7 @@ class Front:
                     self._next(m)
                 with m.Elif(self.room):
                     m.d.sync += self.entry.eq(_HEADER_WORDS)
-                    self._token(m, code=ErrorCode.PROGRAM)
+                    self._token(m, code=PageError.PROGRAM)
             else:
                 self._next(m)
 

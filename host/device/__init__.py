@@ -1,10 +1,15 @@
 """One driver for boards and for the same devices in simulation."""
 
-from .analytics import memory_needed, train
-from .device import BAUD, Device, Report, open_device, simulated_device
+from .device import BAUD, Device, Report, simulated_device
 from .errors import DeviceError, LinkError
-from .qr import memory_for, refit
-from .table_fit import TableFits
+from .machine import DeviceMachine
 
-__all__ = ["BAUD", "Device", "DeviceError", "LinkError", "Report", "TableFits", "memory_for", "memory_needed", "open_device", "refit", "simulated_device",
-           "train"]
+__all__ = [
+    "BAUD",
+    "Device",
+    "DeviceError",
+    "DeviceMachine",
+    "LinkError",
+    "Report",
+    "simulated_device",
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -11,23 +10,19 @@ from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import index
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ...models.analytics.config import AnalyticsPlan
-from ...models.errors import ErrorCode, HardwareError
+from ...models.errors import HardwareError
 from ...models.link import Identity, Space
 from ...models.link import Status as Answer
-from ...models.qr.config import FitPlan
-from ...models.qr.table_config import TableFitPlan
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.native import MonitorState
 from .client import Client, Statistics
 from .errors import DeviceError, LinkError
 
-__all__ = ["BAUD", "Device", "Report", "open_device", "simulated_device"]
+__all__ = ["BAUD", "Device", "Report", "simulated_device"]
 
 #: of boards, unless the design's folder says otherwise
 BAUD = 1_000_000
@@ -48,7 +43,7 @@ class Report:
 
 
 class Device:
-    """A connected device. `open_device` makes one.
+    """A connected device. `penstock.open` makes one.
 
     All calls return when they are done, and raise LinkError where the device cannot be reached: at the latest `timeout` seconds after it fell
     silent. Afterwards `reopen` connects again. Calls from several threads are done one after the other; `close` ends those under way with LinkError.
@@ -269,10 +264,12 @@ class Device:
         error = None
         if status & Status.ERROR:
             code = self.read_register("error_code")
-            if code not in {int(known) for known in ErrorCode}:
+            try:
+                named = self.register_map.error(code)
+            except ValueError:
                 raise DeviceError(f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
-                                  "the board was built by another version of Penstock: build and program it again")
-            error = HardwareError(ErrorCode(code), self.read_register("error_block"), self.read_register("error_line"))
+                                  "the board was built by another version of Penstock: build and program it again") from None
+            error = HardwareError(named, self.read_register("error_block"), self.read_register("error_line"))
         return Report(status, error, self.read_register("cycles"), self.counters())
 
     def counters(self) -> dict[str, int]:
@@ -286,84 +283,6 @@ class Device:
             word = self.read_register(f"monitor_{monitor.name}")
             states.append(MonitorState(monitor.name, bool(word & 1), bool(word & 2), word >> 16 if monitor.level_bits else None))
         return tuple(states)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    hint = "penstock compile and penstock build write such folders"
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-    except OSError as problem:
-        raise DeviceError(f"{folder} holds no design: manifest.json: {problem.strerror}", hint) from None
-    except ValueError as problem:
-        raise DeviceError(f"{folder} holds no design: manifest.json is no JSON: {problem}", hint) from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("board") or {}, dict):
-        raise DeviceError(f"{folder} holds no design: manifest.json describes none", hint)
-    return manifest
-
-
-def open_device(url: str, *, design: str | Path | None = None, register_map: RegisterMap | None = None, baud: int | None = None, timeout: float | None = None,
-                memory_bytes: int | None = None) -> Device:
-    """Connect to a device.
-
-    Parameters
-    ----------
-    url
-        `serial:PATH` for a board on a serial port, `sim:DIR` for the design in DIR as a device in simulation.
-    design
-        Folder of the design that the board runs, for its register map; without it the common block is known.
-    register_map
-        The same, at hand. A device that runs another design is refused.
-    baud
-        Of a board, `BAUD` unless the design's folder says otherwise.
-    timeout
-        Seconds of silence after which the device is given up: 2, and 30 in simulation, which may be slow.
-    memory_bytes
-        Of a device in simulation, a multiple of 4096 of block RAM; without it what the design's folder says, or 256 KiB.
-
-    Raises DeviceError (LinkError where nothing answers), and BuildError where the simulation cannot be built.
-    """
-    kind, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
-    if kind not in ("serial", "sim") or not place:
-        raise DeviceError(f"{url!r} is not a device; serial:/dev/ttyUSB0 and sim:DIR are", "a board has a serial port, a simulated device its design's folder")
-    folder = Path(place) if kind == "sim" else None if design is None else Path(design)
-    board: dict[str, Any] = {}
-    if folder is not None:
-        manifest = _manifest(folder)
-        board = manifest.get("board") or {}
-        try:
-            its_map = RegisterMap.from_json(manifest["register_map"])
-            hardware = _hardware(manifest, its_map.design)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-            what = f"{type(problem).__name__}: {problem}"
-            raise DeviceError(f"{folder} holds no design: manifest.json describes none that this version knows ({what})",
-                              "write it again with penstock compile or penstock build") from None
-        if kind == "sim" and register_map is not None and register_map.design != its_map.design:
-            raise DeviceError(f"the design in {folder} is {its_map.design:08x}, not {register_map.design:08x}")
-        register_map = register_map or its_map
-    if kind == "serial":
-        return Device(place, baud=board.get("baud", BAUD) if baud is None else baud, timeout=2.0 if timeout is None else timeout, register_map=register_map)
-    from ...sim.board import generate
-    assert register_map is not None
-    size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
-    if not isinstance(size, int) or size < 4096 or size % 4096:
-        raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
-    spram = memory_bytes is None and board.get("memory") == "SPRAM"           # which has a timing of its own
-    return simulated_device(generate(*hardware(), memory_bytes=size, memory="SPRAM" if spram else "block RAM"), register_map, timeout=timeout)
-
-
-def _hardware(manifest: dict[str, Any], design: int) -> Callable[[], tuple[Any, Any]]:
-    """Return what makes the engine that a manifest describes, and the library of its modules."""
-    if manifest["engine"] == "qr" and manifest["fit"]["target"] is None:
-        fitted = TableFitPlan.from_json(manifest["config"])
-        from ...sim.table_fit import engine as table_engine
-        return lambda: table_engine(fitted, design)
-    if manifest["engine"] == "qr":
-        config = FitPlan.from_json(manifest["config"])
-        from ...sim.qr import engine as qr_engine
-        return lambda: qr_engine(config, design)
-    plan = AnalyticsPlan.from_json(manifest["plan"])
-    from ...sim.analytics import engine
-    return lambda: engine(plan, design)
 
 
 def simulated_device(source: str, register_map: RegisterMap, *, timeout: float | None = None) -> Device:

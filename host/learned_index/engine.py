@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import NoReturn
 
-from ...models.errors import ErrorCode, HardwareError
+import numpy as np
+
+from ...models.errors import HardwareError
 from ...models.memory import FixedLatency
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
@@ -21,10 +23,9 @@ from ...models.qr.golden import refit
 from ...models.qr.image import pack_changes, pack_descriptor, pack_head, pack_memo, pack_rows, unpack_result
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
-from ...sim.native import Library, Session
-from ...sim.qr import build
-from ..device import Device, DeviceError
-from .machines import Connected, Full, Machine, Room, Simulated
+from ...sim.machine import Machine
+from ..device import DeviceError
+from .machines import Full, Room
 
 __all__ = ["EngineBackend", "Timed"]
 
@@ -56,27 +57,19 @@ class EngineBackend:
     result by then.
 
     Args:
-        config: what is built; ValueError where there is no hardware for it.
-        memory: timing of the simulated memory port.
-        library: the engine compiled for simulation, if it is at hand.
-        device: one that runs the engine (`penstock.open`), in place of the simulation.
+        config: what is built.
+        machine: runs the engine: a simulation, or a device; closed with the backend.
 
     A submission raises DeviceError where the device's memory does not even hold one of its jobs.
     """
 
-    def __init__(self, config: FitPlan, *, memory: FixedLatency | None = None, library: Library | None = None, device: Device | None = None) -> None:
-        self.config = config
-        self._session: Session | None = None
-        self._machine: Machine
-        if device is not None:
-            self._machine = Connected(device)
-        else:
-            self._session = Session(library if library is not None else build(config), memory)
-            self._machine = Simulated(self._session)
+    def __init__(self, config: FitPlan, machine: Machine) -> None:
+        self.config, self._machine = config, machine
         self._room = Room(self._machine)
         self._resident: dict[int, tuple[int, int, int]] = {}            # a memo -> where it lies; its block and the block's size
         self._held: set[int] = set()                                    # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
+        self._read = self._written = 0
 
     def __enter__(self) -> EngineBackend:
         return self
@@ -90,16 +83,12 @@ class EngineBackend:
     def close(self) -> None:
         """End the simulation, or leave the device."""
         self._resident.clear()
-        if self._session is not None:
-            self._session.close()
+        self._machine.close()
 
     @property
     def traffic(self) -> tuple[int, int]:
         """Bytes that the simulated engine has read and written; a device does not count them."""
-        if self._session is None:
-            return 0, 0
-        [port] = self._session.statistics()
-        return port.bytes_read, port.bytes_written
+        return self._read, self._written
 
     def where(self, memo: Memo) -> tuple[int, int] | None:
         """Address and size of a memo in the engine's memory; None where it is not there."""
@@ -122,14 +111,17 @@ class EngineBackend:
             for block in taken:
                 self._room.give(*block)
             if len(jobs) == 1:
-                raise DeviceError(f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.size} bytes of memory",
+                raise DeviceError(f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.capacity} bytes of memory",
                                   "smaller groups do") from None
             half = len(jobs) // 2
             return self._submit(jobs[:half], first) + self._submit(jobs[half:], first + half)
-        error, cycles = self._machine.run({"ring": ring, "jobs": len(jobs)})
-        self.cycles, self.runs = self.cycles + cycles, self.runs + 1
-        ended = len(jobs) if error is None else error.block
-        results = [self._result(first + number, job, room, error if number >= ended else None)
+        ended = self._machine.run({"ring": ring, "jobs": len(jobs)})
+        error = ended.error
+        self.cycles, self.runs = self.cycles + ended.cycles, self.runs + 1
+        self._read += ended.bytes_read
+        self._written += ended.bytes_written
+        finished = len(jobs) if error is None else error.block
+        results = [self._result(first + number, job, room, error if number >= finished else None)
                    for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))]
         for block in taken:
             if block not in rooms:
@@ -146,7 +138,7 @@ class EngineBackend:
 
         def put(data: bytes) -> int:
             at = take(-(-max(len(data), 1) // bus) * bus)
-            self._machine.write(at, data)
+            self._machine.write(at, np.frombuffer(data, dtype=np.uint8))
             self.sent += len(data)
             return at
         descriptors, rooms = [], []
@@ -177,7 +169,7 @@ class EngineBackend:
             return self._resident[id(memo)][0]
         data = pack_memo(memo, self.config)
         at = self._take(len(data))
-        self._machine.write(at, data)
+        self._machine.write(at, np.frombuffer(data, dtype=np.uint8))
         self.sent += len(data)
         self._keep(memo, at, at, len(data))
         return at
@@ -195,8 +187,8 @@ class EngineBackend:
 
     def _result(self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None) -> Fit | HardwareError:
         at, size = room
-        found = unpack_result(self._machine.read(at, size), job.window.columns, self.config) if error is None else error.code
-        if isinstance(found, ErrorCode):
+        found = unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config) if error is None else error.code
+        if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:
                 self._forget(id(job.memo))

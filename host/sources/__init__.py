@@ -1,19 +1,22 @@
-"""Tables from wherever they lie: heap files, CSV, NumPy and Parquet files, random numbers, a PostgreSQL server.
+"""Tables from wherever they lie: heap files, CSV, NumPy and Parquet files, random numbers, a PostgreSQL server, a program's own arrays and frames.
 
-`open_table` takes what a user types as SRC. Whatever goes wrong with a source is a `SourceError` with a message and a hint.
+`open_table` takes what a user types as SRC, or holds. Whatever goes wrong with a source is a `SourceError` with a message and a hint.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ...models.heap.schema import Schema
 from .files import open_csv, open_heap, open_npz, open_parquet
+from .in_memory import from_memory
 from .postgres import open_postgres
+from .provenance import Cast, Provenance
 from .synthetic import RandomOptions, random_table
 from .table import SourceError, Table
 
-__all__ = ["RandomOptions", "SourceError", "Table", "are_stored", "open_table", "random_table"]
+__all__ = ["Cast", "Provenance", "RandomOptions", "SourceError", "Table", "are_stored", "open_table", "random_table"]
 
 _FILES = {".csv": open_csv, ".npz": open_npz, ".parquet": open_parquet}
 _FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1"
@@ -21,31 +24,37 @@ _FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FI
 _SERVERS = ("postgresql://", "postgres://")
 
 
-def are_stored(src: str) -> bool:
-    """Return whether the source has pages of its own, as PostgreSQL wrote them; those of other sources are packed here."""
-    return src.startswith(("heap:", *_SERVERS))
+def are_stored(src: Any) -> bool:
+    """Return whether the source has pages of its own, as PostgreSQL wrote them, or has them already; those of other sources are packed here."""
+    return src.startswith(("heap:", *_SERVERS)) if isinstance(src, str) else isinstance(src, (Table, Schema))
 
 
-def open_table(src: str, schema: Schema | None = None, labels: tuple[str, ...] = ("y",)) -> Table:
-    """Open the table that `src` names.
+def open_table(src: Any, schema: Schema | None = None, labels: tuple[str, ...] = ("y",), *, pages: bool | None = None) -> Table:
+    """Open the table that `src` names, or is: a `Table`, or what `from_memory` takes.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
-    columns say it; see `random_table`. The other sources do not look at them.
+    columns say it; see `random_table`. A server's rows are packed as `schema` says where its columns are there; `pages` is for tables of a
+    server: see `open_postgres`. The other sources look at none of them.
 
     Raises SourceError for everything that is wrong with the source.
     """
     try:
-        return _open(src, schema, labels)
+        return _open(src, schema, labels, pages)
     except OSError as problem:                                  # a folder or file that may not be entered or read
         raise SourceError(f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
                           "who runs penstock must be allowed to read it; `ls -l` shows who is", code="E702") from problem
 
 
-def _open(src: str, schema: Schema | None, labels: tuple[str, ...]) -> Table:
+def _open(src: Any, schema: Schema | None, labels: tuple[str, ...], pages: bool | None) -> Table:
+    if isinstance(src, Table):
+        return src
+    if not isinstance(src, (str, Path)):
+        return from_memory(src)
+    src = str(src)
     if src.startswith("heap:"):
         return open_heap(src.removeprefix("heap:"))
     if src.startswith(_SERVERS):
-        return open_postgres(src)
+        return open_postgres(src, pages=pages, like=schema)
     if src.startswith("random:"):
         options = RandomOptions.parse(src.removeprefix("random:"))
         if schema is None:

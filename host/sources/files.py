@@ -18,7 +18,7 @@ from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from .table import SourceError, Table, pack
 
-__all__ = ["fill_lengths", "open_csv", "open_heap", "open_npz", "open_parquet"]
+__all__ = ["check_names", "fill_lengths", "open_csv", "open_heap", "open_npz", "open_parquet", "pack_arrow"]
 
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
 _SEGMENT = 1 << 30      # a relation goes on in FILE.1, FILE.2, … after each gigabyte
@@ -194,7 +194,7 @@ def open_csv(path: Path) -> Table:
         first = next(csv.reader(file), [])
     headed = not all(_is_number(cell) for cell in first)
     names = [cell.strip() for cell in first] if headed else [f"c{i}" for i in range(1, len(first) + 1)]
-    _check_names(names, path)
+    check_names(names, path)
     try:
         table = arrow.read_csv(
             path, read_options=arrow.ReadOptions(column_names=names, skip_rows=1 if headed else 0),
@@ -207,7 +207,7 @@ def open_csv(path: Path) -> Table:
         raise SourceError(f"{path}: {reason}", "every line needs as many cells as the first") from error
     for name, column in zip(names, table.columns, strict=True):
         _check_cells(name, column, path, headed)
-    return _pack_arrow(table, path, narrow=True)
+    return pack_arrow(table, path, narrow=True)
 
 
 def _check_cells(name: str, column: Any, path: Path, headed: bool) -> None:
@@ -231,8 +231,8 @@ def open_parquet(path: Path) -> Table:
     except (ArrowException, OSError) as error:
         raise SourceError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}",
                           "is the file complete? Write it anew") from error
-    _check_names(table.column_names, path)
-    return _pack_arrow(table, path, narrow=False)
+    check_names(table.column_names, path)
+    return pack_arrow(table, path, narrow=False)
 
 
 def _is_number(cell: str) -> bool:
@@ -243,7 +243,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _check_names(names: list[str], path: Path) -> None:
+def check_names(names: list[str], path: Path) -> None:
+    """Raise SourceError for columns without a name, or with that of another."""
     for name in names:
         if not name:
             raise SourceError(f"{path} has a column without a name", "name every column in the first line", code="E704")
@@ -251,7 +252,7 @@ def _check_names(names: list[str], path: Path) -> None:
             raise SourceError(f"{path} has two columns called {name!r}", "give one of them another name", code="E704")
 
 
-def _pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
+def pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
     """Pack an Arrow table. `narrow`: its integers are 64 bits wide only because nobody said otherwise."""
     if not table.num_rows:
         raise SourceError(f"{path} has no rows", "training needs at least one row", code="E704")

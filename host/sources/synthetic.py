@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...models.heap.page import PAGE_SIZES
-from ...models.heap.schema import Schema
+from ...models.heap.schema import NUMERIC, Schema
 from ...models.heap.values import DTYPES
 from ...models.heap.writer import write_heap
 from .table import SourceError, Table
@@ -75,8 +75,8 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
         if column.is_array and column.length is None:
             raise SourceError(f"column {column.name!r} of a random table has no length", 'write "length" into the schema', code="E704")
         values: Any
-        if column.type == "text":
-            columns[column.name] = [f"row {i}" for i in range(rows)]
+        if column.type not in NUMERIC:
+            columns[column.name] = [f"row {i}" for i in range(rows)] if column.type == "text" else [None] * rows
             continue
         if column.is_array:
             values = rng.standard_normal((rows, column.length or 0), np.float32)

@@ -16,6 +16,7 @@ from ...models.heap.page import LP_NORMAL, LP_SIZE, MAX_COLUMNS, PAGE_HEADER, PA
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from ...models.heap.writer import write_heap
+from .provenance import Provenance
 
 __all__ = ["SourceError", "Table", "pack"]
 
@@ -38,12 +39,13 @@ class SourceError(Exception):
 class Table:
     """A table as the hardware sees it.
 
-    `pages` has the shape (pages, schema.page_size) and holds bytes; `name` is for reports.
+    `pages` has the shape (pages, schema.page_size) and holds bytes; `name` is for reports; `provenance` says how a server's table was read.
     """
 
     schema: Schema
     pages: npt.NDArray[np.uint8]
     name: str = "table"
+    provenance: Provenance | None = None
 
     @cached_property
     def digest(self) -> str:

@@ -13,14 +13,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.errors import ErrorCode, HardwareError
+from ...models.errors import HardwareError
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
+from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Window
 from ...models.qr.ranks import BLOCK_ROWS
-from ...sim.qr_cases import Group, keys
 from ..learned_index.windows import common_prefixes, features
+from .groups import Group, keys
 
 __all__ = ["Changes", "Refits", "Round", "TooFew", "TooMany"]
 
@@ -151,7 +152,7 @@ class Refits:
         out = Round()
         for number, (group, job) in enumerate(zip(groups, jobs, strict=True)):
             fit = refit(job, config, number)
-            if isinstance(fit, HardwareError) and fit.code is ErrorCode.QR_ROWS and config.blocks:
+            if isinstance(fit, HardwareError) and fit.code is FitError.QR_ROWS and config.blocks:
                 raise TooMany(f"group {number} has {len(job.rows):,} rows; {config.blocks} blocks hold {config.blocks * BLOCK_ROWS:,}")
             if isinstance(fit, HardwareError):
                 raise ValueError(f"a job of the workload is not valid: {fit}")

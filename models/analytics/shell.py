@@ -10,6 +10,7 @@ import numpy as np
 from ..memory.bursts import Writer, burst_count
 from ..numerics.formats import Codes
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
 from .config import AnalyticsPlan
 
@@ -72,7 +73,7 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     if plan.lean:                               # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
-    return RegisterMap(registers, counters, monitors, design, cycle_bits=40 if plan.lean else 64)
+    return RegisterMap(registers, counters, monitors, design, cycle_bits=40 if plan.lean else 64, errors=(PageError,))
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,24 @@ import numpy.typing as npt
 
 from . import page as p
 from .schema import TYPES, Column, Schema
-from .values import DTYPES
+from .values import DTYPES, Raw, dtype_of
 
 __all__ = ["read_heap"]
+
+#: types that are given as `str`
+_TEXTS = ("text", "varchar", "bpchar", "json", "xml")
 
 
 def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
     """Return the visible rows in page and line pointer order, by column name; dropped columns are left out.
 
     Numbers are an array of the column's type (masked where a row has NULL). An array column is a matrix, or, where its rows
-    differ in length or some are NULL, a list of arrays and None. Text is a list of `str` and None.
+    differ in length or some are NULL, a list of arrays and None. Text is a list of `str` and None, and any other type that no kernel
+    can use a list of the `bytes` stored (of a varlena without its header) and None; a value of these types that is compressed or
+    out of line comes as it is stored, as `Raw`.
 
     Raises ValueError for a page of another size or version, a row whose visibility the page does not decide, a value that is
-    stored compressed or out of line, and an array with NULL elements or more than one dimension.
+    stored compressed or out of line in a column that a kernel can use, and an array with NULL elements or more than one dimension.
     """
     if pages.ndim != 2 or pages.shape[1] != schema.page_size:
         raise ValueError(f"pages of {schema.page_size} bytes are an array of shape (pages, {schema.page_size}), not {pages.shape}")
@@ -46,7 +51,7 @@ def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
 
 def _column(column: Column, values: list[Any]) -> Any:
     null = [value is None for value in values]
-    if column.storage.length > 0:
+    if column.type in DTYPES:
         numbers = np.array([0 if value is None else value for value in values], DTYPES[column.type])
         return np.ma.masked_array(numbers, null) if any(null) else numbers
     if column.is_array and not any(null):
@@ -130,13 +135,15 @@ def _values(schema: Schema, stored: bytes) -> list[Any]:
             out.append(None)
         elif kind.length > 0:
             at = p.align(at, kind.align)
-            out.append(np.frombuffer(data, DTYPES[column.type], 1, at)[0])
+            value = np.frombuffer(data, dtype_of(kind), 1, at)[0]
+            out.append(value if column.type in DTYPES else value.tobytes())
             at += kind.length
         else:
             if data[at] == 0:                                   # padding: an aligned header follows
                 at = p.align(at, kind.align)
             body, at = _varlena(column, data, at)
-            out.append(_array(column, body) if column.is_array else body.decode())
+            plain = not isinstance(body, Raw)
+            out.append(_array(column, body) if column.is_array else body.decode() if plain and column.type in _TEXTS else body)
     return out
 
 
@@ -145,6 +152,10 @@ def _varlena(column: Column, data: bytes, at: int) -> tuple[bytes, int]:
     first = data[at]
     if first & 1 and first != p.VARATT_EXTERNAL:
         return _held(data, at + 1, at + (first >> 1))
+    if first & 3 and not column.is_array:
+        length = p.VARATT_EXTERNAL_SIZE if first & 1 else int.from_bytes(data[at:at + 4], "little") >> 2
+        body, at = _held(data, at, at + length)
+        return Raw(body), at
     if first & 3:
         raise ValueError(f"column {column.name!r} holds a value that is {'out of line' if first & 1 else 'compressed'}; "
                          f"ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then write the table anew")
@@ -212,7 +223,8 @@ def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.N
             if at + kind.length > length:
                 return None
             if take:
-                out[column.name] = stored[:, at:at + kind.length].copy().view(DTYPES[column.type])[:, 0]
+                values = stored[:, at:at + kind.length].copy().view(dtype_of(kind))[:, 0]
+                out[column.name] = values if column.type in DTYPES else [value.tobytes() for value in values]
             at += kind.length
             continue
         if not column.is_array or at >= length:

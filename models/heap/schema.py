@@ -9,6 +9,10 @@ The JSON form (`heap:FILE,SCHEMA.json`)::
                  {"name": "old", "type": "int8", "dropped": true},
                  {"name": "flag", "type": "bool", "missing": true}]}
 
+A type that no kernel can use is still named, so that it can be stepped over: those of `TYPES` by their names in `pg_type`,
+any other by its length and alignment in bytes, as `mood:fixed(4,4)` or `geometry:varlena(8)` (what stands before the colon is
+for people).
+
 `missing` is the value of tuples that were written before the column was added (pg_attribute.attmissingval, PostgreSQL ≥ 11);
 without it such tuples hold NULL there. Source of lengths and alignments: PostgreSQL 15, `catalog/pg_type.dat`.
 """
@@ -16,9 +20,14 @@ without it such tuples hold NULL there. Source of lengths and alignments: Postgr
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+__all__ = ["NUMERIC", "TYPES", "Column", "ColumnType", "Schema", "type_named"]
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,36 @@ TYPES: dict[str, ColumnType] = {t.name: t for t in (
     ColumnType("float8", 8, 8, oid=701),
     ColumnType("float4[]", -1, 4, element="float4", oid=1021),
     ColumnType("float8[]", -1, 8, element="float8", oid=1022),
-    ColumnType("text", -1, 4, oid=25),          # may be walked over, not used
+    ColumnType("text", -1, 4, oid=25),
 )}
+#: the types whose values kernels can use; all others are stepped over
+NUMERIC = frozenset(TYPES) - {"text"}
+_STEPPED_OVER = {
+    # name: (length, align, OID)
+    "bytea": (-1, 4, 17), "char": (1, 1, 18), "name": (64, 1, 19), "regproc": (4, 4, 24), "oid": (4, 4, 26), "tid": (6, 2, 27),
+    "xid": (4, 4, 28), "cid": (4, 4, 29), "json": (-1, 4, 114), "xml": (-1, 4, 142), "point": (16, 8, 600), "lseg": (32, 8, 601),
+    "path": (-1, 8, 602), "box": (32, 8, 603), "polygon": (-1, 8, 604), "line": (24, 8, 628), "cidr": (-1, 4, 650),
+    "circle": (24, 8, 718), "macaddr8": (8, 4, 774), "money": (8, 8, 790), "macaddr": (6, 4, 829), "inet": (-1, 4, 869),
+    "aclitem": (12, 4, 1033), "bpchar": (-1, 4, 1042), "varchar": (-1, 4, 1043), "date": (4, 4, 1082), "time": (8, 8, 1083),
+    "timestamp": (8, 8, 1114), "timestamptz": (8, 8, 1184), "interval": (16, 8, 1186), "timetz": (12, 8, 1266), "bit": (-1, 4, 1560),
+    "varbit": (-1, 4, 1562), "numeric": (-1, 4, 1700), "uuid": (16, 1, 2950), "pg_lsn": (8, 8, 3220), "tsvector": (-1, 4, 3614),
+    "tsquery": (-1, 4, 3615), "jsonb": (-1, 4, 3802), "jsonpath": (-1, 4, 4072), "xid8": (8, 8, 5069),
+    "bool[]": (-1, 4, 1000), "int2[]": (-1, 4, 1005), "int4[]": (-1, 4, 1007), "int8[]": (-1, 8, 1016), "numeric[]": (-1, 4, 1231),
+}
+TYPES |= {name: ColumnType(name, length, align, oid=oid) for name, (length, align, oid) in _STEPPED_OVER.items()}
+_OTHER = re.compile(r"(?:.*:)?(?:fixed\((\d{1,5}),([1248])\)|varlena\(([48])\))", re.DOTALL)
+
+
+@cache
+def type_named(name: str) -> ColumnType:
+    """Return the type of a column by its name in a schema. Raises KeyError where there is none."""
+    if name in TYPES:
+        return TYPES[name]
+    found = _OTHER.fullmatch(name)
+    if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 32767):
+        raise KeyError(name)
+    length, align, varlena = found.groups()
+    return ColumnType(name, -1, int(varlena)) if varlena else ColumnType(name, int(length), int(align))
 
 
 @dataclass(frozen=True)
@@ -56,9 +93,13 @@ class Column:
     dropped: bool = False
     missing: Any = None
 
+    def __post_init__(self) -> None:
+        # one NaN object, so that columns whose defaults are NaN compare equal
+        object.__setattr__(self, "missing", _one_nan(self.missing))
+
     @property
     def storage(self) -> ColumnType:
-        return TYPES[self.type]
+        return type_named(self.type)
 
     @property
     def is_array(self) -> bool:
@@ -66,7 +107,13 @@ class Column:
 
     @property
     def is_numeric(self) -> bool:
-        return not self.dropped and self.type != "text"
+        return not self.dropped and self.type in NUMERIC
+
+
+def _one_nan(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_one_nan(v) for v in value]
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def _check(column: Column) -> None:
@@ -80,7 +127,7 @@ def _check(column: Column) -> None:
     if length is not None and (not column.is_array or not isinstance(length, int) or isinstance(length, bool) or length < 1):
         raise ValueError(f"length of column {column.name!r} must be a whole number from 1, and only arrays have one")
     values = missing if column.is_array and isinstance(missing, list) else [missing]
-    wanted: tuple[type, ...] = (str,) if column.type == "text" else (int, float)
+    wanted: tuple[type, ...] = (int, float) if column.type in NUMERIC else (str,)
     if missing is not None and (isinstance(missing, list) != column.is_array or not all(isinstance(v, wanted) for v in values)):
         raise ValueError(f"missing of column {column.name!r} is no value of the type {column.type}: {missing!r}")
 
@@ -113,9 +160,11 @@ class Schema:
         try:
             columns = []
             for entry in data["columns"]:
-                if entry.get("type") not in TYPES:
-                    raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; "
-                                     f"known are {', '.join(TYPES)}")
+                try:
+                    type_named(entry.get("type"))
+                except (KeyError, TypeError):
+                    raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; known are "
+                                     f"{', '.join(TYPES)}, fixed(LENGTH,ALIGN) and varlena(ALIGN)") from None
                 columns.append(Column(**entry))
                 _check(columns[-1])
             schema = cls(str(data.get("table", "table")), tuple(columns), int(data.get("page_size", 8192)))

@@ -13,14 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from .page import ARRAY, VARATT_EXTERNAL, VARATT_SHORT_MAX
-from .schema import TYPES, Column
+from .schema import TYPES, Column, ColumnType
 
-__all__ = ["DTYPES", "Raw", "array_body", "scalars", "varlena"]
+__all__ = ["DTYPES", "Raw", "array_body", "dtype_of", "scalars", "varlena"]
 
 #: the NumPy type of each fixed-length PostgreSQL type
 DTYPES: dict[str, np.dtype[Any]] = {
     "bool": np.dtype("?"), "int2": np.dtype("<i2"), "int4": np.dtype("<i4"), "int8": np.dtype("<i8"),
     "float4": np.dtype("<f4"), "float8": np.dtype("<f8")}
+
+
+def dtype_of(kind: ColumnType) -> np.dtype[Any]:
+    """Return the NumPy type of a type of fixed length; that of a type that is only stepped over is its bytes."""
+    return DTYPES.get(kind.name) or np.dtype(f"V{kind.length}")
 
 
 class Raw(bytes):
@@ -46,11 +51,11 @@ def varlena(body: bytes, short: bool = True) -> Raw:
     return Raw(((len(body) + 4) << 2).to_bytes(4, "little") + body)
 
 
-def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: int = 1) -> bytes:
+def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: int | Sequence[int] = 1) -> bytes:
     """Return an array as it follows its varlena header.
 
     `elements` may have any number of dimensions and, as a list, hold None for NULL; an empty array has no dimensions at all.
-    Each dimension starts at the index `lower`.
+    Each dimension starts at the index `lower`, or at its own where several are given.
     """
     cells = np.asarray(elements, dtype=object)
     dims = cells.shape if cells.size else ()
@@ -62,13 +67,23 @@ def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: 
         bitmap = np.packbits(present, bitorder="little").tobytes()
         offset = (4 + header + len(bitmap) + 7) // 8 * 8        # counted from the start of a 4-byte varlena header
         bitmap = bitmap.ljust(offset - 4 - header, b"\0")
-    numbers = [len(dims), offset, TYPES[element].oid, *dims, *[lower] * len(dims)]
+    lowers = [lower] * len(dims) if isinstance(lower, int) else lower
+    numbers = [len(dims), offset, TYPES[element].oid, *dims, *lowers]
     data = np.array([cell for cell in cells.flat if cell is not None], DTYPES[element])
     return np.array(numbers, "<i4").tobytes() + bitmap + data.tobytes()
 
 
 def scalars(column: Column, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert numbers to the column's NumPy type. Raises ValueError where an integer column cannot hold one of them."""
+    """Convert numbers to the column's NumPy type. Raises ValueError where an integer column cannot hold one of them.
+
+    A column of a type that is only stepped over takes `bytes` of the type's length.
+    """
+    if column.storage.length > 0 and column.type not in DTYPES:
+        wanted = dtype_of(column.storage)
+        cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        if any(not isinstance(cell, bytes) or len(cell) != wanted.itemsize for cell in cells):
+            raise ValueError(f"column {column.name!r} is {column.type}; its values are {wanted.itemsize} bytes each")
+        return np.array(cells, wanted)
     wanted = DTYPES[TYPES[column.type].element or column.type]
     given = np.asarray(values)
     if given.dtype == wanted:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from . import page as p
 from .checksum import checksum
-from .schema import Column, Schema
+from .packing import Header, Rows, stored_value, write_many
+from .schema import Schema
 from .values import DTYPES, Raw, array_body, scalars, varlena
 from .visibility import VISIBILITY, Visibility
 
@@ -80,9 +81,11 @@ def write_heap(
         raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
     uniform = slots is None and shuffle is None and isinstance(visibility, str) and len(np.unique(attributes)) == 1
     plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform and count else None
-    header = _Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
+    header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
     if plan is not None:
         pages = _write_fixed(header, plan, count, states[0], first_block)
+    elif slots is None and shuffle is None:
+        pages = write_many(header, rows, states, attributes, shorts, first_block)
     else:
         pages = _write_any(header, rows, states, attributes, shorts, slots, shuffle, first_block)
     if checksums:
@@ -101,16 +104,7 @@ def random_slots(rows: int, seed: int, *, dead: float = 0.1, unused: float = 0.1
     return slots
 
 
-@dataclass
-class _Rows:
-    """One column: `values` is an array (numbers, or a matrix for arrays of one length) or a list with None for NULL."""
-
-    column: Column
-    values: Any
-    null: npt.NDArray[np.bool_]
-
-
-def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.ArrayLike]) -> list[_Rows]:
+def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.ArrayLike]) -> list[Rows]:
     """Check and convert the columns, in attribute order."""
     for name in [*columns, *nulls]:
         if name not in {c.name for c in schema.columns}:
@@ -126,7 +120,7 @@ def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.Ar
         if null.shape != (count,):
             raise ValueError(f"nulls of column {column.name!r}: {null.shape} entries for {count} rows")
         if values is None:
-            result.append(_Rows(column, [None] * count, np.ones(count, bool)))
+            result.append(Rows(column, [None] * count, np.ones(count, bool)))
             continue
         if not isinstance(values, np.ndarray) or values.dtype == object:
             values = list(values)
@@ -136,48 +130,18 @@ def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.Ar
                 if same and values and len({np.shape(v) for v in values}) == 1 and np.ndim(values[0]) == 1:
                     values = np.asarray(values)
             elif count:
-                values = np.asarray([0 if value is None else value for value in values])
+                nothing: Any = 0 if column.type in DTYPES else bytes(column.storage.length)
+                values = [nothing if value is None else value for value in values]
         if column.storage.length > 0 and count:
-            values = scalars(column, np.asarray(values))
+            values = scalars(column, values)
             if values.ndim != 1:
                 raise ValueError(f"column {column.name!r} is {column.type}; its values are arrays")
         elif column.is_array and isinstance(values, np.ndarray):
             if values.ndim != 2:
                 raise ValueError(f"column {column.name!r} is {column.type}; its values have {values.ndim - 1} dimensions")
             values = scalars(column, values)
-        result.append(_Rows(column, values, null))
+        result.append(Rows(column, values, null))
     return result
-
-
-@dataclass
-class _Header:
-    """What goes into the headers of all pages and tuples."""
-
-    page_size: int
-    xmin: int
-    xmax: int
-    all_visible: bool | None
-    fillfactor: int
-
-    def tuples(self, count: int, infomask: int, infomask2: int, hoff: int, state: Visibility) -> npt.NDArray[Any]:
-        out = np.zeros(count, p.TUPLE_HEADER)
-        out["t_xmin"] = self.xmin
-        out["t_xmax"] = self.xmax if state.xmax else 0
-        out["t_infomask"], out["t_infomask2"], out["t_hoff"] = infomask | state.infomask, infomask2 | state.infomask2, hoff
-        return out
-
-    def page(self, lower: Any, upper: Any, flags: Any, count: int) -> npt.NDArray[Any]:
-        out = np.zeros(count, p.PAGE_HEADER)
-        out["pd_lower"], out["pd_upper"], out["pd_flags"] = lower, upper, flags
-        out["pd_special"], out["pd_pagesize_version"] = self.page_size, p.pagesize_version(self.page_size)
-        return out
-
-    def reserve(self, length: int) -> int:
-        """Bytes to leave free on a page for `fillfactor` when a tuple of this length is about to go there."""
-        if p.align(length) > p.max_tuple_size(self.page_size):
-            raise ValueError(f"a row of {length} bytes does not fit a page of {self.page_size}: the most is "
-                             f"{p.max_tuple_size(self.page_size)}")
-        return self.page_size * (100 - self.fillfactor) // 100
 
 
 # -- rows of one layout: all at once ---------------------------------------------------------------------------------------
@@ -195,7 +159,7 @@ class _Plan:
     values: list[tuple[int, npt.NDArray[Any]]]
 
 
-def _fixed_plan(rows: list[_Rows], natts: int, shorts: set[str]) -> _Plan | None:
+def _fixed_plan(rows: list[Rows], natts: int, shorts: set[str]) -> _Plan | None:
     """Lay one row out; None where rows differ in layout."""
     held = rows[:natts]
     for row in held:
@@ -231,7 +195,7 @@ def _fixed_plan(rows: list[_Rows], natts: int, shorts: set[str]) -> _Plan | None
     return plan
 
 
-def _write_fixed(header: _Header, plan: _Plan, count: int, state: str, first_block: int) -> Bytes:
+def _write_fixed(header: Header, plan: _Plan, count: int, state: str, first_block: int) -> Bytes:
     size, stride = header.page_size, p.align(plan.length)
     room = size - p.PAGE_HEADER_SIZE - header.reserve(plan.length)
     each = max(room // (stride + p.LP_SIZE), 1)
@@ -270,29 +234,17 @@ def _write_fixed(header: _Header, plan: _Plan, count: int, state: str, first_blo
     return pages
 
 
-# -- any rows: one by one --------------------------------------------------------------------------------------------------
+# -- line pointers of other kinds, tuples in random order: one by one---------------------------------------------------------------------------------
 
 
-def _value(row: _Rows, index: int, shorts: set[str]) -> bytes:
-    """Return the value of one row as it is stored, `Raw` for the variable-length types."""
-    value, column = row.values[index], row.column
-    if column.storage.length > 0:
-        return np.asarray(value, DTYPES[column.type]).tobytes()
-    if isinstance(value, Raw):
-        return value
-    if column.is_array:
-        return varlena(array_body(value, column.storage.element or ""), column.name in shorts)
-    return varlena(value.encode() if isinstance(value, str) else bytes(value))
-
-
-def _data(rows: list[_Rows], index: int, natts: int, shorts: set[str]) -> tuple[bytes, bytes, int]:
+def _data(rows: list[Rows], index: int, natts: int, shorts: set[str]) -> tuple[bytes, bytes, int]:
     """Return a tuple's data, its null bitmap (empty without NULLs) and its `t_infomask` as far as values decide it."""
     data, infomask, bits = bytearray(), 0, []
     for row in rows[:natts]:
         bits.append(not row.null[index])
         if row.null[index]:
             continue
-        value = _value(row, index, shorts)
+        value = stored_value(row, index, shorts)
         if isinstance(value, Raw):
             infomask |= p.HEAP_HASVARWIDTH | (p.HEAP_HASEXTERNAL if value.external else 0)
         if not (isinstance(value, Raw) and value.unaligned):
@@ -320,7 +272,7 @@ class _Page:
         self.slots.append((kind, stored, state))
         self.used += p.LP_SIZE + p.align(len(stored))
 
-    def image(self, header: _Header, block: int, rng: np.random.Generator | None) -> Bytes:
+    def image(self, header: Header, block: int, rng: np.random.Generator | None) -> Bytes:
         out = np.zeros(self.size, np.uint8)
         stored = [i for i, slot in enumerate(self.slots) if slot[1]]
         if rng is not None:
@@ -356,7 +308,7 @@ class _Page:
         return out
 
 
-def _write_any(header: _Header, rows: list[_Rows], states: list[str], natts: npt.NDArray[np.int64], shorts: set[str],
+def _write_any(header: Header, rows: list[Rows], states: list[str], natts: npt.NDArray[np.int64], shorts: set[str],
                slots: Sequence[str] | None, shuffle: int | None, first_block: int) -> Bytes:
     size, pages = header.page_size, [_Page(header.page_size)]
     order = list(slots or ())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ErrorCode
+from ..errors import HardwareCode
 from .arith import LABEL_MAX
 from .config import FitPlan
+from .errors import FitError
 from .job import Bounds, Job, Label, Method, Sums
 from .normal_equations import ROWS_MAX, target_of
 from .ranks import crowded
@@ -24,20 +25,20 @@ def descending(rows: NDArray[np.uint8]) -> bool:
     return bool((difference[np.arange(len(first)), first] < 0).any())
 
 
-def _indices(values: NDArray[np.int64], count: int) -> ErrorCode | None:
+def _indices(values: NDArray[np.int64], count: int) -> HardwareCode | None:
     """A list of row numbers: in range, ascending."""
     if values.ndim != 1 or (len(values) and not 0 <= values.min() <= values.max() < count):
-        return ErrorCode.QR_DESCRIPTOR
-    return ErrorCode.QR_ORDER if (np.diff(values) <= 0).any() else None
+        return FitError.QR_DESCRIPTOR
+    return FitError.QR_ORDER if (np.diff(values) <= 0).any() else None
 
 
-def _slots(values: NDArray[np.int64]) -> ErrorCode | None:
+def _slots(values: NDArray[np.int64]) -> HardwareCode | None:
     if len(values) and not 0 <= values.min() <= values.max() <= LABEL_MAX:
-        return ErrorCode.QR_ROWS
+        return FitError.QR_ROWS
     return None
 
 
-def check(job: Job, config: FitPlan) -> ErrorCode | None:
+def check(job: Job, config: FitPlan) -> HardwareCode | None:
     """Return what is wrong with the job, None if nothing is. The first of these, in this order:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
@@ -47,73 +48,73 @@ def check(job: Job, config: FitPlan) -> ErrorCode | None:
     """
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
-        return ErrorCode.QR_COLUMNS
+        return FitError.QR_COLUMNS
     if job.rows.ndim != 2 or job.rows.shape[1] != length or job.offsets.shape != (length,) or job.alive.shape != (m,) or job.window.prefix < 0:
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if m > ROWS_MAX:
-        return ErrorCode.QR_ROWS
+        return FitError.QR_ROWS
     if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if job.memo is None and config.target is Label.SLOT and not job.alive.all():
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:
         return code
     everything = job.memo is None or config.sums is Sums.SCAN or config.bounds is Bounds.RESCAN
     if descending(job.rows[job.inserted]) and job.memo is not None:
-        return ErrorCode.QR_ORDER
+        return FitError.QR_ORDER
     full = crowded(job, config)
     if full and job.memo is not None:
-        return ErrorCode.QR_ROWS
+        return FitError.QR_ROWS
     unseen = config.needs_live and not job.alive.all()
-    return (disorder(job, config) if everything else None) or (ErrorCode.QR_ROWS if full else ErrorCode.QR_DESCRIPTOR if unseen else None)
+    return (disorder(job, config) if everything else None) or (FitError.QR_ROWS if full else FitError.QR_DESCRIPTOR if unseen else None)
 
 
-def disorder(job: Job, config: FitPlan) -> ErrorCode | None:
+def disorder(job: Job, config: FitPlan) -> HardwareCode | None:
     """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
-    return ErrorCode.QR_ORDER if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows) else None
+    return FitError.QR_ORDER if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows) else None
 
 
-def _labels(job: Job) -> ErrorCode | None:
+def _labels(job: Job) -> HardwareCode | None:
     if job.labels is None:
         return None
-    return _slots(job.labels) or (ErrorCode.QR_ORDER if (np.diff(job.labels) <= 0).any() else None)
+    return _slots(job.labels) or (FitError.QR_ORDER if (np.diff(job.labels) <= 0).any() else None)
 
 
-def _changes(job: Job) -> ErrorCode | None:
+def _changes(job: Job) -> HardwareCode | None:
     m, k = len(job.rows), len(job.gone)
     if job.gone.ndim != 2 or job.gone.shape[1] != job.window.length or job.removed_at.shape != (k,) or job.gone_live.shape != (k,):
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     for values in (job.inserted, job.buried, job.moved):
         code = _indices(values, m)
         if code is not None:
             return code
     if k and not 0 <= job.removed_at.min() <= job.removed_at.max() <= m:
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if (np.diff(job.removed_at) < 0).any():
-        return ErrorCode.QR_ORDER
+        return FitError.QR_ORDER
     slots = job.labels is not None
     if len(job.removed_labels) != (k if slots else 0) or len(job.moved) != len(job.moved_from) or (len(job.moved) and not slots):
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if job.alive[job.buried].any():                      # a buried row that is alive
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if len(np.unique(np.concatenate([job.inserted, job.buried]))) != len(job.inserted) + len(job.buried) or np.isin(job.moved, job.inserted).any():
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     return _slots(job.removed_labels) or _slots(job.moved_from)
 
 
-def _memo(job: Job, config: FitPlan) -> ErrorCode | None:
+def _memo(job: Job, config: FitPlan) -> HardwareCode | None:
     memo = job.memo
     assert memo is not None
     if memo.method is not config.method or memo.target is not config.target:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     if (0 if memo.blocks is None else len(memo.blocks)) != config.blocks:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     if memo.window != job.window or not np.array_equal(memo.offsets, job.offsets):
-        return ErrorCode.QR_WINDOW
+        return FitError.QR_WINDOW
     if memo.epoch != job.epoch or memo.rows + len(job.inserted) - len(job.gone) != len(job.rows):
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     live = memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum())
     if live != int(job.alive.sum()):
-        return ErrorCode.QR_MEMO
-    return ErrorCode.QR_REMOVED if config.method is Method.GIVENS and len(job.gone) else None
+        return FitError.QR_MEMO
+    return FitError.QR_REMOVED if config.method is Method.GIVENS and len(job.gone) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .job import Bounds, Label, Method, Sums, row_stride
+from .job import ENTRY_BYTES, Bounds, Label, Method, Sums, row_stride
 
 __all__ = ["FitPlan"]
 
@@ -82,7 +82,11 @@ class FitPlan:
         changes = self.sums is Sums.INCREMENTAL and (slots or self.blocks > 0)
         if not (passes or changes):
             return False
-        return (self.method is Method.GIVENS or self.lanes >= self.n_max) and self.bus_bytes >= row_stride(self.n_max - 1)
+        if self.bus_bytes < row_stride(self.n_max - 1):
+            return False
+        # a word of sums takes as many of the triangle's lanes as it has entries
+        whole = self.gram_lanes >= self.n_max * (self.n_max + 1) // 2 or self.gram_lanes % (self.bus_bytes // ENTRY_BYTES) == 0
+        return self.method is Method.GIVENS or (self.lanes >= self.n_max and whole)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "segments": 1}

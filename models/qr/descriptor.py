@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ..errors import ErrorCode
+from ..errors import ErrorCode, HardwareCode
 from .config import FitPlan
+from .errors import FitError
 from .image import MAGIC
 from .job import Bounds, Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
@@ -47,24 +48,24 @@ def unpack_descriptor(data: bytes) -> Descriptor:
     return Descriptor(*numbers, *(int.from_bytes(data[at:at + 6], "little") for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)))
 
 
-def check_descriptor(d: Descriptor, config: FitPlan) -> ErrorCode:
+def check_descriptor(d: Descriptor, config: FitPlan) -> HardwareCode:
     """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words), QR_REMOVED; else OK."""
     if not 2 <= d.length + 1 <= config.n_max:
-        return ErrorCode.QR_COLUMNS
+        return FitError.QR_COLUMNS
     if d.rows > ROWS_MAX or d.span > SPAN_MAX:
-        return ErrorCode.QR_ROWS
+        return FitError.QR_ROWS
     if d.flags & ~1 != _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2:
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if d.rows > d.span or (config.target is Label.RANK and d.rows != d.span):
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if d.inserted + d.buried > d.rows or d.inserted + d.moved > d.rows or d.removed > ROWS_MAX:
-        return ErrorCode.QR_DESCRIPTOR
+        return FitError.QR_DESCRIPTOR
     if any(address % config.bus_bytes for address in (d.memo, d.changes, d.rows_at, d.result)):
-        return ErrorCode.QR_DESCRIPTOR
-    return ErrorCode.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
+        return FitError.QR_DESCRIPTOR
+    return FitError.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
 
 
-def check_head(head: bytes, d: Descriptor, config: FitPlan) -> ErrorCode:
+def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
@@ -72,7 +73,7 @@ def check_head(head: bytes, d: Descriptor, config: FitPlan) -> ErrorCode:
     segmented = int(config.bounds is Bounds.WIDENED)
     expected = MAGIC, _METHODS.index(config.method), _LABELS.index(config.target), segmented, config.blocks, 0
     if (magic, method, target, segments, blocks, end) != expected or live > rows:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
-        return ErrorCode.QR_WINDOW
-    return ErrorCode.OK if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows) else ErrorCode.QR_MEMO
+        return FitError.QR_WINDOW
+    return ErrorCode.OK if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows) else FitError.QR_MEMO

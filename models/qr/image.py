@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import ErrorCode, HardwareError
+from ..errors import HardwareCode, HardwareError
 from ..numerics.formats import Codes
 from .config import FitPlan
+from .errors import FitError
 from .job import Anchor, Bounds, Fit, Integers, Job, Label, Memo, Method, Rows, Window
 from .layout import (
     DESCRIPTOR_BYTES,
@@ -206,17 +207,17 @@ def _unpack_blocks(data: bytes, config: FitPlan, n: int) -> Integers:
     return found - (found >> BLOCK_BITS - 1 << BLOCK_BITS)
 
 
-def unpack_memo(data: bytes, config: FitPlan) -> Memo | ErrorCode:
+def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
     if len(data) < HEAD_BYTES:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
     if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_LABELS):
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     if not 2 <= length + 1 <= config.n_max or live > rows:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     if _METHODS[method] is not config.method or segments != (int(config.bounds is Bounds.WIDENED)):
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     n, at = length + 1, 0
 
     def take(count: int) -> bytes:
@@ -230,7 +231,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | ErrorCode:
     size = HEAD_BYTES + length, config.bus_bytes * frame_words(config), of_blocks, 8 * n, *(
         (config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
     moved = np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
     sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
@@ -255,7 +256,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | ErrorCode:
         np.fill_diagonal(u, 0)
     anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
     if segments and anchor is None:
-        return ErrorCode.QR_MEMO
+        return FitError.QR_MEMO
     return Memo(config.method, _LABELS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, right_hand_side, gram, d, u, anchor,
                 sums_of_blocks,
                 moved)
@@ -278,21 +279,21 @@ def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> byt
     After an error only the first word is written, with zeros behind the code.
     """
     if isinstance(result, HardwareError):
-        return _padded(struct.pack("<II24x", group, result.code), config.bus_bytes)
+        return _padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
     mask = sum(1 << int(k) for k in np.flatnonzero(result.mask))              # of 64 columns: beyond what an int64 holds
     head = struct.pack("<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask)
     return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
 
 
-def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | ErrorCode:
+def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareCode:
     """The fit that these bytes (a result and the memo behind it) are, or the code that stands there."""
     group, code, low, high, flags, _, mask = struct.unpack_from("<IIiiIIQ", data)
     if code:
-        return ErrorCode(code)
+        return FitError(code)
     weights = np.frombuffer(data, dtype="<u4", count=columns, offset=HEAD_BYTES).astype(np.int64)
     begin = -(-(HEAD_BYTES + 4 * columns) // config.bus_bytes) * config.bus_bytes
     memo = unpack_memo(data[begin:], config)
-    if isinstance(memo, ErrorCode):
+    if isinstance(memo, HardwareCode):
         return memo
     return Fit(group, weights, np.array([mask >> k & 1 for k in range(columns)], dtype=bool), low, high, bool(flags & 1), memo)
 

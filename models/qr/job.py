@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = ["Anchor", "Bounds", "Fit", "Job", "Label", "Memo", "Method", "Sums", "Window", "change", "empty_rows", "row_stride"]
+__all__ = ["ENTRY_BYTES", "Anchor", "Bounds", "Fit", "Job", "Label", "Memo", "Method", "Sums", "Window", "change", "empty_rows", "row_stride"]
 
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -64,6 +64,10 @@ class Window:
 
 def empty_rows(length: int) -> Rows:
     return np.zeros((0, length), dtype=np.uint8)
+
+
+#: bytes of a Gram entry: |entry| <= 255² · 2**23 rows < 2**39. Always so many, so that a group's growth changes no word's places
+ENTRY_BYTES = 5
 
 
 def row_stride(length: int) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .config import FitPlan
-from .job import Bounds, Job, Method, Sums, row_stride
+from .job import ENTRY_BYTES, Bounds, Job, Method, Sums, row_stride
 from .ranks import BLOCK_BITS, shifts
 
 __all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "block_words", "blocks_together", "change_words",
@@ -32,8 +32,6 @@ __all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Pl
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
 SEGMENT_BYTES = 24
-#: bytes of a Gram entry: |entry| <= 255² · 2**23 rows < 2**39. Always so many, so that a group's growth changes no word's places
-ENTRY_BYTES = 5
 
 
 @dataclass(frozen=True)

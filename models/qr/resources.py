@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..mapping import map_storage, multiplier_blocks
 from ..numerics.formats import float32
 from ..numerics.latency import Cost, convert_cost, cost
+from ..resources import DEVICE as DEVICE_LUT
 from ..resources import Resources, device_memories, memory_blocks
 from ..target import Target
 from .config import FitPlan
@@ -16,8 +17,8 @@ from .schedule import WIDEN_SHARED
 
 __all__ = ["estimate"]
 
-#: the host's link and the memory's control, as models.analytics.resources has them
-DEVICE = Cost(640, 600)
+#: the host's link and the memory's control
+DEVICE = Cost(round(DEVICE_LUT), 600)
 #: multiplier blocks that Yosys makes of products with constants (sizes), and that of h and a column's sum
 STRAY = 11
 #: flip-flops, of those of units and parts: values wait beside pipelines (40,006 were synthesised of an engine of 9 columns on an ECP5)

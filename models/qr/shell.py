@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from .errors import FitError
 
 __all__ = ["ADDRESS_BITS", "register_map"]
 
@@ -20,4 +21,4 @@ def register_map(design: int = 0) -> RegisterMap:
         [Counter("jobs_ended", "jobs whose result is written"), Counter("jobs_failed", "those among them whose result is an error"),
          Counter("passes", "passes over all rows for the bounds"), Counter("records", "changes and places added up"),
          Counter("held", "cycles in which a word was there and not taken", progress=False)],
-        [Monitor("words"), Monitor("results")], design)
+        [Monitor("words"), Monitor("results")], design, errors=(FitError,))

@@ -14,6 +14,7 @@ from typing import Any
 from ..heap.schema import Schema
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.config import PortConfig, WalkConfig
+from ..strider.errors import PageError
 from ..strider.layout import Source, TupleLayout
 from ..strider.program import port_config
 from .columns import Columns
@@ -107,4 +108,5 @@ def register_map(design: int = 0) -> RegisterMap:
                  EngineRegister(f"{name}_pages", 32, "how many pages; 0: none"), EngineRegister(f"{name}_skip", 32, "rows before them"),
                  EngineRegister(f"{name}_rows", 32, "how many rows"), EngineRegister(f"{name}_block", 32, "the first page's number, for errors")]
     return RegisterMap(made, [Counter("summed", "rows added or taken"), Counter("left", "rows of the same pages left alone"),
-                              Counter("held", "cycles in which a row waited for the sums", progress=False)], [Monitor("tuples"), Monitor("words")], design)
+                              Counter("held", "cycles in which a row waited for the sums", progress=False)], [Monitor("tuples"), Monitor("words")], design,
+                       errors=(PageError,))

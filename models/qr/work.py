@@ -9,9 +9,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ErrorCode, HardwareError
+from ..errors import HardwareError, NamedCode
 from .check import descending
 from .config import FitPlan
+from .errors import FitError
 from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Memo, Method, Sums
@@ -131,15 +132,15 @@ class Work:
         return self.folding().multiplications if config.method is Method.GIVENS else multiplications(self.tasks(config))
 
 
-def _where(job: Job, code: ErrorCode, config: FitPlan) -> Fails:
+def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
-    if code is ErrorCode.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
+    if code == FitError.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
         return Fails.RECORDS
-    if code in (ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS, ErrorCode.QR_REMOVED):
+    if code in (FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_REMOVED):
         return Fails.DESCRIPTOR
-    if code in (ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW):
-        return Fails.RECORDS if code is ErrorCode.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
-    if job.memo is None or code is not ErrorCode.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
+    if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
+        return Fails.RECORDS if code == FitError.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
+    if job.memo is None or code != FitError.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
         return Fails.RECORDS
     return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
 

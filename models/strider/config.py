@@ -87,7 +87,7 @@ class WalkConfig:
 
     def element(self, index: int) -> str:
         """The type of one value of a column: its own, or its array elements'."""
-        storage = TYPES[self.schema.columns[index].type]
+        storage = self.schema.columns[index].storage
         return storage.element or storage.name
 
     def array_length(self, index: int) -> int:

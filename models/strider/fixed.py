@@ -66,7 +66,7 @@ class FixedProgram:
         reach = max((i.offset + i.count * 8 + 64 for i in body if i.op != Op.INS), default=0)
         places = (config.page_size + arrays + reach).bit_length()
         most = max((max(i.count, 1) for i in body if i.op != Op.INS), default=1)
-        attributes = max(instructions[0].count, max((i.attr + max(i.count, 1) for i in body if i.op not in (Op.INS, Op.RUN)), default=0),
+        attributes = max(instructions[0].count, max((i.attr + max(i.count, 1) for i in body if i.op not in (Op.INS, Op.RUN, Op.CLN)), default=0),
                          max((i.attr for i in body), default=0) + 1, instructions[0].attr)
         tested = max((i.attr % BITMAP_GROUP + max(i.count, 1) if i.op == Op.ATT else i.attr % BITMAP_GROUP + 1
                       for i in body if i.op == Op.ATT or i.test), default=1)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ErrorCode, HardwareError
+from ..errors import HardwareCode, HardwareError
 from ..heap import page as p
-from ..heap.schema import TYPES
+from ..heap.schema import TYPES, type_named
 from ..numerics.convert import from_pg
 from .config import WalkConfig
+from .errors import PageError
 from .layout import Source
 from .program import missing_codes, needed
 
@@ -31,7 +32,7 @@ Codes = NDArray[np.int64]
 class Stop(Exception):
     """A check failed; `line` is 0 where it is about the whole page."""
 
-    def __init__(self, code: ErrorCode, line: int = 0) -> None:
+    def __init__(self, code: HardwareCode, line: int = 0) -> None:
         super().__init__(code, line)
         self.code = code
         self.line = line
@@ -59,9 +60,9 @@ def lines(page: PageBytes, walk: WalkConfig) -> int:
     if upper == 0:
         return 0
     if version != p.pagesize_version(size):
-        raise Stop(ErrorCode.PAGE_VERSION)
+        raise Stop(PageError.PAGE_VERSION)
     if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size or lower % p.LP_SIZE or special % p.ALIGN:
-        raise Stop(ErrorCode.PAGE_BOUNDS)
+        raise Stop(PageError.PAGE_BOUNDS)
     return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
 
 
@@ -72,10 +73,10 @@ def normal_lines(page: PageBytes, count: int) -> Iterator[tuple[int, int, int]]:
         offset, flags, length = p.split_line_pointer(page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (line - 1), 4))
         if flags == p.LP_NORMAL:
             if offset % p.ALIGN or offset < upper or offset + length > special or length < p.PAGE_HEADER_SIZE:
-                raise Stop(ErrorCode.LINE_BOUNDS, line)
+                raise Stop(PageError.LINE_BOUNDS, line)
             yield line, offset, length
         elif (flags == p.LP_UNUSED and length) or (flags == p.LP_REDIRECT and (length or not 1 <= offset <= count)):
-            raise Stop(ErrorCode.LINE_FLAGS, line)
+            raise Stop(PageError.LINE_FLAGS, line)
 
 
 def judge(infomask: int) -> bool | None:
@@ -111,10 +112,10 @@ class _Tuple:
         self.bitmap = offset + p.TUPLE_BITMAP
         hoff = page.word(offset + 22, 1)
         if self.natts > len(walk.schema.columns):
-            raise Stop(ErrorCode.TUPLE_NATTS, line)
+            raise Stop(PageError.TUPLE_NATTS, line)
         least = p.TUPLE_BITMAP + (-(-self.natts // 8) if self.nulls else 0)
         if hoff % p.ALIGN or hoff < least or hoff > length:
-            raise Stop(ErrorCode.TUPLE_HEADER, line)
+            raise Stop(PageError.TUPLE_HEADER, line)
         self.at = offset + hoff
 
     def present(self, index: int) -> bool:
@@ -124,11 +125,11 @@ class _Tuple:
 
     def fit(self, at: int, count: int) -> None:
         if at + count > self.end:
-            raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
+            raise Stop(PageError.TUPLE_LENGTH, self.line)
 
-    def fixed(self, size: int) -> int:
-        """Step over a value of `size` bytes (its alignment as well); return its address."""
-        at = p.align(self.at, size)
+    def fixed(self, size: int, alignment: int) -> int:
+        """Step over a value of `size` bytes (its padding as well); return its address."""
+        at = p.align(self.at, alignment)
         self.fit(at, size)
         self.at = at + size
         return at
@@ -138,14 +139,14 @@ class _Tuple:
         first = self.page.word(self.at, 1)
         if not first & 1 and self.at % alignment:
             if first:                           # padding that is not zero
-                raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
+                raise Stop(PageError.TUPLE_LENGTH, self.line)
             self.at = p.align(self.at, alignment)
             self.fit(self.at, 1)
             first = self.page.word(self.at, 1)
         if first == p.VARATT_EXTERNAL:
             self.fit(self.at, 2)
             if self.page.word(self.at + 1, 1) != 18:
-                raise Stop(ErrorCode.TUPLE_EXTERNAL, self.line)
+                raise Stop(PageError.TUPLE_EXTERNAL, self.line)
             length, least = p.VARATT_EXTERNAL_SIZE, 1
         elif first & 1:
             length, least = first >> 1, 1
@@ -153,7 +154,7 @@ class _Tuple:
             self.fit(self.at, 4)
             length, least = self.page.word(self.at, 4) >> 2, 4
         if length < least:
-            raise Stop(ErrorCode.TUPLE_LENGTH, self.line)
+            raise Stop(PageError.TUPLE_LENGTH, self.line)
         self.fit(self.at, length)
         self.at += length
 
@@ -164,16 +165,16 @@ class _Tuple:
         first = self.page.word(self.at, 1)
         if self.at % size and not first & 1:
             if first:
-                raise Stop(ErrorCode.ARRAY_SHAPE, self.line)
+                raise Stop(PageError.ARRAY_SHAPE, self.line)
             self.at = p.align(self.at, size)
             self.fit(self.at, 1)
             first = self.page.word(self.at, 1)
         if first == p.VARATT_EXTERNAL or first & 3 == 2:
-            raise Stop(ErrorCode.TUPLE_EXTERNAL, self.line)
+            raise Stop(PageError.TUPLE_EXTERNAL, self.line)
         expected = array_header(element, count, bool(first & 1))
         self.fit(self.at, len(expected))
         if self.page.bytes(self.at, len(expected)) != expected or (first & 1 and 21 + count * size > p.VARATT_SHORT_MAX):
-            raise Stop(ErrorCode.ARRAY_SHAPE, self.line)
+            raise Stop(PageError.ARRAY_SHAPE, self.line)
         at = self.at + len(expected)
         self.fit(at, count * size)
         self.at = at + count * size
@@ -200,7 +201,8 @@ def _attributes(walk: WalkConfig) -> list[_Attribute]:
         kind = walk.schema.columns[index].storage
         sources = walk.sources(index)
         element = walk.element(index)
-        found.append(_Attribute(index, kind.length, kind.align, element, TYPES[element].length, walk.array_length(index) if kind.length < 0 else 1,
+        size = kind.length if kind.length > 0 else type_named(element).length
+        found.append(_Attribute(index, kind.length, kind.align, element, size, walk.array_length(index) if kind.length < 0 else 1,
                                 sources, missing_codes(walk, index) if sources else None))
     return found
 
@@ -254,14 +256,14 @@ def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], 
             if constants is None:
                 if walk.layout.on_null == "skip":
                     return False
-                raise Stop(ErrorCode.TUPLE_NULL, cursor.line)
+                raise Stop(PageError.TUPLE_NULL, cursor.line)
             for s in a.sources:
                 values.constant(s.position, constants[s.first:s.first + s.count])
             continue
         if a.length < 0 and not a.sources:
             cursor.skip_varlena(a.alignment)
             continue
-        at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size)
+        at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size, a.alignment)
         for s in a.sources:
             values.take(a.element, s.position, s.count, cursor.page.bytes(at + s.first * a.size, s.count * a.size))
     return True
@@ -296,7 +298,7 @@ def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tupl
         for line, offset, length in normal_lines(data, count):
             seen = everything or judge(data.word(offset + 20, 2))
             if seen is None:
-                raise Stop(ErrorCode.TUPLE_VISIBILITY, line)
+                raise Stop(PageError.TUPLE_VISIBILITY, line)
             complete = seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, attributes, values)
             values.finish(complete)
             skipped += not complete

@@ -132,11 +132,11 @@ def decode(image: NDArray[np.uint32]) -> list[Instruction]:
 _TYPE, _PLACE, _AT, _VALUE = "type", "place", "at", "value"
 _OPERANDS: dict[Op, tuple[str, ...]] = {
     Op.READB: ("offset", "count", "attr"), Op.BENTR: ("offset",), Op.BEXIT: (),
-    Op.RUN: (_TYPE, _PLACE, "count", _AT, "attr"), Op.CLN: (_TYPE, _PLACE, "count"), Op.ARR: (_TYPE, _PLACE, "count", "attr"),
+    Op.RUN: (_TYPE, _PLACE, "count", _AT, "attr"), Op.CLN: (_TYPE, _PLACE, "count", "attr"), Op.ARR: (_TYPE, _PLACE, "count", "attr"),
     Op.ATT: (_TYPE, "count", _AT, "attr"), Op.VAR: (_TYPE, "attr"), Op.EXTRBI: ("attr",), Op.INS: (_VALUE, _AT, "attr"),
 }
 _FLAGS: dict[Op, dict[str, str]] = {
-    Op.READB: {"all": "flag"}, Op.BENTR: {}, Op.BEXIT: {}, Op.RUN: {"test": "test", "keep": "keep"}, Op.CLN: {},
+    Op.READB: {"all": "flag"}, Op.BENTR: {}, Op.BEXIT: {}, Op.RUN: {"test": "test", "keep": "keep"}, Op.CLN: {"test": "test"},
     Op.ARR: {"test": "test", "missing": "missing", "skip": "flag"}, Op.ATT: {"use": "use", "missing": "missing", "skip": "flag", "keep": "keep"},
     Op.VAR: {"test": "test"}, Op.EXTRBI: {}, Op.INS: {},
 }

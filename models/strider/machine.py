@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ErrorCode
+from ..errors import ErrorCode, HardwareCode
 from ..heap import page as p
 from ..heap.schema import TYPES
 from ..numerics.convert import from_pg
 from .config import FIXED_TYPES, PortConfig
+from .errors import PageError
 from .golden import PageBytes, Stop, array_header, judge
 from .isa import Base, Instruction, Op
 from .program import BITMAP_GROUP, short_possible
@@ -48,7 +49,7 @@ class Event:
     kind: str
     wait: int
     issue: int
-    code: ErrorCode = ErrorCode.OK
+    code: HardwareCode = ErrorCode.OK
     line: int = 0
 
 
@@ -66,7 +67,7 @@ class _Leave(Exception):
 
 
 class _Failed(Exception):
-    def __init__(self, code: ErrorCode, cycle: int) -> None:
+    def __init__(self, code: HardwareCode, cycle: int) -> None:
         super().__init__(code, cycle)
         self.code = code
         self.cycle = cycle
@@ -97,24 +98,25 @@ class Machine:
         out = Walk()
         self.now = 0
         self.slow = 0                           # first cycle in which nothing of the front is under way
-        self.pending: tuple[str, ErrorCode] = ("", ErrorCode.OK)
+        self.pending: tuple[str, HardwareCode] = ("", ErrorCode.OK)
         self.line = self.queue = 0              # last line pointer taken, line pointers at hand
         if self._op(0) != Op.READB:
-            return Walk([Event("error", 0, 0, ErrorCode.PROGRAM)])
+            return Walk([Event("error", 0, 0, PageError.PROGRAM)])
         self._page_header()
         origin = 0                              # the last event's loop start, or the page's
         took = 0                                # cycles of the last body
         while True:
             cycle = max(self.now, self.slow)
-            kind, code = self.pending
+            kind = self.pending[0]
+            code: HardwareCode = self.pending[1]
             if self._op(1) != Op.BENTR:
-                kind, code, self.line = "error", ErrorCode.PROGRAM, 0
+                kind, code, self.line = "error", PageError.PROGRAM, 0
             if kind != "tuple":
                 out.events.append(Event(kind, cycle - origin, 0, code, self.line if code else 0))
                 return out
             seen = self._judge()
             if seen is None or self.verdict:
-                code = ErrorCode.TUPLE_VISIBILITY if seen is None else self.verdict
+                code = PageError.TUPLE_VISIBILITY if seen is None else self.verdict
                 out.events.append(Event("error", cycle - origin, 0, code, self.line))
                 return out
             line, self.tuple = self.line, self.next
@@ -178,10 +180,10 @@ class Machine:
             if flags == p.LP_NORMAL:
                 break
             if (flags == p.LP_UNUSED and length) or (flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count)):
-                self.pending = ("error", ErrorCode.LINE_FLAGS)
+                self.pending = ("error", PageError.LINE_FLAGS)
                 return
         if offset % p.ALIGN or offset < self.upper or offset + length > self.special or length < p.PAGE_HEADER_SIZE:
-            self.pending = ("error", ErrorCode.LINE_BOUNDS)
+            self.pending = ("error", PageError.LINE_BOUNDS)
             return
         self.pending, self.next = ("tuple", ErrorCode.OK), (offset, length)
         self.now = cycle + self.parts[1]
@@ -196,13 +198,13 @@ class Machine:
         natts, infomask, hoff = (self.page.word(offset + at, size) for at, size in ((18, 2), (20, 2), (22, 1)))
         natts &= p.HEAP_NATTS_MASK
         nulls = bool(infomask & p.HEAP_HASNULL)
-        self.verdict = ErrorCode.OK
+        self.verdict: HardwareCode = ErrorCode.OK
         seen = self.all or judge(infomask)
         if seen:
             if natts > self.columns:
-                self.verdict = ErrorCode.TUPLE_NATTS
+                self.verdict = PageError.TUPLE_NATTS
             elif hoff % p.ALIGN or hoff > length or hoff < p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0):
-                self.verdict = ErrorCode.TUPLE_HEADER
+                self.verdict = PageError.TUPLE_HEADER
         self.header = natts, nulls, hoff
         return seen
 
@@ -224,7 +226,7 @@ class Machine:
         while True:
             step = run.get(self._op(pc))
             if step is None or not self._legal(self.program[pc]):
-                raise _Failed(ErrorCode.PROGRAM, self.now)
+                raise _Failed(PageError.PROGRAM, self.now)
             step(self.program[pc], values)
             if self.program[pc].bexit:
                 return values
@@ -239,7 +241,7 @@ class Machine:
 
     def _fit(self, end: int, cycle: int) -> None:
         if end > self.end:
-            raise _Failed(ErrorCode.TUPLE_LENGTH, cycle)
+            raise _Failed(PageError.TUPLE_LENGTH, cycle)
 
     def _present(self, index: int) -> bool:
         if index >= self.natts:
@@ -280,6 +282,9 @@ class Machine:
         self.now += max(1, -(-i.count // self.config.elements(name)) * self.config.windows(name))
 
     def _cln(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        if i.test and not self._present(i.attr):
+            self.now += 1
+            return
         size = TYPES[FIXED_TYPES[i.type]].length
         self.now = max(self.now, self.ready[Base.P])
         end = self._base(i, size) + i.count * size
@@ -295,7 +300,7 @@ class Machine:
             if i.flag:
                 self.now += 1
                 raise _Leave
-            raise _Failed(ErrorCode.TUPLE_NULL, self.now)
+            raise _Failed(PageError.TUPLE_NULL, self.now)
         self.now += 1
         return True
 
@@ -314,23 +319,23 @@ class Machine:
         if at % size:
             if not first & 1:
                 if first:
-                    raise _Failed(ErrorCode.ARRAY_SHAPE, self.now)
+                    raise _Failed(PageError.ARRAY_SHAPE, self.now)
             elif not small:
                 self._fit(at + 21 if first > 1 else at, self.now)
-                raise _Failed(ErrorCode.TUPLE_EXTERNAL if first == 1 else ErrorCode.ARRAY_SHAPE, self.now)
+                raise _Failed(PageError.TUPLE_EXTERNAL if first == 1 else PageError.ARRAY_SHAPE, self.now)
             self.now += self.latency if small else 1
             at = at if first & 1 else p.align(at, size)
             self._fit(at + 1, self.now)
             first = self.page.word(at, 1)
         if first == 1 or first & 3 == 2:
-            raise _Failed(ErrorCode.TUPLE_EXTERNAL, self.now)
+            raise _Failed(PageError.TUPLE_EXTERNAL, self.now)
         expected = array_header(name, i.count, bool(first & 1))
         self._fit(at + len(expected), self.now)
         wrong = [k for k, (a, b) in enumerate(zip(self.page.bytes(at, len(expected)), expected, strict=True)) if a != b]
         if first & 1 and not small:
             wrong.insert(0, 0)
         if wrong:
-            raise _Failed(ErrorCode.ARRAY_SHAPE, self.now + wrong[0] // self.config.bus_bytes)
+            raise _Failed(PageError.ARRAY_SHAPE, self.now + wrong[0] // self.config.bus_bytes)
         start, issued = at + len(expected), self.now
         self.now += self.array_parts
         self._fit(start + i.count * size, self.now - 1)
@@ -369,14 +374,14 @@ class Machine:
         first = self.page.word(at, 1)
         if at % alignment and not first & 1:
             if first:
-                raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
+                raise _Failed(PageError.TUPLE_LENGTH, self.now)
             at, self.now = p.align(at, alignment), self.now + self.latency
             self._fit(at + 1, self.now)
             first = self.page.word(at, 1)
         if first == 1:
             self._fit(at + 2, self.now)
             if self.page.word(at + 1, 1) != 18:
-                raise _Failed(ErrorCode.TUPLE_EXTERNAL, self.now)
+                raise _Failed(PageError.TUPLE_EXTERNAL, self.now)
             length = p.VARATT_EXTERNAL_SIZE
         elif first & 1:
             length = first >> 1
@@ -384,7 +389,7 @@ class Machine:
             self._fit(at + 4, self.now)
             length = self.page.word(at, 4) >> 2
             if length < 4:
-                raise _Failed(ErrorCode.TUPLE_LENGTH, self.now)
+                raise _Failed(PageError.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
         self.places[Base.P], self.ready[Base.P], self.settled = at + length, 0, self.now + self.latency
         self.now += self.latency + 1 if at % alignment else self.formed
@@ -405,7 +410,7 @@ def _lines(page: PageBytes, size: int, version: int) -> int:
     if upper == 0:
         return 0
     if stored != version:
-        raise Stop(ErrorCode.PAGE_VERSION)
+        raise Stop(PageError.PAGE_VERSION)
     if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size or lower % p.LP_SIZE or special % p.ALIGN:
-        raise Stop(ErrorCode.PAGE_BOUNDS)
+        raise Stop(PageError.PAGE_BOUNDS)
     return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..heap.page import align, pagesize_version
-from ..heap.schema import TYPES
+from ..heap.schema import TYPES, ColumnType
 from ..heap.values import DTYPES
 from ..numerics.convert import from_pg
 from .config import FIXED_TYPES, PortConfig, WalkConfig
@@ -58,6 +58,19 @@ def _at(walk: WalkConfig, position: int) -> dict[str, int]:
     return {"beat": position // walk.layout.lanes, "lane": position % walk.layout.lanes}
 
 
+def _step(size: int) -> int:
+    """Return the code of a type of this length and alignment."""
+    return FIXED_TYPES.index({1: "bool", 2: "int2", 4: "int4", 8: "int8"}[size])
+
+
+def _over(kind: ColumnType, index: int | None = None) -> list[Instruction]:
+    """Step over a value of fixed length at P; only if attribute `index` is present where that is given."""
+    if_present = {} if index is None else {"attr": index, "test": 1}
+    whole, rest = divmod(kind.length, kind.align)
+    out = [Instruction(Op.CLN, type=_step(kind.align), base=Base.P, count=whole, **if_present)]
+    return [*out, Instruction(Op.CLN, type=_step(1), base=Base.P, count=rest, **if_present)] if rest else out
+
+
 def _dense(walk: WalkConfig) -> list[Instruction]:
     out: list[Instruction] = []
     place: int | None = 0                       # offset from D; None: only P knows
@@ -65,14 +78,18 @@ def _dense(walk: WalkConfig) -> list[Instruction]:
         column = walk.schema.columns[index]
         kind = column.storage
         sources = walk.sources(index)
+        if kind.length > 0 and not sources:
+            if place is None:
+                out += _over(kind)
+            else:
+                place = align(place, kind.align) + kind.length
+            continue
         if kind.length > 0:
             code = FIXED_TYPES.index(kind.name)
             base = Base.P if place is None else Base.D
             at = 0 if place is None else align(place, kind.align)
             if at > _LIMIT:
                 raise ValueError(f"column {column.name!r} starts at byte {at} of a tuple; a page has fewer")
-            if not sources and place is None:
-                out.append(Instruction(Op.CLN, type=code, base=base, count=1))
             for k, source in enumerate(sources):
                 keep = int(place is None and k + 1 < len(sources))
                 out.append(Instruction(Op.RUN, type=code, base=base, offset=at, count=1, keep=keep, **_at(walk, source.position)))
@@ -126,10 +143,13 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
             out.append(Instruction(Op.EXTRBI, attr=index))
         constants = missing_codes(walk, index) if sources else None
         lacking = int(constants is not None)
-        if kind.length > 0:
+        if kind.length > 0 and not sources:
+            if kind.length == kind.align:       # neighbours of one kind share an instruction
+                out.append(Instruction(Op.ATT, type=_step(kind.align), count=1, attr=index))
+            else:
+                out += _over(kind, index)
+        elif kind.length > 0:
             code = FIXED_TYPES.index(kind.name)
-            if not sources:
-                out.append(Instruction(Op.ATT, type=code, count=1, attr=index))
             for k, source in enumerate(sources):
                 out.append(Instruction(Op.ATT, type=code, count=1, attr=index, use=1, missing=lacking, flag=skip,
                                        keep=int(k + 1 < len(sources)), **_at(walk, source.position)))

@@ -65,7 +65,7 @@ def _shape(walk: WalkConfig, sample: bytes) -> tuple[dict[int, int], list[tuple[
         kind = walk.schema.columns[index].storage
         used = bool(walk.sources(index))
         if kind.length > 0:
-            at = p.align(at, kind.length)
+            at = p.align(at, kind.align)
             places[index] = at
             at += kind.length
             continue

@@ -1,6 +1,6 @@
 // The native harness: one Verilated design, its clock, its memory and its control port.
 //
-// Serves 1 to 32 AXI4 ports with exactly the timing of models/memory/timing.py (`Fixed`), whose docstring is the reference; drives
+// Serves 1 to 32 AXI4 ports with exactly the timing of models/memory/timing.py (`FixedLatency`), whose docstring is the reference; drives
 // AXI4-Lite register accesses; runs until the interrupt or a limit. Python (sim/native/session.py) calls the C functions at the end.
 //
 // One cycle of the clock is two evaluations, as in a bare loop: with the clock low all outputs are settled, so transfers are sampled
@@ -32,26 +32,41 @@ namespace {
 
 constexpr uint8_t OKAY = 0, SLVERR = 2;
 
-struct Window { uint64_t base, size; uint8_t* bytes; bool writable; };
+struct Window { uint64_t base, size; uint8_t* bytes; bool writable; uint32_t space; };
 struct Note { uint32_t port; uint32_t kind; uint64_t cycle, address; };            // see `Violation` and `OUTSIDE` in session.py
 enum Kind : uint32_t { OUTSIDE_READ, OUTSIDE_WRITE, NOT_INCR, NOT_FULL_WORD, UNALIGNED, CROSSES_4K, WLAST_WRONG, W_BEFORE_AW, UNSTABLE };
 constexpr size_t MAX_NOTES = 64;
+// A burst as it went over a port, in the order of `Transfer` in session.py; `digest` is FNV-1a over its bytes.
+struct Record { uint64_t cycle, address, digest; uint32_t write, beats; };
+constexpr uint64_t FNV_BASE = 0xCBF29CE484222325ull, FNV_PRIME = 0x100000001B3ull;
+constexpr uint32_t NO_RECORD = ~uint32_t(0);
+// Bytes that change in memory when a cycle begins.
+struct Change { uint64_t cycle, address; uint32_t space; std::vector<uint8_t> bytes; };
 
 // Everything that ports share. `cycle` is the number of rising edges so far: the cycle that is being looked at.
 struct Shared {
     uint64_t cycle = 0;
     std::vector<Window> windows;
     std::vector<Note> notes;
+    std::vector<Change> changes;                 // by cycle, the next one last
 
     void note(uint32_t port, Kind kind, uint64_t address) {
         if (notes.size() < MAX_NOTES) notes.push_back({port, kind, cycle, address});
     }
     // The bytes [address, address + size) if they lie in one window, else null.
-    uint8_t* find(uint64_t address, uint64_t size, bool write) const {
+    uint8_t* find(uint32_t space, uint64_t address, uint64_t size, bool write) const {
         for (const Window& w : windows)
-            if (address >= w.base && size <= w.size && address - w.base <= w.size - size)
+            if (w.space == space && address >= w.base && size <= w.size && address - w.base <= w.size - size)
                 return write && !w.writable ? nullptr : w.bytes + (address - w.base);
         return nullptr;
+    }
+    void change() {
+        while (!changes.empty() && cycle >= changes.back().cycle) {
+            const Change& next = changes.back();
+            if (uint8_t* bytes = find(next.space, next.address, next.bytes.size(), false))
+                std::memcpy(bytes, next.bytes.data(), next.bytes.size());
+            changes.pop_back();
+        }
     }
 };
 
@@ -89,8 +104,8 @@ struct Statistics { uint64_t bytes_read, bytes_written, read_bursts, write_burst
 
 template <class T> uint8_t* raw(T& value) { return reinterpret_cast<uint8_t*>(&value); }
 
-struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left; };
-struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left; };
+struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left, record; };
+struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left, record; };
 struct Answer { uint64_t at; uint8_t response; };
 
 template <class Pins> class Port {
@@ -118,8 +133,20 @@ template <class Pins> class Port {
         shared_->note(index_, kind, first);
         return false;
     }
+    uint32_t begin_record(bool write, uint64_t address, uint32_t beats) {
+        if (__builtin_expect(!recording, 1)) return NO_RECORD;
+        records.push_back({shared_->cycle, address, FNV_BASE, write, beats});
+        return records.size() - 1;
+    }
+    void add_to_record(uint32_t record, const uint8_t* data) {
+        if (__builtin_expect(record == NO_RECORD, 1)) return;
+        uint64_t& digest = records[record].digest;
+        for (unsigned k = 0; k < BYTES; ++k) digest = (digest ^ data[k]) * FNV_PRIME;
+    }
 
 public:
+    bool recording = false;
+    std::vector<Record> records;
     Timing timing;
     Statistics statistics = {};
     Random random;
@@ -150,9 +177,9 @@ public:
                     ar_moves_ = true;
                     const uint32_t length = uint32_t(Pins::arlen(top)) + 1;
                     const bool good = check(address, length, Pins::arsize(top), Pins::arburst(top));
-                    const uint8_t* bytes = good ? shared_->find(address, uint64_t(length) * BYTES, false) : nullptr;
+                    const uint8_t* bytes = good ? shared_->find(Pins::space, address, uint64_t(length) * BYTES, false) : nullptr;
                     if (good && !bytes) shared_->note(index_, OUTSIDE_READ, address);
-                    reads_.push({shared_->cycle + timing.latency, bytes, length});
+                    reads_.push({shared_->cycle + timing.latency, bytes, length, begin_record(false, address, length)});
                     ++statistics.read_bursts;
                     statistics.max_reads_open = std::max<uint64_t>(statistics.max_reads_open, reads_.size());
                 }
@@ -172,9 +199,9 @@ public:
                 if (awready_) {
                     const uint32_t length = uint32_t(Pins::awlen(top)) + 1;
                     const bool good = check(address, length, Pins::awsize(top), Pins::awburst(top));
-                    uint8_t* bytes = good ? shared_->find(address, uint64_t(length) * BYTES, true) : nullptr;
+                    uint8_t* bytes = good ? shared_->find(Pins::space, address, uint64_t(length) * BYTES, true) : nullptr;
                     if (good && !bytes) shared_->note(index_, OUTSIDE_WRITE, address);
-                    writes_.push({shared_->cycle, address, bytes, length});
+                    writes_.push({shared_->cycle, address, bytes, length, begin_record(true, address, length)});
                     ++statistics.write_bursts;
                     statistics.max_writes_open = std::max<uint64_t>(statistics.max_writes_open, writes_.size() + answers_.size());
                 }
@@ -199,6 +226,7 @@ public:
             if (r_moves_) {
                 ReadBurst& burst = reads_.front();
                 statistics.bytes_read += BYTES;
+                add_to_record(burst.record, raw(Pins::rdata(top)));
                 if (burst.bytes) burst.bytes += BYTES;
                 if (!--burst.left) reads_.pop();
                 read_free_ = now - 1 + timing.interval;
@@ -259,6 +287,7 @@ private:
             burst.bytes += BYTES;
         }
         statistics.bytes_written += BYTES;
+        add_to_record(burst.record, raw(Pins::wdata(top)));
         --burst.left;
         if (bool(Pins::wlast(top)) != !burst.left) shared_->note(index_, WLAST_WRONG, burst.address);
         if (!burst.left) {
@@ -275,6 +304,7 @@ struct Session {
     std::unique_ptr<Top> top;
     Shared shared;
     AllPorts ports;
+    uint64_t written = 0;                        // the cycle in which the latest register was written
 #ifdef PENSTOCK_TRACE
     std::unique_ptr<Waves> trace;
     uint64_t trace_from = 0, trace_to = 0;
@@ -317,6 +347,7 @@ struct Session {
         top->eval();
         dump(true);
         ++shared.cycle;
+        if (__builtin_expect(!shared.changes.empty(), 0)) shared.change();
         each([&](auto& port) { port.drive(*top); });
         top->clk = 0;
         top->eval();
@@ -343,6 +374,7 @@ struct Session {
         for (int k = 0; k < PATIENCE && response < 0; ++k) {
             const bool aw = top->s_axil_awvalid && top->s_axil_awready, w = top->s_axil_wvalid && top->s_axil_wready;
             if (top->s_axil_bvalid) response = top->s_axil_bresp;
+            if (w) written = shared.cycle;
             cycle();
             if (aw) top->s_axil_awvalid = 0;
             if (w) top->s_axil_wvalid = 0;
@@ -384,12 +416,12 @@ Session& self(void* session) { return *static_cast<Session*>(session); }
 API void* penstock_open(uint64_t seed) { return new Session(seed); }
 API void penstock_close(void* s) { delete &self(s); }
 API void penstock_reset(void* s) { self(s).reset(); }
-API void penstock_map(void* s, uint64_t base, uint8_t* bytes, uint64_t size, int writable) {
-    self(s).shared.windows.push_back({base, size, bytes, writable != 0});
+API void penstock_map(void* s, uint64_t base, uint8_t* bytes, uint64_t size, int writable, uint32_t space) {
+    self(s).shared.windows.push_back({base, size, bytes, writable != 0, space});
 }
-API void penstock_unmap(void* s, uint64_t base) {
+API void penstock_unmap(void* s, uint64_t base, uint32_t space) {
     auto& windows = self(s).shared.windows;
-    windows.erase(std::remove_if(windows.begin(), windows.end(), [&](const Window& w) { return w.base == base; }), windows.end());
+    windows.erase(std::remove_if(windows.begin(), windows.end(), [&](const Window& w) { return w.base == base && w.space == space; }), windows.end());
 }
 API void penstock_timing(void* s, uint32_t port, uint64_t latency, uint64_t interval, uint32_t stall_percent, uint64_t seed) {
     self(s).one(port, [&](auto& p) {
@@ -400,10 +432,28 @@ API void penstock_timing(void* s, uint32_t port, uint64_t latency, uint64_t inte
 API void penstock_fail(void* s, uint32_t port, int write, uint64_t count) {
     self(s).one(port, [&](auto& p) { (write ? p.fail_write : p.fail_read) = count; });
 }
+API void penstock_record(void* s, uint32_t port, int on) {
+    self(s).one(port, [&](auto& p) { p.recording = on; p.records.clear(); });
+}
+API uint64_t penstock_records(void* s, uint32_t port, Record* out, uint64_t room) {
+    uint64_t count = 0;
+    self(s).one(port, [&](auto& p) {
+        count = p.records.size();
+        std::memcpy(out, p.records.data(), std::min(count, room) * sizeof(Record));
+    });
+    return count;
+}
+// Change bytes when the cycle `cycle` of the session begins.
+API void penstock_change(void* s, uint32_t space, uint64_t cycle, uint64_t address, const uint8_t* bytes, uint64_t size) {
+    auto& changes = self(s).shared.changes;
+    changes.push_back({cycle, address, space, std::vector<uint8_t>(bytes, bytes + size)});
+    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.cycle > b.cycle; });
+}
 API int penstock_write_register(void* s, uint64_t address, uint32_t value) { return self(s).write_register(address, value); }
 API int penstock_read_register(void* s, uint64_t address, uint32_t* value) { return self(s).read_register(address, value); }
 API uint64_t penstock_run(void* s, uint64_t limit) { return self(s).run(limit); }
 API int penstock_irq(void* s) { return self(s).top->irq; }
+API uint64_t penstock_written(void* s) { return self(s).written; }
 API uint64_t penstock_cycle(void* s) { return self(s).shared.cycle; }
 API void penstock_statistics(void* s, uint32_t port, uint64_t* out) {
     self(s).one(port, [&](auto& p) { std::memcpy(out, &p.statistics, sizeof p.statistics); });

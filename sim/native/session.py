@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ...hdl.shell.verilog import to_verilog
-from ...models.errors import ErrorCode, HardwareError
+from ...models.errors import HardwareError
 from ...models.memory import FixedLatency
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
-from .toolchain import PortSpec, build_library, design_ports, wave_format
+from ..machine import Transfer
+from .toolchain import PortSpec, build_library, design_ports
 
 __all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session",
            "Violation", "build"]
@@ -111,19 +112,27 @@ class RunReport:
         return "\n".join(lines)
 
 
+#: a burst as the harness records it
+_RECORD = np.dtype(
+    [("cycle", "<u8"), ("address", "<u8"), ("digest", "<u8"), ("write", "<u4"), ("beats", "<u4")]
+)
+
+
 class _Note(ctypes.Structure):
     _fields_ = [("port", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("cycle", ctypes.c_uint64), ("address", ctypes.c_uint64)]
 
 
 _U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
 _API = {
-    "open": (_PTR, [_U64]), "close": (None, [_PTR]), "reset": (None, [_PTR]), "map": (None, [_PTR, _U64, _PTR, _U64, _INT]),
-    "unmap": (None, [_PTR, _U64]), "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]), "fail": (None, [_PTR, _U32, _INT, _U64]),
+    "open": (_PTR, [_U64]), "close": (None, [_PTR]), "reset": (None, [_PTR]), "map": (None, [_PTR, _U64, _PTR, _U64, _INT, _U32]),
+    "unmap": (None, [_PTR, _U64, _U32]), "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]), "fail": (None, [_PTR, _U32, _INT, _U64]),
     "write_register": (_INT, [_PTR, _U64, _U32]), "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),
     "run": (_U64, [_PTR, _U64]), "irq": (_INT, [_PTR]), "cycle": (_U64, [_PTR]),
+    "written": (_U64, [_PTR]),
     "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]), "clear_statistics": (None, [_PTR]),
     "notes": (_U32, [_PTR, ctypes.POINTER(_Note), _U32]), "bare_loop": (None, [_PTR, _U64]),
-    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64])}
+    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64]), "record": (None, [_PTR, _U32, _INT]),
+    "records": (_U64, [_PTR, _U32, _PTR, _U64]), "change": (None, [_PTR, _U32, _U64, _U64, ctypes.c_char_p, _U64])}
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,7 @@ class Library:
             return perf_counter() - start
 
 
-def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: bool = False,
+def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: str = "",
           random: bool = False, optimise: str = "-O1") -> Library:
     """Compile a design for simulation.
 
@@ -160,8 +169,7 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
     design
         A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
     trace
-        Make it able to write waves, as FST if zlib and lz4 are installed with their headers, else as VCD. `Library.trace` says
-        which.
+        Make it able to write waves: "fst" or "vcd" (`wave_format`).
     random, optimise
         See `build_library`.
 
@@ -176,8 +184,7 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
         source = design
     else:
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
-    waves = wave_format() if trace else ""
-    return Library(build_library(source, ports, trace=waves, random=random, optimise=optimise), tuple(ports), register_map, waves)
+    return Library(build_library(source, ports, trace=trace, random=random, optimise=optimise), tuple(ports), register_map, trace)
 
 
 class Session:
@@ -198,7 +205,7 @@ class Session:
         self.register_map = library.register_map
         self._api = library.load()
         self._handle = self._api.penstock_open(seed)
-        self._windows: dict[int, np.ndarray] = {}
+        self._windows: dict[tuple[int, int], np.ndarray] = {}
         self.set_memory(memory or FixedLatency())
 
     def close(self) -> None:
@@ -220,33 +227,71 @@ class Session:
 
     # memory
 
-    def set_memory(self, memory: FixedLatency, *, stall_percent: int = 0, seed: int = 1) -> None:
-        """Set the timing of all ports from the next cycle on.
+    def set_memory(
+        self,
+        memory: FixedLatency | Mapping[str, FixedLatency],
+        *,
+        stall_percent: int = 0,
+        seed: int = 1,
+    ) -> None:
+        """Set the timing of all ports from the next cycle on, or of ports by name ("m0", "m1", …).
 
-        `stall_percent` > 0 holds back every handshake at random, by `seed`: no model covers that; it is for bit-exactness alone.
+        `stall_percent` > 0 holds back every handshake at random, by `seed`: no model covers that;
+        it is for bit-exactness alone.
         """
         for k, port in enumerate(self.library.ports):
-            self._api.penstock_timing(self._handle, k, memory.latency, memory.interval(port.data_bytes), stall_percent, seed * 64 + k)
+            timing = memory if isinstance(memory, FixedLatency) else memory.get(f"m{k}")
+            if timing is not None:
+                interval = timing.interval(port.data_bytes)
+                self._api.penstock_timing(
+                    self._handle, k, timing.latency, interval, stall_percent, seed * 64 + k
+                )
 
-    def map(self, base: int, array: np.ndarray, *, writable: bool = True) -> None:
-        """Let all ports see the bytes of a contiguous array from address `base` on, without a copy: writes go into the array.
+    def map(
+        self, base: int, array: np.ndarray, *, writable: bool = True, space: int = 0
+    ) -> None:
+        """Let the ports of a space see the bytes of a contiguous array from address `base` on,
+        without a copy: writes go into the array.
 
         Raises ValueError on an array that is not contiguous or an overlap with another window.
         """
         if not array.flags.c_contiguous or (writable and not array.flags.writeable):
-            raise ValueError("a memory window must be a C-contiguous array, writable unless mapped with writable=False")
+            raise ValueError(
+                "a memory window must be a C-contiguous array, "
+                "writable unless mapped with writable=False"
+            )
         if base % 4096:
             raise ValueError(f"a memory window must begin at a multiple of 4096, not {base:#x}")
-        for other, held in self._windows.items():
-            if base < other + held.nbytes and other < base + array.nbytes:
+        for (other, its_space), held in self._windows.items():
+            if space == its_space and base < other + held.nbytes and other < base + array.nbytes:
                 raise ValueError(f"the window at {base:#x} overlaps the one at {other:#x}")
-        self._windows[base] = array
-        self._api.penstock_map(self._handle, base, array.ctypes.data, array.nbytes, writable)
+        self._windows[base, space] = array
+        self._api.penstock_map(
+            self._handle, base, array.ctypes.data, array.nbytes, writable, space
+        )
 
-    def unmap(self, base: int) -> None:
+    def unmap(self, base: int, space: int = 0) -> None:
         """Take back a window."""
-        del self._windows[base]
-        self._api.penstock_unmap(self._handle, base)
+        del self._windows[base, space]
+        self._api.penstock_unmap(self._handle, base, space)
+
+    def change(self, cycle: int, address: int, data: bytes, space: int = 0) -> None:
+        """Change bytes of mapped memory when the cycle `cycle` of the session begins."""
+        self._api.penstock_change(self._handle, space, cycle, address, data, len(data))
+
+    def record(self, port: int, on: bool = True) -> None:
+        """Begin to record a port's bursts, or end it; what was recorded is forgotten."""
+        self._api.penstock_record(self._handle, port, on)
+
+    def records(self, port: int) -> list[Transfer]:
+        """Return a port's bursts since `record`, in the order of their addresses."""
+        count = self._api.penstock_records(self._handle, port, None, 0)
+        room = np.zeros(count, dtype=_RECORD)
+        self._api.penstock_records(self._handle, port, room.ctypes.data, count)
+        return [
+            Transfer(cycle, "write" if write else "read", address, beats, digest)
+            for cycle, address, digest, write, beats in room.tolist()
+        ]
 
     # registers
 
@@ -303,11 +348,18 @@ class Session:
         self.start()
         return self.resume(limit, progress)
 
-    def start(self) -> None:
-        """Enable the interrupt and start a run; `resume` carries it on."""
+    def start(self, changes: Sequence[tuple[int, int, bytes, int]] = ()) -> None:
+        """Enable the interrupt and start a run; `resume` carries it on. Cycle 0 of the run is
+        `written`. `changes`: cycle of the run, address, bytes and space of what changes in memory.
+        """
         if self.read("identity") != IDENTITY or self.read("design") != self.register_map.design:
-            raise RegisterError("the design behind the registers is not the one of this register map")
+            raise RegisterError(
+                "the design behind the registers is not the one of this register map"
+            )
         self.write("interrupt", Interrupt.ENABLE | Interrupt.PENDING)
+        for cycle, address, data, space in changes:
+            # an address is taken in the first cycle of a write, its data in the second
+            self.change(self.cycle + 1 + cycle, address, data, space)
         self.write("control", Control.START)
 
     def resume(self, limit: int, progress: Callable[[int], None] | None = None) -> RunReport:
@@ -350,7 +402,7 @@ class Session:
         status = Status(self.read("status"))
         error = None
         if status & Status.ERROR:
-            error = HardwareError(ErrorCode(self.read("error_code")), self.read("error_block"), self.read("error_line"))
+            error = HardwareError(self.register_map.error(self.read("error_code")), self.read("error_block"), self.read("error_line"))
         counters = {c.name: self.read(f"count_{c.name}") for c in self.register_map.counters}
         return RunReport(finished, status, error, self.read("cycles"), simulated, counters, self.monitors())
 
@@ -368,6 +420,11 @@ class Session:
     def cycle(self) -> int:
         """Clock cycles since the session's start."""
         return int(self._api.penstock_cycle(self._handle))
+
+    @property
+    def written(self) -> int:
+        """The cycle in which the latest register was written."""
+        return int(self._api.penstock_written(self._handle))
 
     def statistics(self) -> tuple[PortStatistics, ...]:
         """Traffic of every port."""
@@ -402,6 +459,6 @@ class Session:
         Raises ValueError unless the library was built with `trace`.
         """
         if not self.library.trace:
-            raise ValueError("the library was built without trace=True")
+            raise ValueError("the library was built without `trace`")
         if self._api.penstock_trace(self._handle, str(path).encode(), first, first + cycles):
             raise OSError(f"cannot write waves to {path}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -35,6 +36,12 @@ _UNIT_BYTES = 1_500_000
 #: Verilator's run time does nothing in most cycles; this compiles quickest
 _RUNTIME_LEVEL = "-O1"
 
+#: stand-ins for the headers of lz4 and zlib, which Verilator's writer of FST includes
+_FST = Path(__file__).parent / "fst"
+
+#: names that nobody gave but Amaranth and Yosys, as in `\\$12`; their other ones, as in `_12_`, begin with the underscore already
+_ANONYMOUS = re.compile(r"\\(?=\$\S)")
+
 #: the cache is trimmed to this size, least recently used first
 _CACHE_BYTES = 2 << 30
 
@@ -45,12 +52,16 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class PortSpec:
-    """One AXI4 port of a top: the prefix of its signals, the bytes of its bus, its directions."""
+    """One AXI4 port of a top: the prefix of its signals, the bytes of its bus, its directions.
+
+    `space`: the number of the address space that it reaches; ports of one space see the same bytes.
+    """
 
     prefix: str
     data_bytes: int
     read: bool = True
     write: bool = True
+    space: int = 0
 
 
 def design_ports(design: Any) -> tuple[PortSpec, ...]:
@@ -86,13 +97,12 @@ def _versions() -> str:
     return f"verilator {importlib.metadata.version('verilator')}; {compiler}"
 
 
-@lru_cache(maxsize=1)
-def wave_format() -> str:
-    """The best format of waves that can be had here: "fst" where the headers of zlib and lz4 are installed, else "vcd"."""
-    require("g++")
-    probe = "#include <zlib.h>\n#include <lz4.h>\n"
-    done = subprocess.run(["g++", "-x", "c++", "-E", "-o", os.devnull, "-"], input=probe, capture_output=True, text=True)
-    return "vcd" if done.returncode else "fst"
+def wave_format(path: str | Path) -> str:
+    """Return the format of waves that a file's suffix asks for, "fst" or "vcd". Raises ValueError for any other."""
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix not in ("fst", "vcd"):
+        raise ValueError(f"waves are written as FST or as VCD, which the suffix of {path} does not say")
+    return suffix
 
 
 def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
@@ -107,7 +117,7 @@ def _flags(trace: str) -> list[str]:
     return ["-std=c++17", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden", "-faligned-new", "-w", "-pthread", f"-I{include}",
             f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_SC_CLEAN=0", f"-DVM_TRACE={int(bool(trace))}",
             f"-DVM_TRACE_FST={int(trace == 'fst')}", f"-DVM_TRACE_VCD={int(trace == 'vcd')}", "-DVM_TRACE_SAIF=0",
-            *([f"-DPENSTOCK_TRACE_{trace.upper()}"] if trace else [])]
+            *([f"-DPENSTOCK_TRACE_{trace.upper()}"] if trace else []), *([f"-I{_FST}"] if trace == "fst" else [])]
 
 
 def _digest(*parts: str) -> str:
@@ -145,7 +155,8 @@ def _runtime_parts(trace: str) -> list[tuple[Path, Path]]:
     flags = [*_flags(trace), _RUNTIME_LEVEL]
     sources = ["verilated.cpp", "verilated_threads.cpp"] + ([f"verilated_{trace}_c.cpp"] if trace else [])
     include = verilator_root() / "include"
-    return [(include / name, cache_folder() / f"{Path(name).stem}-{_digest(_versions(), name, *flags)}.o") for name in sources]
+    stand_ins = [path.read_text() for path in sorted(_FST.glob("*.h"))] if trace == "fst" else []
+    return [(include / name, cache_folder() / f"{Path(name).stem}-{_digest(_versions(), name, *flags, *stand_ins)}.o") for name in sources]
 
 
 def _ports_header(ports: Sequence[PortSpec]) -> str:
@@ -156,7 +167,7 @@ def _ports_header(ports: Sequence[PortSpec]) -> str:
     text = []
     for k, port in enumerate(ports):
         pins = (read if port.read else []) + (write if port.write else [])
-        text.append(f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes};\n"
+        text.append(f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes}, space = {port.space};\n"
                     f"    static constexpr bool reads = {str(port.read).lower()}, writes = {str(port.write).lower()};\n"
                     + "".join(f"    static auto& {pin}(Top& top) {{ return top.{port.prefix}_{pin}; }}\n" for pin in pins) + "};\n")
     return "".join(text) + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"
@@ -173,7 +184,7 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
     ports
         Its memory ports, 1 to 32; none for a harness that has no use for them.
     trace
-        Make it able to write waves (slower): "fst" or "vcd", see `wave_format`.
+        Make it able to write waves (slower): "fst" or "vcd". Signals that no source names are left out of them.
     random
         Give values without an initial value in the Verilog a random one, by the session's seed.
     optimise
@@ -189,6 +200,8 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
     if len(ports) > 32 or not (ports or harness != "harness.cpp"):
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
     text = (Path(__file__).parent / harness).read_text()
+    if trace:
+        source = _ANONYMOUS.sub(r"\\_", source)         # Verilator leaves names that begin so out of the waves
     header = _ports_header(ports)
     unknown = "unique" if random else "fast"
     options = ["--cc", "--top-module", TOP, "--prefix", "Vtop", "-O3", "--x-assign", unknown, "--x-initial", unknown, "--no-timing",
@@ -213,7 +226,7 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
         for _, kept in new:
             _publish(folder / kept.name, kept)
         _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *(f"{unit}.o" for unit, _ in units),
-              *(kept for _, kept in runtime), *(["-lz", "-llz4"] if trace == "fst" else [])], folder)
+              *(kept for _, kept in runtime)], folder)
         _publish(folder / "model.so", target)
     _trim(target.parent)
     return target

@@ -1,104 +1,60 @@
 """Penstock: analytics and training kernels become FPGA hardware that works where the data lives.
 
-A kernel file needs the names of the kernel language only. `compile`, `load`, `open_table`, `Choices`, `Design`, `Run` and the exceptions
-`KernelError` and `SourceError` come with planner, sources and models behind them, so they are imported when first asked for.
+The names of the kernel language (`kernel`, `Input`, `sum`, …) come from the dialects that are
+installed, a few others from the engines. All names are imported when they are first asked for;
+`__init__.pyi` lists them for editors and type checkers.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
 
-from penstock.dsl.fit_front import fit
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.library import (
-    abs,
-    exp,
-    gaussian,
-    least_squares,
-    log,
-    max,
-    merge,
-    min,
-    norm,
-    outer,
-    prod,
-    rank,
-    sigmoid,
-    slot,
-    sqrt,
-    sum,
-    tanh,
-    uniform,
-    until,
-    where,
-    window,
-)
-from penstock.dsl.python import Input, Key, Meta, Model, Output, kernel
+#: names that are no part of the kernel language, and where they are
+_API = {
+    **{
+        name: ("penstock.api", name)
+        for name in ("Design", "KernelError", "Run", "SourceError", "compile", "load")
+    },
+    "open": ("penstock.devices", "open_device"),
+    "open_table": ("penstock.host.sources", "open_table"),
+}
 
-if TYPE_CHECKING:
-    from penstock.api import Choices, Design, KernelError, Run, SourceError, compile, load
-    from penstock.host.device import open_device as open
-    from penstock.host.sources import open_table
 
-__all__ = [
-    "Choices",
-    "Design",
-    "Input",
-    "Kernel",
-    "KernelError",
-    "Key",
-    "Meta",
-    "Model",
-    "Output",
-    "Run",
-    "SourceError",
-    "abs",
-    "compile",
-    "exp",
-    "fit",
-    "gaussian",
-    "kernel",
-    "least_squares",
-    "load",
-    "log",
-    "max",
-    "merge",
-    "min",
-    "norm",
-    "open",
-    "open_table",
-    "outer",
-    "prod",
-    "rank",
-    "sigmoid",
-    "slot",
-    "sqrt",
-    "sum",
-    "tanh",
-    "uniform",
-    "until",
-    "where",
-    "window",
-]
+def _found(name: str) -> Any:
+    if name == "__version__":
+        return version("penstock")
+    if name in _API:
+        module, attribute = _API[name]
+        return getattr(import_module(module), attribute)
+    from penstock.dsl.core.library import offered
 
-_LATER = ("Choices", "Design", "KernelError", "Run", "SourceError", "compile", "load", "open_table")
-_DEVICE = {"open": "open_device"}
+    if name in offered():
+        return offered()[name]
+    from penstock.discovery import engine_names
+
+    if name in engine_names():
+        module, _, attribute = engine_names()[name].partition(":")
+        return getattr(import_module(module), attribute)
+    # what the front end's message about a misspelt name looks at
+    raise AttributeError(
+        f"module 'penstock' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+    )
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-        return version("penstock")
-    if name in _LATER:
-        from penstock import api
-        return getattr(api, name)
-    if name in _DEVICE:
-        from penstock.host import device
-        return getattr(device, _DEVICE[name])
-    # what the front end's message about a misspelt name looks at
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    if name == "__all__":
+        return [public for public in __dir__() if not public.startswith("_")]
+    if name.startswith("__") and name != "__version__":
+        raise AttributeError(name)
+    value = globals()[name] = _found(name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_DEVICE})
+    from penstock.discovery import engine_names
+    from penstock.dsl.core.library import offered
+
+    return sorted({*offered(), *_API, *engine_names(), "__version__"})

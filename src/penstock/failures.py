@@ -9,48 +9,14 @@ from typing import Any
 
 import click
 
-from penstock.dsl.diagnostics import Diagnostic, KernelError, Span, render
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, render
+from penstock.models.errors import HardwareError
 from penstock.output import OutputError
 
-__all__ = ["DISAGREE", "HARDWARE_PAGES", "INTERNAL", "INTERRUPTED", "USER", "Failure", "failure", "hardware_failure", "public"]
+__all__ = ["DISAGREE", "INTERNAL", "INTERRUPTED", "USER", "Failure", "failure", "hardware_failure", "public"]
 
 USER, INTERNAL, DISAGREE, INTERRUPTED = 1, 2, 3, 130
 
-_CORRUPT = "the page is damaged, or it is no page of this table: PostgreSQL's pg_amcheck and pg_checksums look closer"
-_SCHEMA = "does the schema say what the table has? A schema written before ALTER TABLE does not"
-
-#: for every hardware error: its diagnostic, what it means, what to do
-_HARDWARE: dict[ErrorCode, tuple[str, str, str]] = {
-    ErrorCode.PAGE_VERSION: ("E811", "the page has another size or layout version than the plan's",
-                             "is this the main file of a table (not its _fsm or _vm), with the page_size that the schema says?"),
-    ErrorCode.PAGE_BOUNDS: ("E811", "the page header points outside the page", _CORRUPT),
-    ErrorCode.LINE_BOUNDS: ("E811", "a line pointer points outside the page's tuples", _CORRUPT),
-    ErrorCode.LINE_FLAGS: ("E811", "an unused or redirecting line pointer has storage", _CORRUPT),
-    ErrorCode.TUPLE_HEADER: ("E812", "the tuple's header has an impossible length", _CORRUPT),
-    ErrorCode.TUPLE_NATTS: ("E812", "the tuple has more attributes than the schema has columns", _SCHEMA),
-    ErrorCode.TUPLE_LENGTH: ("E812", "the tuple's attributes reach past its end", _SCHEMA),
-    ErrorCode.ARRAY_SHAPE: ("E812", "an array is not one-dimensional, has another length or element type, or holds NULL",
-                            "all arrays of a column must have the length that the schema says, from index 1 on, without NULL"),
-    ErrorCode.TUPLE_VISIBILITY: ("E813", "the page alone does not say whether the tuple is visible",
-                                 "run VACUUM (FREEZE) and CHECKPOINT on the table first; --visibility all takes every tuple, deleted ones too"),
-    ErrorCode.TUPLE_NULL: ("E814", "a used column is NULL", "--on-null skip leaves such rows out; or fill the column first"),
-    ErrorCode.TUPLE_EXTERNAL: ("E815", "a value is compressed or stored out of line",
-                               "ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then rewrite the rows: CREATE TABLE … AS SELECT …"),
-    ErrorCode.BUS_READ: ("E816", "a read was answered with an error", ""),
-    ErrorCode.BUS_WRITE: ("E816", "a write was answered with an error", ""),
-    ErrorCode.PROGRAM: ("E816", "the Strider program is not valid", ""),
-    ErrorCode.WATCHDOG: ("E816", "nothing moved for too long", ""),
-    ErrorCode.QR_DESCRIPTOR: ("E817", "the job's descriptor contradicts itself", ""),
-    ErrorCode.QR_COLUMNS: ("E817", "the job has more columns than the engine, or an empty window", ""),
-    ErrorCode.QR_ROWS: ("E817", "the job has more rows, or a larger label, than the engine's integers hold", ""),
-    ErrorCode.QR_ORDER: ("E817", "rows or labels are out of order", ""),
-    ErrorCode.QR_MEMO: ("E817", "the memo is of another method or set of rows, or there is none", ""),
-    ErrorCode.QR_WINDOW: ("E817", "the memo is of another byte window, or of other offsets", ""),
-    ErrorCode.QR_REMOVED: ("E817", "rows were removed from a triangular factor, which cannot forget them", ""),
-}
-#: the page of each hardware error, for `penstock explain`
-HARDWARE_PAGES = {code.name: page for code, (page, _, _) in _HARDWARE.items()}
 #: what to do about the system's refusals
 _SYSTEM = {errno.ENOSPC: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
            errno.EDQUOT: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
@@ -81,17 +47,28 @@ def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER
 
 
 def hardware_failure(found: HardwareError, table: str, server: bool = False) -> Failure:
-    """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a PostgreSQL server wrote the pages."""
-    page, meaning, hint = _HARDWARE.get(found.code, ("E816", "an unknown error", ""))
-    ours = page in ("E816", "E817")
-    message = f"{found.code.name}: {meaning}"
-    place = f"{table}, block {found.block}" + (f", line pointer {found.line}" if found.line else "") if server else table
+    """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a
+    PostgreSQL server wrote the pages."""
+    code = found.code
+    ours, hint = not code.hint, code.hint
+    message = f"{code.name}: {code.meaning}"
+    place = table
+    if server:
+        line = f", line pointer {found.line}" if found.line else ""
+        place = f"{table}, block {found.block}{line}"
     if server and found.line and not ours:
-        hint += f"; in SQL the row is SELECT * FROM {table} WHERE ctid = '({found.block},{found.line})'"
-    text = render(Diagnostic(page, message, Span.whole(place), hint=_OURS if ours else hint))
-    entry = {"code": found.code.name, "message": meaning, "address": f"({found.block},{found.line})", "block": found.block, "line": found.line,
-             "diagnostic": page}
-    return Failure(text, (entry,), INTERNAL if ours else USER)
+        where = f"WHERE ctid = '({found.block},{found.line})'"
+        hint += f"; in SQL the row is SELECT * FROM {table} {where}"
+    diagnostic = Diagnostic(code.page, message, Span.whole(place), hint=_OURS if ours else hint)
+    entry = {
+        "code": code.name,
+        "message": code.meaning,
+        "address": f"({found.block},{found.line})",
+        "block": found.block,
+        "line": found.line,
+        "diagnostic": code.page,
+    }
+    return Failure(render(diagnostic), (entry,), INTERNAL if ours else USER)
 
 
 def failure(problem: BaseException, data: str | None = None) -> Failure:
@@ -132,8 +109,8 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     if isinstance(problem, OSError):
         what = f"{problem.filename}: " if problem.filename else ""
         return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system"), hint=_SYSTEM.get(problem.errno or 0, _CACHE)))
-    native = sys.modules.get("penstock.sim.native")
-    if native is not None and isinstance(problem, native.Hung):
+    machine = sys.modules.get("penstock.sim.machine")
+    if machine is not None and isinstance(problem, machine.Hung):
         report = str(getattr(problem, "report", problem))
         return Failure(f"internal error: the simulated hardware hung; {_OURS}\n{report}", ({"code": "HUNG", "message": report, "address": ""},), INTERNAL)
     kind = f"{type(problem).__name__}: {problem}".rstrip(": ")

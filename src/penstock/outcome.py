@@ -1,4 +1,5 @@
-"""What a command found out, and the one JSON object that says it (the same keys for every engine and command)."""
+"""What a command found out, and the one JSON object of it (the same keys for every engine and
+command)."""
 
 from __future__ import annotations
 
@@ -10,48 +11,64 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from penstock.design import Design, Run
-    from penstock.fit_columns import ColumnsDesign
-    from penstock.fits import FitDesign
+    from penstock.engines.base import Design, Workload
+    from penstock.run import Run
 
-__all__ = ["Outcome", "differences"]
+__all__ = ["Outcome", "differences", "not_compared"]
 
 #: results of more values than this go to a file of their own beside the report
 LARGE = 4096
 
 
 def differences(golden: Run, rtl: Run) -> list[str]:
-    """Return in words where two runs differ; nothing where models, epochs and errors are the same bit for bit."""
-    found = []
+    """Return in words where two runs differ; nothing where results, facts and errors are the same
+    bit for bit. Facts that a machine cannot tell are not compared; `not_compared` names them."""
     if golden.errors != rtl.errors:
         words = [str(run.errors[0]) if run.errors else "none" for run in (golden, rtl)]
         return [f"error: golden {words[0]}, RTL {words[1]}"]
     if golden.codes is None or rtl.codes is None:
         return []
-    if (golden.epochs, golden.converged) != (rtl.epochs, rtl.converged):
-        found.append(f"epochs: golden {golden.epochs}, RTL {rtl.epochs}")
+    wrong = [
+        f"{name}: golden {value}, RTL {rtl.facts[name]}"
+        for name, value in golden.facts.items()
+        if name in rtl.facts and rtl.facts[name] != value
+    ]
     for name, codes in golden.codes.items():
-        other = rtl.codes[name]
-        wrong = np.argwhere(codes != other)
-        if len(wrong):
-            at = tuple(wrong[0].tolist())
-            found.append(f"{name}: {len(wrong)} of {codes.size} values, first [{', '.join(map(str, at))}]: "
-                         f"golden {int(codes[at]):#x}, RTL {int(other[at]):#x}")
-    return found
+        other = rtl.codes.get(name)
+        if other is None or other.shape != codes.shape:
+            shape = None if other is None else other.shape
+            wrong.append(f"{name}: golden {codes.shape}, RTL {shape}")
+            continue
+        places = np.argwhere(codes != other)
+        if len(places):
+            at = tuple(places[0].tolist())
+            where = ", ".join(map(str, at))
+            values = f"golden {int(codes[at]):#x}, RTL {int(other[at]):#x}"
+            wrong.append(
+                f"{name}: {len(places)} of {codes.size} values, first [{where}]: {values}"
+            )
+    return wrong
+
+
+def not_compared(golden: Run, rtl: Run) -> list[str]:
+    """Return the facts of a golden run that the hardware's run does not tell."""
+    if golden.errors or rtl.errors:
+        return []
+    return [name for name in golden.facts if name not in rtl.facts]
 
 
 @dataclass
 class Outcome:
-    """All that is known so far; what a command did not come to stays None."""
+    """All that is known so far; what a command did not come to stays None.
+
+    `source`: the kernel's text; `placed`: what a build reports.
+    """
 
     command: str
     kernel: str
+    source: str = ""
     design: Design | None = None
-    fits: FitDesign | ColumnsDesign | None = None           #: a fit kernel's design, in place of `design`
-    table: str = ""
-    rows: int | None = None
-    pages: int | None = None
-    assumed: bool = False
+    workload: Workload | None = None
     golden: Run | None = None
     model: Run | None = None
     rtl: Run | None = None
@@ -59,6 +76,24 @@ class Outcome:
     files: dict[str, int] = field(default_factory=dict)
     placed: dict[str, Any] | None = None
     errors: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def table(self) -> str:
+        """The name of the data."""
+        return "" if self.workload is None else self.workload.name
+
+    @property
+    def rows(self) -> int | None:
+        return None if self.workload is None else self.workload.rows
+
+    @property
+    def pages(self) -> int | None:
+        return None if self.workload is None else self.workload.pages
+
+    @property
+    def assumed(self) -> bool:
+        """Whether there is only a number of rows."""
+        return self.workload is not None and self.workload.assumed
 
     @property
     def bit_exact(self) -> bool | None:
@@ -70,7 +105,9 @@ class Outcome:
     @property
     def cycle_exact(self) -> bool | None:
         """Whether model and RTL agree; None unless both counted a whole run."""
-        if self.model is None or self.rtl is None or self.model.cycles is None or self.rtl.errors:
+        if self.model is None or self.rtl is None:
+            return None
+        if self.model.cycles is None or self.rtl.errors:
             return None
         return self.model.cycles == self.rtl.cycles
 
@@ -84,20 +121,41 @@ class Outcome:
 
     @property
     def result(self) -> Mapping[str, np.ndarray] | None:
-        """The trained models, by the hardware where it ran."""
+        """What was computed, by the hardware where it ran."""
         for run in (self.rtl, self.golden):
             if run is not None:
                 return run.result
         return None
 
     def to_json(self, result_file: str | None = None) -> dict[str, Any]:
-        """Return the report. `result_file`: where large results are kept; without it they stand in the report."""
-        out: dict[str, Any] = {"command": self.command}
-        made = self.design or self.fits
-        if made is not None:
-            out["design"] = made.describe()
+        """Return the report. `result_file`: where large results are kept; without it they stand in
+        the report."""
+        report: dict[str, Any] = {"command": self.command}
+        if self.design is not None:
+            report["design"] = self.design.describe()
         if self.rows is not None:
-            out["table"] = {"name": self.table, "rows": self.rows, "pages": self.pages, "assumed": self.assumed}
+            report["table"] = {
+                "name": self.table,
+                "rows": self.rows,
+                "pages": self.pages,
+                "assumed": self.assumed,
+            }
+        if cycles := self._cycles():
+            report["cycles"] = cycles
+        if self.bit_exact is not None:
+            report["bit_exact"] = self.bit_exact
+        if self.result is not None:
+            plain = {name: _plain(value.tolist()) for name, value in self.result.items()}
+            report["result"] = {"file": result_file} if result_file else plain
+        report |= self._hardware()
+        runs = [run for run in (self.model, self.golden, self.rtl) if run is not None]
+        counters = {name: count for run in runs for name, count in run.counters.items()}
+        if counters:
+            report["counters"] = counters
+        report["errors"] = self.errors
+        return report
+
+    def _cycles(self) -> dict[str, Any]:
         cycles: dict[str, Any] = {}
         if self.rtl is not None and self.rtl.cycles is not None:
             cycles["rtl"] = self.rtl.cycles
@@ -105,38 +163,43 @@ class Outcome:
             cycles["model"] = self.model.cycles
             if self.model.bound is not None:
                 cycles |= {"bound": self.model.bound.cycles, "bound_by": self.model.bound.by}
-        if cycles:
-            out["cycles"] = cycles
-        if self.bit_exact is not None:
-            out["bit_exact"] = self.bit_exact
-        if self.result is not None:
-            out["result"] = {"file": result_file} if result_file else {name: _plain(value.tolist()) for name, value in self.result.items()}
+        return cycles
+
+    def _hardware(self) -> dict[str, Any]:
+        """Traffic, simulation, resources and build."""
+        report: dict[str, Any] = {}
+        traffic = self.rtl
+        if traffic is None and self.model is not None and self.model.bytes_read is not None:
+            traffic = self.model
+        if traffic is not None:
+            report["memory"] = {
+                "bytes_read": traffic.bytes_read,
+                "bytes_written": traffic.bytes_written,
+            }
         if self.rtl is not None:
-            out["memory"] = {"bytes_read": self.rtl.bytes_read, "bytes_written": self.rtl.bytes_written}
-        elif self.model is not None and self.model.bytes_read is not None:
-            out["memory"] = {"bytes_read": self.model.bytes_read, "bytes_written": self.model.bytes_written}
-        if self.rtl is not None:
-            out["simulation"] = {"wall_s": self.rtl.seconds, "cycles_per_s": (self.rtl.cycles or 0) / max(self.rtl.seconds, 1e-9),
-                                 "backend": "native" if self.rtl.backend == "rtl" else self.rtl.backend}
-        if made is not None:
-            estimate = {**asdict(made.resources), "source": "estimate"}
-            out["resources"] = estimate if self.placed is None else self.placed["resources"]
+            report["simulation"] = {
+                "wall_s": self.rtl.seconds,
+                "cycles_per_s": (self.rtl.cycles or 0) / max(self.rtl.seconds, 1e-9),
+                "backend": "native" if self.rtl.backend == "rtl" else self.rtl.backend,
+            }
+        if self.design is not None:
+            estimate = {**asdict(self.design.resources), "source": "estimate"}
+            report["resources"] = estimate if self.placed is None else self.placed["resources"]
             if self.placed is not None:
-                out["estimate"], out["build"] = estimate, {k: v for k, v in self.placed.items() if k != "resources"}
-        counters = {**(self.model.counters if self.model else {}), **(self.golden.counters if self.golden else {}), **(self.rtl.counters if self.rtl else {})}
-        if counters:
-            out["counters"] = counters
-        out["errors"] = self.errors
-        return out
+                report["estimate"] = estimate
+                report["build"] = {k: v for k, v in self.placed.items() if k != "resources"}
+        return report
 
     @property
     def large(self) -> bool:
         """Whether the result is too large for the report."""
-        return self.result is not None and sum(value.size for value in self.result.values()) > LARGE
+        return self.result is not None and sum(v.size for v in self.result.values()) > LARGE
 
 
 def _plain(value: Any) -> Any:
     """JSON knows no infinities: they become the words that `float` reads."""
     if isinstance(value, list):
         return [_plain(v) for v in value]
-    return value if math.isfinite(value) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    if math.isfinite(value):
+        return value
+    return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")

@@ -22,6 +22,21 @@ class Steps:
         self.live = console.is_terminal and not quiet
 
     @contextmanager
+    def log(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show `text` while the block runs, behind it on a terminal what the function that it gets is called with: the latest line of a tool."""
+        begin = perf_counter()
+        if self.live:
+            columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
+            with Progress(*columns, console=self.console, transient=True) as progress:
+                task = progress.add_task(text, total=None)
+                room = max(20, self.console.width - len(text) - 20)
+                yield lambda line: progress.update(task, description=f"{text}: {line[:room]}")
+        else:
+            yield lambda line: None
+        if self.verbose:
+            self.console.print(f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True)
+
+    @contextmanager
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
         """Show `text` while the block runs. The function that it gets is to be called with how much of `total` is done."""
         begin = perf_counter()

@@ -5,24 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.failures import Failure, hardware_failure
-from penstock.host.sources import SourceError, Table, are_stored, open_table
+from penstock.host.sources import RandomOptions, SourceError, Table, are_stored, open_table
 from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.strider.config import WalkConfig
 
-__all__ = ["table_failure", "table_for"]
-
-
-def table_for(source: Table | str, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
-    """Return the table of a source, as the command line takes it, in pages that the design walks; `labels`: columns that a random table must make learnable.
-
-    Raises SourceError for a source that cannot be read, or has another schema than the design.
-    """
-    table = open_table(source, walk.schema, labels) if isinstance(source, str) else source
-    if isinstance(source, str) and not are_stored(source):
-        table = table.paged(walk.schema.page_size)
-    _check(table.schema, walk)
-    return table
+__all__ = ["open_source", "packed_here", "table_failure", "table_on"]
 
 
 def table_failure(data: str | None, table: Table, found: HardwareError) -> Failure:
@@ -55,3 +43,36 @@ def _check(schema: Schema, walk: WalkConfig) -> None:
 
 def _default(missing: Any) -> str:
     return "NULL" if missing is None else str(missing)
+
+
+def open_source(source: Any) -> Table | Schema | str:
+    """Return the table that a source names or is, see `host.sources.open_table`; a schema as it is,
+    and the text itself for random rows, which need the kernel's sizes first.
+
+    Raises SourceError, for what is wrong with such a text as well.
+    """
+    if isinstance(source, Schema):
+        return source
+    if isinstance(source, str) and source.startswith("random:"):
+        RandomOptions.parse(source.removeprefix("random:"))
+        return source
+    return open_table(source)
+
+
+def packed_here(data: Any, source: Any) -> bool:
+    """Return whether the pages of given data are packed by Penstock, which may choose their size.
+    `source`: what the data were opened from."""
+    return data is None or not are_stored(data if source is None else source)
+
+
+def table_on(data: Any, source: Any, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
+    """Return the table that a design runs on, in pages that it walks; `labels`: columns that a
+    random table must make learnable.
+
+    Raises SourceError for a source that cannot be read or has another schema than the design.
+    """
+    table = open_table(data, walk.schema, labels)
+    if packed_here(data, source):
+        table = table.paged(walk.schema.page_size)
+    _check(table.schema, walk)
+    return table

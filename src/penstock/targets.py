@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.boards.board import boards
-from penstock.dsl.diagnostics import Span, error
-from penstock.dsl.functions import closest
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.hints import closest
 from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.target import TARGETS, Target
 

@@ -11,10 +11,10 @@ import pytest
 
 import penstock as ps
 from penstock.api import Design, compile
-from penstock.dsl.plan import Choices
+from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
-from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
+from penstock.models.strider.errors import PageError
 from penstock.models.target import TARGETS, register
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -151,7 +151,7 @@ def test_errors() -> None:
     pages[7, 18] = 9
     pages[3, 19] = 9
     run = design.run(Table(data.schema, pages), "rtl")
-    assert [(e.code, e.block, e.line) for e in run.errors] == [(ErrorCode.PAGE_VERSION, 3, 0)]
+    assert [(e.code, e.block, e.line) for e in run.errors] == [(PageError.PAGE_VERSION, 3, 0)]
 
 
 @ps.kernel(epochs=3, init={"a": 1.0, "b": 2.0, "c": 3.0})

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.api import Choices, Design, compile, load_kernel
+from penstock import Choices
+from penstock.api import Design, compile, load_kernel
 from penstock.assumed import fitted
 from penstock.boards.board import boards
-from penstock.dsl.diagnostics import KernelError
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.analytics import storages
 from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.dsl.bind import bind, schema_for
-from penstock.dsl.load import load_kernel
-from penstock.dsl.plan import Choices, plan
-from penstock.dsl.schedule import _Table, _turned
+from penstock.dsl.analytics.plan import Choices, plan
+from penstock.dsl.analytics.schedule import _Table, _turned
+from penstock.dsl.core.bind import bind, schema_for
+from penstock.dsl.core.load import load_kernel
 from penstock.models.analytics.config import FETCH, AnalyticsPlan
 from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.dsl.diagnostics import Diagnostic, KernelError
-from penstock.dsl.kernel import Kernel
-from penstock.dsl.load import load_kernel
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError
+from penstock.dsl.core.load import from_text, load_kernel
 
 CASES = sorted(Path(__file__).with_name("bad").glob("*.txt"))
 #: mistakes that the front ends cannot but see differently: loops run in Python, and text names the models that get new values
@@ -41,7 +40,7 @@ def diagnose(kind: str, source: str) -> tuple[Diagnostic, str]:
             Path("case.py").write_text(source, encoding="utf-8")
             load_kernel("case.py").check()
         else:
-            Kernel.from_text(source, "case.psk").check()
+            from_text(source, "case.psk").check()
     return caught.value.diagnostic, str(caught.value) + "\n"
 
 

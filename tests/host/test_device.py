@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.host.device import Device, DeviceError, LinkError, open_device
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.devices import open_device
+from penstock.host.device import Device, DeviceError, LinkError
+from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.link_cases import MAP, SIZE, Silent, golden
 from penstock.sim.serial import Faulty, SerialServer
+from testbench.link_cases import MAP, SIZE, Silent, golden
 
 
 def test_what_a_device_says_of_itself() -> None:
@@ -55,7 +56,7 @@ def test_a_run() -> None:
         registers.put("status", int(Status.IDLE | Status.ERROR))
         for name, value in (("error_code", 17), ("error_block", 4), ("error_line", 3)):
             registers.put(name, value)
-        assert device.report().error == HardwareError(ErrorCode.LINE_FLAGS, 4, 3)
+        assert device.report().error == HardwareError(PageError.LINE_FLAGS, 4, 3)
         registers.put("interrupt", 0)
         with pytest.raises(TimeoutError, match=r"not over after 0\.05 s"):
             device.wait(0.05)

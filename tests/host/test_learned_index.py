@@ -20,8 +20,9 @@ from sortedcontainers import SortedDict
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError, golden
 from penstock.host.learned_index.views import OrderedSet
 from penstock.host.workloads import amazon_keys, random_keys, url_keys
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 
 #: groups so small that everything happens: fits, splits, joins, new windows
@@ -362,14 +363,14 @@ def test_a_failing_backend_changes_nothing() -> None:
     config = CONFIGS["gram"]
 
     def backend(jobs: Sequence[Job]) -> Sequence[Fit | HardwareError]:
-        return golden(config)(jobs) if working else [HardwareError(ErrorCode.QR_MEMO, number) for number, _ in enumerate(jobs)]
+        return golden(config)(jobs) if working else [HardwareError(FitError.QR_MEMO, number) for number, _ in enumerate(jobs)]
 
     index = LearnedIndex({b"%03d" % n: n for n in range(100)}, trainer=Trainer(config, backend), layout=SMALL)
     working = False
     with pytest.raises(TrainingError, match="the model was not fitted: QR_MEMO") as caught:
         for n in range(100, 200):
             index[b"%03d" % n] = n
-    assert caught.value.error.code is ErrorCode.QR_MEMO
+    assert caught.value.error.code is FitError.QR_MEMO
     count = len(index)
     assert count > 100 and dict(index.items()) == {b"%03d" % n: n for n in range(count)}
     found(index)

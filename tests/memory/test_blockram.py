@@ -249,3 +249,10 @@ def test_sizes_are_checked():
         Spram(AXI4(data_bytes=8, write=False), 1 << 17)
     with pytest.raises(ValueError, match="the same widths"):
         Arbiter([port, AXI4(data_bytes=4)])
+
+
+def test_two_copiers_behind_one_arbiter_are_refused():
+    port = AXI4(data_bytes=4)
+    Arbiter([port, port, port], copiers=[1])
+    with pytest.raises(ValueError, match="managers m0 and m2 both copy without room for a burst"):
+        Arbiter([port, port, port], copiers=[2, 0])

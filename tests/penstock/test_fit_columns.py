@@ -11,14 +11,15 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
-from penstock.fit_columns import ColumnsDesign
-from penstock.host.device import DeviceError, TableFits
+from penstock.engines.base import Given
+from penstock.engines.qr.columns import ColumnsDesign
+from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment
-from penstock.models.qr.table_memory import memory_for, unpack_answer
+from penstock.models.qr.table_memory import memory_for, pack_totals, places, registers, unpack_answer
 from penstock.models.strider.table import walk_table
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
@@ -36,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_closed_form_of_a_real_table() -> None:
     design = ps.compile("f.psk", "vu9p", SOURCE, "fixed:5,12")
-    assert isinstance(design, ColumnsDesign) and design.config.n == 11 and design.config.row_cycles == 1
+    assert isinstance(design, ColumnsDesign) and design.plan.columns.n == 11 and design.plan.columns.row_cycles == 1
     table = ps.open_table(SOURCE)
     whole = design.run(table, changes=Changes(1, 0)).result
     values = table.columns()
@@ -78,19 +79,24 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
     golden = design.run(table, changes=Changes(1, 2, 20, 15))
     bad = np.concatenate([table.pages[:1]] * 2)
     bad[1, 18] ^= 0xFF                                       # its page size
-    with ps.open("sim:o", memory_bytes=memory_for(design.engine, 2)) as device:
+    plan, (first, second) = design.plan, places(design.plan).answers
+    with ps.open("sim:o", memory_bytes=memory_for(plan, 2)) as device:
         assert np.array_equal(design.run(table, "board", device=device, changes=Changes(1, 2, 20, 15)).codes["sums"], golden.codes["sums"])
-        fits, rows = TableFits(device, design.engine, bad), design.config.format.to_integers(walk_table(table.pages, design.engine.walk)[0])
-        nothing, some = Segment(), Segment(fits.first_page, 1, 10, 30, 0)
-        with pytest.raises(ValueError, match="the first fit goes on from totals"):
-            fits.fit([some, nothing])
-        sums = [unpack_answer(fits.fit([some, nothing], c.initial_totals(rows[10:40])).answer, design.engine)[0]]
-        wrong = fits.fit([Segment(fits.first_page, 2, 0, 400, 3), nothing])
-        assert wrong.error is not None and wrong.error.block == 4 and wrong.answer is None
-        sums.append(unpack_answer(fits.fit([nothing, nothing]).answer, design.engine)[0])
+        machine, rows = DeviceMachine(device), plan.columns.format.to_integers(walk_table(table.pages, plan.walk)[0])
+        at, size = places(plan).pages, plan.answer_words * plan.bus_bytes
+        nothing, some = Segment(), Segment(at, 1, 10, 30, 0)
+        machine.write(at, bad)
+        machine.write(first, pack_totals(c.initial_totals(rows[10:40]), plan))
+        assert machine.run(registers(first, second, [some, nothing])).error is None
+        sums = [unpack_answer(machine.read(second, size), plan)[0]]
+        wrong = machine.run(registers(second, first, [Segment(at, 2, 0, 400, 3), nothing]))
+        assert wrong.error is not None and wrong.error.block == 4
+        assert machine.run(registers(second, first, [nothing, nothing])).error is None
+        sums.append(unpack_answer(machine.read(first, size), plan)[0])
         assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(sums[0].sums, c.add_rows(c.initial_totals(rows[10:40]), rows[10:40]).sums)
-        with pytest.raises(DeviceError, match=r"the table takes \d+ bytes of memory: 18 pages of 8192 bytes"):
-            TableFits(device, design.engine, np.tile(table.pages, (9, 1)))
+        large = Table(table.schema, np.tile(table.pages, (9, 1)))
+        with pytest.raises(DeviceError, match=rf"^the run takes {memory_for(plan, 18)} bytes of memory; the device has {memory_for(plan, 2)}$"):
+            design.run(large, "board", device=device, changes=Changes(1, 0))
 
 
 @pytest.mark.parametrize("name", ["f", "anew"])
@@ -141,7 +147,8 @@ def test_recentred_sums_are_those_of_the_rows() -> None:
 def test_another_design_is_not_taken_for_this_one() -> None:
     table = ps.open_table("t.csv")
     design, other = ps.compile("f.psk", "kcu105", table), ps.compile("f.psk", "kcu105", table, "fixed:5,12")
-    with design.simulated_board(table) as device, pytest.raises(DeviceError, match=f"runs design {design.identity:08x}, not {other.identity:08x}"):
+    needed = design.workload(Given(table, options={"changes": Changes(1, 0)})).memory_bytes()
+    with design.device_in_simulation(needed) as device, pytest.raises(DeviceError, match=f"runs design {design.identity:08x}, not {other.identity:08x}"):
         other.run(table, "board", device=device, changes=Changes(1, 0))
     loaded = replace(design, given_verilog="of the design that stops at NULL")
     assert loaded.leaving_out("error") is loaded and loaded.leaving_out("skip").given_verilog is None
@@ -152,7 +159,7 @@ def test_a_design_is_written_and_read_again() -> None:
     design = ps.compile("f.psk", "vu9p", "t.csv")
     again = ps.load("o")
     assert sorted(p.name for p in Path("o").iterdir()) == ["manifest.json", "penstock.v", "strider.asm"]
-    assert again.engine == design.engine and again.graph == design.graph and again.verilog == design.verilog
+    assert again.plan == design.plan and again.graph == design.graph and again.verilog == design.verilog
 
 
 def test_a_bad_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +209,7 @@ def test_rows_alone_tell_the_cycles() -> None:
 
 
 def test_a_format_that_is_asked_for_is_no_default() -> None:
-    assert ps.compile("f.psk", table="t.csv").config.format_name == "fixed:8,8"
+    assert ps.compile("f.psk", table="t.csv").format_name == "fixed:8,8"
     for wrong in ("float32", float32):
         with pytest.raises(ps.KernelError, match="values are fixed point, not float32"):
             ps.compile("f.psk", table="t.csv", format=wrong)
@@ -245,8 +252,8 @@ MESSAGES = [
      " --> random:rows=5000000\nhint: penstock model --rows N needs no table at all\n"),
     ("check f.psk --bind z=a --dim d=2", "error[E616]: the kernel f has no input or output z\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
      "  |     ^\nhint: columns can be bound to x, y\n"),
-    ("model f.psk --data t.csv --profile", "error[E902]: --profile is not for fit kernels\n --> penstock model\n"
-     "hint: leave --profile out: a fit is one step, and the row `bound` says what limits it\n"),
+    ("model f.psk --data t.csv --profile", "error[E902]: --profile is not for the engine qr\n --> penstock model\n"
+     "hint: leave --profile out: the row `bound` says what limits the run\n"),
     ("model f.psk --data t.csv --groups 3", "error[E902]: --groups is for fits of keys\n --> penstock model\n"
      "hint: leave --groups out: a table is one group of rows\n"),
     ("model f.psk --data t.csv --new 90", "error[E701]: 200 rows are too few for 4 refits with 90 new ones each\n --> t.csv\n"
@@ -257,8 +264,8 @@ MESSAGES = [
      "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n"),
     ("model f.psk --data n.csv --refits 0", "error[E814]: TUPLE_NULL: a used column is NULL\n --> n.csv, row 2\n"
      "hint: --on-null skip leaves such rows out; or fill the column first\n"),
-    ("model f.psk --data t.csv --set a=3", "error[E902]: --set is not for fit kernels\n --> penstock model\n"
-     "hint: leave --set out: a fit has columns, a label and a method, all in the kernel\n"),
+    ("model f.psk --data t.csv --set a=3", "error[E902]: --set is not for the engine qr\n --> penstock model\n"
+     "hint: leave --set out: it is for analytics\n"),
 ]
 
 

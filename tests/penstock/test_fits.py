@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,23 +12,27 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.api import Run
 from penstock.boards.board import boards
 from penstock.cli import run
-from penstock.dsl.diagnostics import KernelError
-from penstock.dsl.load import load_kernel
-from penstock.dsl.lower.qr import ROOM, Load, cost, lower
-from penstock.fits import FitDesign, compile_fit
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.qr.plan import ROOM, Load, cost, lower
+from penstock.engines.base import Workload
+from penstock.engines.qr.keys import FitDesign
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex
-from penstock.host.workloads import Changes, Round
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.host.workloads import Changes
+from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
+from penstock.models.shell import Status
 from penstock.models.target import TARGETS, target
+from penstock.run import Run, golden, model
+from penstock.sim.machine import Hung
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNEL = '''import penstock as ps
@@ -56,17 +61,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_both_languages_give_the_same_engine() -> None:
     Path("f.psk").write_text("fit f(key: key)\n  bytes = window(key, 4 * 2)\n  model <- least_squares(bytes, target=slot(key))\n")
     a, b = (ps.compile(load_kernel(name)) for name in ("f.py", "f.psk"))
-    assert isinstance(a, FitDesign) and a.config == b.config and a.digest == b.digest and a.target.name == "vu9p"
-    assert (a.config.n_max, a.config.target, a.config.sums, a.config.bounds) == (9, Label.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
+    assert isinstance(a, FitDesign) and a.plan == b.plan and a.digest == b.digest and a.target.name == "vu9p"
+    assert (a.plan.n_max, a.plan.target, a.plan.sums, a.plan.bounds) == (9, Label.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
 
 
 def test_examples() -> None:
     slots, text = (ps.compile(EXAMPLES / name) for name in ("rank_model.py:slots", "rank_model.psk"))
-    assert slots.config == text.config and slots.config.n_max == 33 and slots.config.target is Label.SLOT
-    assert ps.compile(EXAMPLES / "rank_model.py:rank_model").config.target is Label.RANK
+    assert slots.plan == text.plan and slots.plan.n_max == 33 and slots.plan.target is Label.SLOT
+    assert ps.compile(EXAMPLES / "rank_model.py:rank_model").plan.target is Label.RANK
     source = f"heap:{EXAMPLES / 'data' / 'diabetes'}.heap,{EXAMPLES / 'data' / 'diabetes'}.json"
     a, b = (ps.compile(EXAMPLES / name, "vu9p", source, "fixed:5,12") for name in ("closed_form.py", "closed_form.psk"))
-    assert a.config == b.config and a.config.n == 11
+    assert a.plan.columns == b.plan.columns and a.plan == b.plan and a.plan.columns.n == 11
 
 
 @pytest.mark.long
@@ -108,7 +113,7 @@ def test_saved_designs_come_back() -> None:
     ("", Sums.INCREMENTAL, Bounds.WIDENED, Method.GRAM), ("(incremental=False)", Sums.SCAN, Bounds.RESCAN, Method.GRAM),
     ("(bounds='rescan')", Sums.INCREMENTAL, Bounds.RESCAN, Method.GRAM), ("(method='givens')", Sums.INCREMENTAL, Bounds.WIDENED, Method.GIVENS)])
 def test_options_choose_the_engine(options: str, sums: Sums, bounds: Bounds, method: Method) -> None:
-    config = ps.compile(written(options=options, label="rank"), "vu9p").config
+    config = ps.compile(written(options=options, label="rank"), "vu9p").plan
     assert (config.sums, config.bounds, config.method, config.target) == (sums, bounds, method, Label.RANK)
 
 
@@ -128,11 +133,11 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
 def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
     """The goal of the ECP5-85F: a refit of 500 rows and 9 columns, 50 of them new, is faster than the best CPU core's 3.8 us."""
     part, load = boards()["ulx3s-85f"].budget, Load(rows=500)
-    design = compile_fit(load_kernel(written(length=8)), part, load=load)
-    config = design.config
+    design = ps.compile(load_kernel(written(length=8)), part, load=load)
+    config = design.plan
     assert config.bus_bytes > part.bus_bytes and design.memory == block_ram(config.bus_bytes) and estimate(config, part).fits(part) is None
     assert run_jobs(config, [load.work(config)] * 64, design.memory).total / 64 / part.clock_mhz < 3.8
-    assert compile_fit(load_kernel("f.py"), part, memory="latency=4,bytes=8").config.bus_bytes == part.bus_bytes
+    assert ps.compile(load_kernel("f.py"), part, memory="latency=4,bytes=8").plan.bus_bytes == part.bus_bytes
 
 
 def test_a_part_is_left_room_to_be_routed() -> None:
@@ -206,7 +211,7 @@ def test_keys_of_a_table() -> None:
 HEAD = " --> f.py:4:7\n  |\n4 | def f(key: ps.Key):\n  |       ^^^^^^^^^^^\n"
 MESSAGES = [
     ("model f.py", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
-    ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=8000\n"),
+    ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=1000\n"),
     ("model f.py --rows 5", "error[E701]: 5 rows are too few for 8 groups\n --> --rows\nhint: more rows, or fewer --groups, --refits, --new or --gone\n"),
     ("model f.py --rows 5000000", "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n --> --rows\n"
      "hint: fewer will do: with target=slot(key) a refit's cycles do not grow with the rows\n"),
@@ -244,15 +249,15 @@ MESSAGES = [
      "hint: paths are taken from the current folder\n"),
     ("build small.py --board ulx3s-85f --out o --memory latency=3", "error[E902]: --memory is not for builds of fit kernels\n --> penstock build\n"
      "hint: leave --memory out: the board has the memory that it has\n"),
-    ("simulate f.py --data random:rows=800 --profile", "error[E902]: --profile is not for fit kernels\n --> penstock simulate\n"
-     "hint: leave --profile out: a fit is one step, and the row `bound` says what limits it\n"),
+    ("simulate f.py --data random:rows=800 --profile", "error[E902]: --profile is not for the engine qr\n --> penstock simulate\n"
+     "hint: leave --profile out: the row `bound` says what limits the run\n"),
     ("check f.py --data keys.csv --bind key=id", f"error[E619]: the column id is not of text\n{HEAD}hint: its columns of text are url\n"),
     ("check f.py --data keys.csv --bind key=ur", f"error[E619]: the column ur is not in the table keys\n{HEAD}hint: did you mean url?\n"),
     ("check f.py --data keys.csv --bind x=url", f"error[E619]: the kernel f has no key x\n{HEAD}hint: write --bind key=COLUMN; its columns of text are url\n"),
     ("check f.py --data keys.csv --bind key=url,id", f"error[E619]: the key key takes one column, not 2\n{HEAD}"
      "hint: name it with --bind key=COLUMN; its columns of text are url\n"),
-    ("check f.py --epochs 3", "error[E902]: --epochs is not for fit kernels\n --> penstock check\n"
-     "hint: leave --epochs out: a fit has a window, a target and a method, all in the kernel\n"),
+    ("check f.py --epochs 3", "error[E902]: --epochs is not for the engine qr\n --> penstock check\n"
+     "hint: leave --epochs out: it is for analytics\n"),
     ("check f.py --format bfloat16", "error[E902]: --format bfloat16 is not for fits of keys\n --> penstock check\n"
      "hint: leave --format out: weights are float32\n"),
     ("model f.py --rows 900 --target vup9", "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n"),
@@ -273,25 +278,27 @@ def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -
 
 def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the hardware be the golden model with one thing changed."""
-    def simulate(self: FitDesign, rounds: list[Round], memory: object = None, backend: str = "rtl") -> Run:
+    design = ps.compile("f.py")
+
+    def hardware(backend: str, workload: Workload, *_: object, **__: object) -> Run:
         if change == "hung":
-            from penstock.sim.native import Hung
-            raise Hung("a report")      # type: ignore[arg-type]
+            raise Hung("a report")
         if change == "error":
-            return Run("rtl", None, None, 5, {}, (HardwareError(ErrorCode.QR_MEMO, 3),))
-        golden, model = self.golden(rounds), self.predict(rounds)
-        assert golden.codes is not None and model.cycles is not None
-        codes = dict(golden.codes)
+            return Run("rtl", None, None, 5, {}, (HardwareError(FitError.QR_MEMO, 3),))
+        run, cycles = golden(workload), model(workload, design.memory).cycles
+        assert run.codes is not None and cycles is not None
+        codes = dict(run.codes)
         if change in codes:
             codes[change] = codes[change] ^ (np.arange(codes[change].size).reshape(codes[change].shape) == 1)
-        return replace(golden, backend="rtl", codes=codes, cycles=model.cycles + (change == "cycles"), bytes_read=0, bytes_written=0)
+        return replace(run, backend=backend, codes=codes, cycles=cycles + (change == "cycles"), bytes_read=0, bytes_written=0)
     monkeypatch.setattr(FitDesign, "verilog", "")
-    monkeypatch.setattr(FitDesign, "simulate", simulate)
+    monkeypatch.setattr(FitDesign, "machine", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("penstock.run.hardware", hardware)
 
 
 @pytest.mark.parametrize(("change", "code", "said"), [
     ("", 0, "yes, bit for bit"), ("weights", 3, "weights: 1 of "), ("memos", 3, "memos: 1 of "), ("bounds", 3, "bounds: 1 of "),
-    ("cycles", 3, "cycles: model "), ("error", 2, "QR_MEMO: the memo is of another method"), ("hung", 2, "the simulated hardware hung")])
+    ("cycles", 3, "cycles: model "), ("error", 3, "QR_MEMO: the memo is of another method"), ("hung", 2, "the simulated hardware hung")])
 def test_backends_that_disagree(change: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     _hardware(change, monkeypatch)
     assert run("simulate f.py --data random:rows=90 --groups 3 --refits 1 --new 5 --json r.json".split()) == code
@@ -307,25 +314,29 @@ def test_refit_options_are_for_fits(capsys: pytest.CaptureFixture[str]) -> None:
     Path("k.psk").write_text("kernel k(x: input, w: model)\n  w <- w - x\n")
     for option in ("--groups 3", "--new 5"):
         assert run(f"model k.psk --rows 9 {option}".split()) == 1
-        assert f"error[E902]: {option.split()[0]} is for fit kernels" in capsys.readouterr().err
-    assert run("simulate k.psk --data random:rows=9 --backend golden".split()) == 1
-    assert "error[E902]: --backend golden is for fit kernels" in capsys.readouterr().err
+        flag = option.split()[0]
+        assert capsys.readouterr().err == (f"error[E902]: {flag} is not for the engine analytics\n --> penstock model\n"
+                                           f"hint: leave {flag} out: it is for qr\n")
+    assert run("simulate k.psk --data random:rows=9 --backend golden".split()) == 0
 
 
 def test_api_runs_and_explains() -> None:
     design = ps.compile("f.py", "vu9p", memory="latency=10,bytes=16")
     refits = design.refits(300, changes=Changes(groups=3, refits=1, new=5))
-    golden, model = design.run(refits), design.run(refits, "model")
-    assert golden.result is not None and golden.codes is not None and golden.codes["weights"].shape == (6, 9) and model.cycles
-    assert (golden.result["low"] <= golden.result["high"]).all()
+    exact, counted = design.run(refits), design.run(refits, "model")
+    assert exact.result is not None and exact.codes is not None and exact.codes["weights"].shape == (6, 9) and counted.cycles
+    assert (exact.result["low"] <= exact.result["high"]).all()
     slow = design.run(refits, "model", memory="latency=400,bytes=16")
-    assert slow.cycles is not None and slow.cycles > model.cycles
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, pysim, rtl, netlist, board, not 'fpga'$"):
+    assert slow.cycles is not None and slow.cycles > counted.cycles
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
         design.run(refits, "fpga")
     assert ps.compile("f.py", "vu9p", format="float32") == ps.compile("f.py", "vu9p")
-    for wrong in ({"format": "bfloat16"}, {"epochs": 3}, {"table": "keys.csv"}, {"dims": {"d": 3}}):
+    for wrong in ({"format": "bfloat16"}, {"epochs": 3}, {"metas": {"a": 1}}, {"dims": {"d": 3}}):
         with pytest.raises(ValueError, match=f"the fit kernel f takes no {next(iter(wrong))}"):
             ps.compile("f.py", "vu9p", **wrong)
+    assert ps.compile("f.py", "vu9p", "keys.csv") == ps.compile("f.py", "vu9p")
+    with pytest.raises(KernelError, match="the column id is not of text"):
+        ps.compile("f.py", "vu9p", "keys.csv", bindings={"key": ("id",)})
     with pytest.raises(KernelError, match="E604"):
         ps.compile("f.py", "vu9p", memory="bytes=1000")
 
@@ -354,7 +365,7 @@ def test_seeds_of_random_keys() -> None:
 def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`penstock build` of a fit writes a design that a device in simulation refits by, behind its serial pins: bit for bit, in the model's cycles. The tools
     of place and route do nothing here."""
-    from penstock import building
+    from penstock.boards import build as building
     from penstock.boards.build import Build
     from penstock.models.resources import Resources
     assert run("build f.py --board icebreaker --out o".split()) == 1
@@ -382,10 +393,11 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         assert trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
         assert all(np.array_equal(a.model.fit.weights, b.model.fit.weights) for a, b in zip(index._groups, golden._groups, strict=True))
     design = ps.load("out")
-    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity)
+    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity, register_map=design.registers,
+                             read_register=lambda name: Status.IDLE)
     with pytest.raises(DeviceError, match="the device runs design 00000005, not"):
         design.trainer("board", device=SimpleNamespace(design=5, path="elsewhere"))
-    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory: 2 jobs with their rows"):
+    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory; the device has 4096$"):
         design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
 
 

@@ -13,10 +13,11 @@ from penstock.models.errors import ErrorCode
 from penstock.models.qr.check import check
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import Places, pack_descriptor, pack_memo
 from penstock.models.qr.job import Bounds, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size
-from penstock.sim.qr_cases import jobs_of
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
 
@@ -61,15 +62,15 @@ def test_damage(method):
     simulator.add_testbench(bench)
     simulator.run()
     assert check_descriptor(fields, config) is check_head(memo, fields, config) is ErrorCode.OK
-    assert seen >= {ErrorCode.OK, ErrorCode.QR_COLUMNS, ErrorCode.QR_ROWS, ErrorCode.QR_DESCRIPTOR, ErrorCode.QR_MEMO, ErrorCode.QR_WINDOW}
+    assert seen >= {ErrorCode.OK, FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_DESCRIPTOR, FitError.QR_MEMO, FitError.QR_WINDOW}
 
 
 def test_as_the_golden_checks():
     """What both see, both call the same."""
     job = next(jobs_of(CONFIG, np.random.default_rng(3), 5, 40, [(6, 4)]))
     memo = job.memo
-    for wrong, expected in ((replace(memo, epoch=7), ErrorCode.QR_MEMO), (replace(memo, window=Window(1, 5)), ErrorCode.QR_WINDOW),
-                            (replace(memo, rows=memo.rows + 1), ErrorCode.QR_MEMO), (memo, ErrorCode.OK)):
+    for wrong, expected in ((replace(memo, epoch=7), FitError.QR_MEMO), (replace(memo, window=Window(1, 5)), FitError.QR_WINDOW),
+                            (replace(memo, rows=memo.rows + 1), FitError.QR_MEMO), (memo, ErrorCode.OK)):
         bad = replace(job, memo=wrong)
         fields = unpack_descriptor(pack_descriptor(bad, CONFIG, Places(64, 128, 256, 512)))
         assert check_head(pack_memo(wrong, CONFIG)[:32], fields, CONFIG) is expected

@@ -10,18 +10,19 @@ import pytest
 
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import FitEngine
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
-from penstock.sim.qr import build, simulate
-from penstock.sim.qr_cases import Group, keys
-from penstock.sim.qr_runs import compare, random_run
+from testbench.qr import build, simulate
+from testbench.qr_runs import compare, random_run
 
 CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)
@@ -82,7 +83,7 @@ def test_slots_by_passes(base):
         buried.append(replace(job, live=~np.isin(np.arange(len(job.rows)), gone), buried=gone))
     found = compare(config, library, buried, FixedLatency(20, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
-    assert all(isinstance(result, HardwareError) and result.code is ErrorCode.QR_DESCRIPTOR for result in found.expected)
+    assert all(isinstance(result, HardwareError) and result.code is FitError.QR_DESCRIPTOR for result in found.expected)
 
 
 def test_stalls_change_no_result(engine):
@@ -183,7 +184,7 @@ def test_more_rows_go_than_the_memo_has(engine):
         assert job.memo is not None
         jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
     found = compare(config, library, jobs, FixedLatency(20, 32))
-    assert [isinstance(result, HardwareError) and result.code is ErrorCode.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
+    assert [isinstance(result, HardwareError) and result.code is FitError.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
-from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 METHODS = [Method.GIVENS, Method.GRAM]
 
@@ -104,7 +105,7 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
         memo = job.memo and replace(job.memo, blocks=None, moved=None, anchor=None)
         scan = refit(replace(job, memo=memo), scans)
         if scans.needs_live and not job.alive.all():
-            assert isinstance(scan, HardwareError) and scan.code is ErrorCode.QR_DESCRIPTOR
+            assert isinstance(scan, HardwareError) and scan.code is FitError.QR_DESCRIPTOR
         else:
             assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.right_hand_side, fit.memo.right_hand_side)
         group.take(fit)
@@ -198,8 +199,8 @@ def test_windows_shift():
     group.take(done(refit(group.full(), config)))
     job = group.batch(keys(source, 3, 5, 30), np.zeros(0, dtype=np.int64))
     other = replace(job, window=Window(1, 5))
-    assert refit(other, config, 7) == HardwareError(ErrorCode.QR_WINDOW, 7)
-    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(ErrorCode.QR_WINDOW, 0)
+    assert refit(other, config, 7) == HardwareError(FitError.QR_WINDOW, 7)
+    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(FitError.QR_WINDOW, 0)
     fit = done(refit(replace(other, memo=None), config))
     assert fit.memo.window == Window(1, 5) and fit.memo.epoch == 0
 
@@ -218,28 +219,28 @@ def test_errors():
         assert isinstance(result, HardwareError)
         return result.code
     nobody = np.zeros(0, dtype=np.int64)
-    assert code(replace(full, window=Window(0, 8))) == ErrorCode.QR_COLUMNS
-    assert code(replace(full, window=Window(0, 0))) == ErrorCode.QR_COLUMNS
-    assert code(replace(full, window=Window(0, 4))) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(full, rows=full.rows[::-1])) == ErrorCode.QR_ORDER
-    assert code(replace(full, labels=np.arange(60))) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, epoch=5)) == ErrorCode.QR_MEMO
-    assert code(replace(job, inserted=job.inserted[:2])) == ErrorCode.QR_MEMO
-    assert code(replace(job, inserted=job.inserted[::-1])) == ErrorCode.QR_ORDER
-    assert code(replace(job, inserted=job.inserted + 1000)) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, removed_at=job.removed_at[:1])) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, removed_at=job.removed_at + 1000)) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, removed_at=job.removed_at[::-1])) == ErrorCode.QR_ORDER
-    assert code(replace(job, buried=job.inserted)) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == ErrorCode.QR_DESCRIPTOR
-    assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == ErrorCode.QR_MEMO
-    assert code(job, replace(config, method=Method.GIVENS)) == ErrorCode.QR_MEMO
+    assert code(replace(full, window=Window(0, 8))) == FitError.QR_COLUMNS
+    assert code(replace(full, window=Window(0, 0))) == FitError.QR_COLUMNS
+    assert code(replace(full, window=Window(0, 4))) == FitError.QR_DESCRIPTOR
+    assert code(replace(full, rows=full.rows[::-1])) == FitError.QR_ORDER
+    assert code(replace(full, labels=np.arange(60))) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, epoch=5)) == FitError.QR_MEMO
+    assert code(replace(job, inserted=job.inserted[:2])) == FitError.QR_MEMO
+    assert code(replace(job, inserted=job.inserted[::-1])) == FitError.QR_ORDER
+    assert code(replace(job, inserted=job.inserted + 1000)) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at[:1])) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at + 1000)) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, removed_at=job.removed_at[::-1])) == FitError.QR_ORDER
+    assert code(replace(job, buried=job.inserted)) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == FitError.QR_DESCRIPTOR
+    assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == FitError.QR_MEMO
+    assert code(job, replace(config, method=Method.GIVENS)) == FitError.QR_MEMO
     slot = replace(config, target=Label.SLOT)
-    assert code(replace(full, labels=np.arange(60)[::-1]), slot) == ErrorCode.QR_ORDER
-    assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == ErrorCode.QR_ROWS
+    assert code(replace(full, labels=np.arange(60)[::-1]), slot) == FitError.QR_ORDER
+    assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == FitError.QR_ROWS
     givens = replace(config, method=Method.GIVENS)
     fit = done(refit(full, givens))
-    assert code(replace(job, memo=fit.memo, epoch=0), givens) == ErrorCode.QR_REMOVED
+    assert code(replace(job, memo=fit.memo, epoch=0), givens) == FitError.QR_REMOVED
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,13 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Places, pack_changes, pack_descriptor, pack_memo, pack_result, pack_rows, unpack_memo, unpack_result
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
-from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 
 def equal(a: object, b: object) -> bool:
@@ -45,8 +46,8 @@ def test_there_and_back(method, target, bounds, bus_bytes):
         assert equal(back, fit)
         group.take(back)
         job = group.batch(keys(source, 6, 5, 30), np.sort(source.choice(np.flatnonzero(group.live), 4, replace=False)))
-    failed = pack_result(HardwareError(ErrorCode.QR_ORDER), 3, config)
-    assert unpack_result(failed, 6, config) is ErrorCode.QR_ORDER
+    failed = pack_result(HardwareError(FitError.QR_ORDER), 3, config)
+    assert unpack_result(failed, 6, config) is FitError.QR_ORDER
 
 
 def test_damaged_heads():
@@ -65,12 +66,12 @@ def test_damaged_heads():
             bad[at] ^= value
             memo = unpack_memo(bytes(bad), config)
             if isinstance(memo, ErrorCode):
-                assert memo is ErrorCode.QR_MEMO and value
+                assert memo is FitError.QR_MEMO and value
                 continue
             result = refit(dataclasses.replace(job, memo=memo), config)
             assert isinstance(result, Fit) == (value == 0)
     for length in (0, 10, 31, 32, 64, 100):
-        assert unpack_memo(data[:length], config) is ErrorCode.QR_MEMO
+        assert unpack_memo(data[:length], config) is FitError.QR_MEMO
 
 
 def test_all_columns_of_the_widest_model():

@@ -7,18 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.host.workloads.groups import Group, keys
+from penstock.models.errors import HardwareError
 from penstock.models.qr.arith import codes, predict
 from penstock.models.qr.bounds import widen_rank_bounds
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
 from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
 from penstock.models.qr.normal_equations import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
-from penstock.sim.qr_cases import Group, keys
-from penstock.sim.qr_runs import crowd
+from testbench.qr_runs import crowd
 
 CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 
@@ -88,7 +89,7 @@ def test_crowded_blocks():
     none = np.zeros(0, dtype=np.int64)
     for job in (more, crowd(source, Group.batch(group, keys(source, 0, 5), none))):
         found = refit(job, CONFIG)
-        assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_ROWS
+        assert isinstance(found, HardwareError) and found.code is FitError.QR_ROWS
     assert group.batch(keys(source, 1, 5), none).memo is None                      # a host trains it afresh
 
 
@@ -99,8 +100,8 @@ def test_memos_of_other_engines():
     job = group.batch(keys(np.random.default_rng(5), 2, 5), np.zeros(0, dtype=np.int64))
     for other in (replace(CONFIG, blocks=4), replace(CONFIG, blocks=0)):
         found = refit(job, other)
-        assert isinstance(found, HardwareError) and found.code is ErrorCode.QR_MEMO
-        assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is ErrorCode.QR_MEMO
+        assert isinstance(found, HardwareError) and found.code is FitError.QR_MEMO
+        assert unpack_memo(pack_memo(fit.memo, CONFIG), other) is FitError.QR_MEMO
     for bad in ({"target": Label.SLOT}, {"sums": Sums.SCAN}, {"blocks": 3}):
         with pytest.raises(ValueError, match="blocks"):
             replace(CONFIG, **bad)

@@ -11,13 +11,14 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
-from penstock.models.errors import ErrorCode
+from penstock.host.workloads.groups import keys
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import LIVE, pack_changes, unpack_changes
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import jobs_of, keys
+from testbench.pysim import drain, feed
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=12, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78)
 
@@ -115,8 +116,8 @@ def test_disorder():
                         for label, alive, row in zip(labels, live, rows, strict=True)).ljust(128, b"\0")
     good = data([3, 5, 9, 2, 1, 4], [1, 1, 1, 0, 1, 1], rows)
     live = [1, 1, 1, 0, 1, 1]
-    cases = [(good, 0), (data([3, 3, 9, 2, 1, 4], live, rows), ErrorCode.QR_ORDER), (data([3, 5, 9, 2, 4, 1], live, rows), ErrorCode.QR_ORDER),
-             (data([3, 5, 9, 2, 1, 4], [1] * 6, rows), ErrorCode.QR_DESCRIPTOR),
-             (data([3, 5, 9, 2, 1, 4], live, rows[[0, 2, 1, 3, 4, 5]]), ErrorCode.QR_ORDER), (good, 0)]
+    cases = [(good, 0), (data([3, 3, 9, 2, 1, 4], live, rows), FitError.QR_ORDER), (data([3, 5, 9, 2, 4, 1], live, rows), FitError.QR_ORDER),
+             (data([3, 5, 9, 2, 1, 4], [1] * 6, rows), FitError.QR_DESCRIPTOR),
+             (data([3, 5, 9, 2, 1, 4], live, rows[[0, 2, 1, 3, 4, 5]]), FitError.QR_ORDER), (good, 0)]
     _, taken = run_records([(size, text, np.zeros(5, dtype=np.uint8)) for text, _ in cases], CONFIG)
     assert [item.code for _, item in taken if item.end] == [code for _, code in cases]

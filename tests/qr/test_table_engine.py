@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.errors import ErrorCode
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
 from penstock.models.memory import FixedLatency
@@ -17,9 +16,10 @@ from penstock.models.qr.table_cycles import bound, run, words_read
 from penstock.models.qr.table_memory import SIMULATED, pack_answer, pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from penstock.sim.table_fit import build, simulate
+from testbench.qr import build, fit_pages
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
 
@@ -80,7 +80,7 @@ def check(engine: TableFitPlan, library, table: Table, seeds: range, stall_perce
         (come, go), segments = spans(source, engine, table)
         after = c.remove_rows(c.add_rows(before, table.rows[slice(*come)]), table.rows[slice(*go)])
         memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
-        found = simulate(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
+        found = fit_pages(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
                          stall_percent=stall_percent, seed=seed)
         assert found.error is None and found.answer is not None
         assert (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all(), seed
@@ -139,7 +139,7 @@ def test_refits_follow_each_other_without_drift() -> None:
             page, skip, costs = places.span(first, last)
             segments.append(Segment(PAGES + page * table.schema.page_size, costs.pages, skip, last - first, page) if last > first else NOTHING)
         begin, end = begin + go, end + come
-        found = simulate(engine, library, table.pages, totals, segments)
+        found = fit_pages(engine, library, table.pages, totals, segments)
         totals, weights, mask = unpack_answer(found.answer, engine)
         whole = c.add_rows(c.initial_totals(table.rows), table.rows[begin:end])
         fit = c.solve(whole, table.format)
@@ -156,7 +156,7 @@ def test_pages_behind_the_last_row() -> None:
     assert pages > 6
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
         segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
-        found = simulate(engine, library, table.pages, c.initial_totals(table.rows), segments, memory=FixedLatency(latency, 2))
+        found = fit_pages(engine, library, table.pages, c.initial_totals(table.rows), segments, memory=FixedLatency(latency, 2))
         after = c.remove_rows(c.add_rows(c.initial_totals(table.rows), table.rows[:come]), table.rows[:go])
         assert found.answer is not None and (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all()
 
@@ -168,9 +168,9 @@ def test_a_bad_page_ends_the_run() -> None:
     library, pages = build(engine), table.pages.copy()
     pages[1, 18:20] = 0xFF                                       # pd_pagesize_version
     good = Segment(PAGES, 1, 0, 1, 0)
-    found = simulate(engine, library, pages, c.initial_totals(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
+    found = fit_pages(engine, library, pages, c.initial_totals(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
     assert found.answer is None and found.error is not None
-    assert (found.error.code, found.error.block) == (ErrorCode.PAGE_VERSION, 8)
+    assert (found.error.code, found.error.block) == (PageError.PAGE_VERSION, 8)
 
 
 def test_what_has_no_hardware() -> None:

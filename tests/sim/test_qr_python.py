@@ -14,7 +14,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import run
 from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Fit, Label, Sums
-from penstock.sim.qr_python import Simulation
+from testbench.qr import python_machine, run_jobs
 
 CONFIG = FitPlan(n_max=4, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
 
@@ -22,12 +22,12 @@ CONFIG = FitPlan(n_max=4, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bound
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Label.RANK, blocks=4)])
 def test_rounds_of_refits(config: FitPlan) -> None:
     timing = FixedLatency(12, 16)
-    simulation = Simulation(config, timing)
+    machine = python_machine(config, timing)
     for step in Refits.random(60, 4, Changes(3, 2, 4, 1)).play(config):
-        made = simulation.run(step.jobs)
+        made = run_jobs(machine, config, step.jobs)
         assert made.error is None and made.cycles == run(config, step.works, timing).total
         for fit, found in zip(step.fits, made.results, strict=True):
             assert isinstance(found, Fit) and np.array_equal(fit.weights, found.weights)
             assert (fit.err_min, fit.err_max, fit.rescanned) == (found.err_min, found.err_max, found.rescanned)
             assert pack_memo(fit.memo, config) == pack_memo(found.memo, config)
-    assert simulation.run([]).results == []
+    assert run_jobs(machine, config, []).results == []

@@ -15,7 +15,7 @@ run    float4, A+0, 54, @0.0, a0, bexit
 extrBi a0
 att    int4, 1, @0.0, a0
 att    float4, 1, @3.6, a1, use, skip
-cln    int2, P+0, 3
+cln    int2, P+0, 3, a5, test
 var    int8, a7, test
 ins    0x3f800000, @1.2, a2
 bexit

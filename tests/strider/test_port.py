@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from penstock.hdl.strider.pipeline import StriderPipeline
-from penstock.models.errors import ErrorCode
 from penstock.models.heap.schema import Schema
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import Instruction
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
-from penstock.sim import strider_bench
-from penstock.sim.strider_bench import check_port, run_port
-from penstock.sim.strider_cases import corrupt, random_case, regular_case
+from testbench import strider_bench
+from testbench.strider_bench import check_port, run_port
+from testbench.strider_cases import corrupt, random_case, regular_case
 
 FLOAT = parse_format("float32")
 
@@ -116,7 +116,7 @@ def test_random_corruption_long():
     assert len(sweep(NARROW, range(500, 550), 20)) >= 11
 
 
-@pytest.mark.parametrize("at, code, line", [(0, ErrorCode.PROGRAM, 0), (1, ErrorCode.PROGRAM, 0), (3, ErrorCode.PROGRAM, 1)])
+@pytest.mark.parametrize("at, code, line", [(0, PageError.PROGRAM, 0), (1, PageError.PROGRAM, 0), (3, PageError.PROGRAM, 1)])
 @pytest.mark.parametrize("how", ["opcode", "end"])
 def test_bad_program(at, code, line, how):
     """An unknown opcode, or running past the program's end, stops the run with a report."""

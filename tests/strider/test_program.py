@@ -8,7 +8,7 @@ from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.isa import disassemble
 from penstock.models.strider.layout import Source, TupleLayout
 from penstock.models.strider.program import generate, port_config
-from penstock.sim.strider_cases import regular_case
+from testbench.strider_cases import regular_case
 
 FLOAT = parse_format("float32")
 
@@ -49,7 +49,7 @@ def test_all_kinds():
         "var int4, a0",
         "run int2, P+0, 1, @1.0, a0, keep",
         "run int2, P+0, 1, @2.1, a0",
-        "cln int4, P+0, 1",
+        "cln int4, P+0, 1, a0",
         "arr float8, P+0, 2, a3",
         "run float8, A+8, 1, @0.0, a0",
         "run bool, P+0, 1, @1.1, a0, bexit",
@@ -64,6 +64,20 @@ def test_all_kinds():
         "run float8, A+8, 1, @0.0, a3, test",
         "ins 0xc0000000, @0.0, a3",
         "att bool, 1, @1.1, a4, use, skip, bexit"]
+
+
+def test_stepping_over_any_fixed_length():
+    """A length that is a multiple of the alignment takes one instruction, another one two; neighbours of one simple kind share one."""
+    columns = [{"name": "n", "type": "text"}, {"name": "u", "type": "uuid"}, {"name": "m", "type": "macaddr"}, {"name": "i", "type": "timetz"},
+               {"name": "o", "type": "who:fixed(6,8)"}, {"name": "d", "type": "date"}, {"name": "e", "type": "oid"}, {"name": "b", "type": "bool"}]
+    assert text(columns, [(7, 0, 1, 0)]) == [
+        "readB 8196, 8, a8", "bentr 12", "var int4, a0", "cln bool, P+0, 16, a0", "cln int4, P+0, 1, a0", "cln bool, P+0, 2, a0",
+        "cln int8, P+0, 1, a0", "cln bool, P+0, 4, a0", "cln int8, P+0, 0, a0", "cln bool, P+0, 6, a0", "cln int4, P+0, 2, a0",
+        "run bool, P+0, 1, @0.0, a0, bexit",
+        "extrBi a0", "var int4, a0, test", "cln bool, P+0, 16, a1, test", "cln int4, P+0, 1, a2, test", "cln bool, P+0, 2, a2, test",
+        "cln int8, P+0, 1, a3, test", "cln bool, P+0, 4, a3, test", "cln int8, P+0, 0, a4, test", "cln bool, P+0, 6, a4, test",
+        "att int4, 2, @0.0, a5", "att bool, 1, @0.0, a7, use, bexit"]
+    assert text([*columns[1:4], columns[7]], [(3, 0, 1, 0)])[2] == "run bool, D+36, 1, @0.0, a0, bexit"
 
 
 def test_nothing_used():

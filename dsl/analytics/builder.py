@@ -1,0 +1,168 @@
+"""Builds the graph of a kernel that learns tuple by tuple: the operations on values, merges, and `until`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core import dims as D
+from ..core.builder import GraphBuilder, Operand, Ref, plural
+from ..core.constants import kind_of
+from ..core.diagnostics import Span
+from ..core.graph import Region
+from ..core.kernel import Parameter
+from ..dialect import Dialect
+from . import hints
+
+__all__ = ["AnalyticsBuilder"]
+
+#: the largest batch of a merge, in tuples
+MAX_MERGE = 1 << 24
+_MERGE_OPS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
+
+
+class AnalyticsBuilder(GraphBuilder):
+    """The graph of one kernel while it grows. `merges` are the nodes of its merges, `until` is its condition and its place."""
+
+    regions: ClassVar[Mapping[str, Region]] = {"model": Region.MODEL, "meta": Region.RUN}
+
+    def __init__(
+        self, dialect: Dialect, parameters: Sequence[Parameter], sizes: Mapping[str, int], source: str | None = None
+    ) -> None:
+        super().__init__(dialect, parameters, sizes, source)
+        self.until: tuple[Ref, Span] | None = None
+        self.merges: list[int] = []
+
+    def merge(self, value: Operand, count: Any, op: Any, span: Span) -> Ref:
+        """Add a merge: combine a value over `count` tuples in row order (None: over the epoch)."""
+        ref = self.operand(value, span)
+        if count is None:
+            tuples = 0
+        else:
+            if isinstance(count, Ref) or isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+                raise self.error(
+                    "E424",
+                    f"the number of tuples of a merge must be a whole number, not {kind_of(count)}",
+                    span,
+                    hint="write it out, as in merge(v, 16), or leave it out to merge over the whole epoch",
+                )
+            tuples = int(count)
+            if not 1 <= tuples <= MAX_MERGE:
+                raise self.error(
+                    "E424",
+                    f"a merge over {tuples} tuples; it takes 1 to {MAX_MERGE}",
+                    span,
+                    hint="leave the number out to merge over the whole epoch",
+                )
+        if not isinstance(op, str) or op not in _MERGE_OPS:
+            raise self.error(
+                "E425",
+                f"a merge cannot use the operation {op!r}"
+                if isinstance(op, str)
+                else f"the operation of a merge must be a string, not {kind_of(op)}",
+                span,
+                hint='known are "+", "*", "max" and "min"',
+            )
+        node = self.nodes[ref.index]
+        if node.region is Region.MERGED:
+            inner = self._merge_before(ref.index)
+            raise self.error(
+                "E422",
+                "this value was merged already; merges cannot be nested",
+                span,
+                (self.nodes[inner].span, "merged here"),
+                hint="merge once and compute with the result",
+            )
+        if node.region is not Region.TUPLE:
+            raise self.error(
+                "E421",
+                "only a value that depends on the tuple can be merged",
+                span,
+                (node.span, "this is the same for every tuple of a batch"),
+                hint="use the value without merge",
+            )
+        for other in self.merges:
+            first = self.nodes[other]
+            if first.attrs["count"] != tuples:
+                raise self.error(
+                    "E423",
+                    f"all merges of a kernel span the same batch: {_tuples(tuples)} here, {_tuples(first.attrs['count'])} before",
+                    span,
+                    (first.span, f"merged over {_tuples(first.attrs['count'])} here"),
+                    hint=hints.merges(tuples, first.attrs["count"]),
+                )
+        result = self.operation("merge", [ref], node.shape, span, {"count": tuples, "op": _MERGE_OPS[op]}, Region.MERGED)
+        if result.index not in self.merges:
+            self.merges.append(result.index)
+        return result
+
+    def stop_when(self, condition: Operand, span: Span) -> None:
+        """Record the kernel's `until`."""
+        if self.until is not None:
+            raise self.error(
+                "E433",
+                "a kernel has one until",
+                span,
+                (self.until[1], "the first one is here"),
+                hint="join two conditions with * (both hold) or + (one of them holds)",
+            )
+        ref = self.operand(condition, span)
+        node = self.nodes[ref.index]
+        if node.shape:
+            raise self.error(
+                "E431",
+                f"until takes a scalar, not {D.show(node.shape)}",
+                span,
+                (node.span, self.label(ref)),
+                hint="reduce it first, as in until(norm(v) < 0.01)",
+            )
+        if node.region is Region.TUPLE:
+            raise self.error(
+                "E432",
+                "until is tested once an epoch, but its condition depends on single tuples",
+                span,
+                (node.span, "this has a value for every tuple"),
+                hint="merge the value first",
+            )
+        if node.region is Region.RUN:
+            raise self.error(
+                "E434",
+                "the condition of until never changes during a run",
+                span,
+                (node.span, "this is fixed for a run"),
+                hint="let it depend on a merged value or on the model",
+            )
+        self.until = (ref, span)
+
+    def region_of(self, refs: Sequence[Ref], span: Span) -> Region:
+        region = super().region_of(refs, span)
+        if region is Region.MERGED:
+            for node in (self.nodes[ref.index] for ref in refs):
+                if node.region is Region.TUPLE:
+                    merged = next(ref.index for ref in refs if self.region(ref) is Region.MERGED)
+                    raise self.error(
+                        "E426",
+                        "a value of single tuples meets a merged value",
+                        span,
+                        (node.span, "this has a value for every tuple"),
+                        (self.nodes[self._merge_before(merged)].span, "merged here"),
+                        hint="a merged value is known only when its batch ends; merge the other value as well",
+                    )
+        return region
+
+    def _merge_before(self, index: int) -> int:
+        """The first merge among the nodes that the node depends on."""
+        todo, seen = [index], set()
+        while todo:
+            node = self.nodes[todo[-1]]
+            if node.op == "merge":
+                return todo[-1]
+            seen.add(todo.pop())
+            todo += [i for i in node.inputs if i not in seen and self.nodes[i].region is Region.MERGED]
+        raise AssertionError("a merged value without a merge")
+
+
+def _tuples(count: int) -> str:
+    return plural(count, "tuple", "tuples") if count else "the whole epoch"

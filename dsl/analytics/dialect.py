@@ -1,0 +1,52 @@
+"""The dialect of kernels that learn tuple by tuple: `kernel name(...)` and `@ps.kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..dialect import Dialect
+from .front import PythonKernel, TextKernel
+from .functions import FUNCTIONS
+from .kernel import Kernel
+
+__all__ = ["DIALECT"]
+
+
+def _options(*, epochs: int = 1, init: Mapping[str, Any] | None = None) -> None:
+    """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
+
+    Parameters
+    ----------
+    epochs: passes over the table, 1 unless given.
+    init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
+
+    Raises
+    ------
+    KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
+    """
+
+
+DIALECT = Dialect(
+    keyword="kernel",
+    kinds=("input", "output", "model", "meta"),
+    functions=FUNCTIONS,
+    kernel=Kernel,
+    python=PythonKernel,
+    text=TextKernel,
+    options=_options,
+    usage='@ps.kernel(epochs=10, init={"w": 0.1})',
+    header="x: input[d], y: output, w: model[d]",
+    example=('ps.Input["d"]', "input[d]"),
+    returns="the models' new values",
+    statements=("epochs", "init", "until"),
+    one="a kernel",
+    does="learns tuple by tuple",
+    pages=Path(__file__).with_name("pages"),
+    groups={
+        "E42": "Merges",
+        "E43": "Termination",
+        "E44": "Epochs and starts",
+    },
+)

@@ -1,0 +1,177 @@
+"""The last step from a traced kernel to its graph: what it returns, which nodes live, when they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import dims as D
+from ..core.builder import Operand
+from ..core.diagnostics import Diagnostic, Span
+from ..core.graph import LEAVES, Graph, Node, Region, Variable
+from ..core.kernel import AnyKernel, Option
+from . import hints
+from .builder import AnalyticsBuilder
+
+__all__ = ["Return", "finish"]
+
+
+@dataclass
+class Return:
+    """A model's new value: the model's name, the value, and the place of its expression."""
+
+    model: str
+    value: Operand
+    span: Span
+
+
+def finish(
+    kernel: AnyKernel, builder: AnalyticsBuilder, returns: list[Return], init: Mapping[str, Option], epochs: int
+) -> tuple[Graph, list[Diagnostic]]:
+    """Return the checked graph and the warnings; `init` and `epochs` are the kernel's. Raises KernelError."""
+    models = kernel.of_kind("model")
+    given = {r.model: r for r in returns}
+    roots: list[int] = []
+    for model in models:
+        if model.name not in given:
+            raise kernel.error(
+                "E406",
+                f"the model {model.name} gets no new value",
+                kernel.name_span,
+                (model.span, "declared here"),
+                hint=f"return its new value, as in `return {model.name} - rate * step` "
+                f"(as text: `{model.name} <- {model.name} - rate * step`)",
+            )
+        r = given[model.name]
+        ref = builder.operand(r.value, r.span)
+        have, want = builder.shape(ref), builder.shape(builder.variables[model.name])
+        if have != want:
+            raise kernel.error(
+                "E408",
+                f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}",
+                r.span,
+                (model.span, "declared here"),
+                hint=hints.new_value(model.name, have, want),
+            )
+        if builder.region(ref) is Region.TUPLE and builder.merges:
+            raise kernel.error(
+                "E427",
+                f"the new value of {model.name} belongs to a single tuple, but the kernel merges",
+                r.span,
+                (builder.nodes[builder.merges[0]].span, "merged here"),
+                hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all",
+            )
+        roots.append(ref.index)
+    until = builder.until[0].index if builder.until else None
+    graph = _assemble(kernel, builder, roots, until, init, epochs)
+    return graph, _warnings(graph)
+
+
+def _reach(builder: AnalyticsBuilder, roots: list[int]) -> set[int]:
+    seen: set[int] = set()
+    todo = list(roots)
+    while todo:
+        index = todo.pop()
+        if index not in seen:
+            seen.add(index)
+            todo += builder.nodes[index].inputs
+    return seen
+
+
+def _assemble(
+    kernel: AnyKernel,
+    builder: AnalyticsBuilder,
+    roots: list[int],
+    until: int | None,
+    init: Mapping[str, Option],
+    epochs: int,
+) -> Graph:
+    nodes = builder.nodes
+    live = _reach(builder, roots if until is None else [*roots, until])
+    # parameters stay, used or not: the table's layout counts them
+    live |= {ref.index for ref in builder.variables.values()}
+    order = sorted(live)
+    number = {old: new for new, old in enumerate(order)}
+    once_an_epoch = _convergence(builder, roots, until)
+    result = [
+        Node(
+            nodes[i].op,
+            tuple(number[j] for j in nodes[i].inputs),
+            tuple(int(size) for size in nodes[i].shape),
+            Region.CONVERGENCE if i in once_an_epoch else nodes[i].region,
+            nodes[i].span,
+            dict(nodes[i].attrs),
+        )
+        for i in order
+    ]
+    variables: dict[str, Variable] = {}
+    for parameter in kernel.parameters:
+        ref = builder.variables[parameter.name]
+        option = init.get(parameter.name)
+        start: Any = 0.0 if option is None else option.value
+        variables[parameter.name] = Variable(
+            parameter.name,
+            parameter.kind,
+            parameter.dims,
+            tuple(int(size) for size in builder.shape(ref)),
+            parameter.span,
+            number[ref.index],
+            parameter.default,
+            start.copy() if isinstance(start, np.ndarray) else start,
+        )
+    count = nodes[builder.merges[0]].attrs["count"] if builder.merges else 1
+    return Graph(
+        kernel.name,
+        result,
+        variables,
+        tuple(number[i] for i in roots),
+        None if until is None else number[until],
+        epochs,
+        count,
+        kernel.source or "",
+    )
+
+
+def _convergence(builder: AnalyticsBuilder, roots: list[int], until: int | None) -> set[int]:
+    """The nodes that `until` alone needs: computed once an epoch. Leaves, merges and what is fixed for a run stay as they are."""
+    if until is None:
+        return set()
+    nodes = builder.nodes
+    merges = [i for i in _reach(builder, [until]) if nodes[i].op == "merge"]
+    needed = _reach(builder, [*roots, *(j for i in merges for j in nodes[i].inputs)])
+    alone: set[int] = set()
+    todo = [until]
+    while todo:
+        index = todo.pop()
+        node = nodes[index]
+        if index in needed or index in alone or node.op in LEAVES or node.op == "merge" or node.region is Region.RUN:
+            continue
+        alone.add(index)
+        todo += node.inputs
+    return alone
+
+
+def _warnings(graph: Graph) -> list[Diagnostic]:
+    used = {i for node in graph.nodes for i in node.inputs} | set(graph.returns)
+    out = []
+    for variable in graph.variables.values():
+        if variable.node not in used and variable.kind != "model":
+            out.append(
+                Diagnostic(
+                    "W101",
+                    f"the {variable.kind} {variable.name} is not used",
+                    variable.span,
+                    (),
+                    hint="its column is read all the same" if variable.kind != "meta" else "leave it out, or use it",
+                    severity="warning",
+                )
+            )
+    for node in (graph.nodes[i] for i in graph.returns):
+        if node.region in (Region.RUN, Region.MODEL) and node.op != "model":
+            hint = "let it depend on an input, as in `w - rate * merge(error * x, 16)`"
+            what = "the new value of a model does not depend on the table"
+            out.append(Diagnostic("W102", what, node.span, hint=hint, severity="warning"))
+    return out

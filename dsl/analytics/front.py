@@ -1,0 +1,146 @@
+"""Both front ends of kernels that learn tuple by tuple: what the decorator `kernel` and texts that begin with it make."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lark import Token
+
+from ..core import text
+from ..core.builder import Ref, plural
+from ..core.constants import kind_of
+from ..core.diagnostics import Span
+from ..core.hints import closest
+from ..core.python import Traced
+from ..core.tensor import Tensor
+from .builder import AnalyticsBuilder
+from .finish import Return
+from .kernel import Kernel
+
+__all__ = ["PythonKernel", "TextKernel"]
+
+
+@dataclass
+class PythonKernel(Traced, Kernel):
+    """A kernel of the analytics engine whose body is a Python function."""
+
+    def body(self, builder: AnalyticsBuilder) -> list[Return]:
+        return self._returns(builder, self.run(builder))
+
+    def _returns(self, builder: AnalyticsBuilder, result: Any) -> list[Return]:
+        models = self.of_kind("model")
+        if result is None:
+            return []
+        values = (
+            list(result)
+            if isinstance(result, (tuple, list))
+            and (len(models) != 1 or any(isinstance(v, Tensor) for v in result))
+            else [result]
+        )
+        spans = self.return_spans(len(values))
+        if len(values) != len(models):
+            whole = spans[0] if spans else self.name_span
+            if spans and len(spans) > 1:
+                whole = Span(
+                    whole.file, whole.line, whole.column, spans[-1].end_line, spans[-1].end_column
+                )
+            raise builder.error(
+                "E407",
+                f"the kernel returns {plural(len(values), 'value', 'values')} for {plural(len(models), 'model', 'models')}",
+                whole,
+                hint=f"return the new value of {models[0].name} alone"
+                if len(models) == 1
+                else f"return the new values of {', '.join(m.name for m in models)}, in this order",
+            )
+        out = []
+        for position, (model, value) in enumerate(zip(models, values, strict=True)):
+            place = spans[position] if spans else self.name_span
+            plain = self.plain(builder, value, place)
+            if isinstance(plain, Ref) and not spans:
+                place = builder.nodes[plain.index].span
+            out.append(Return(model.name, plain, place))
+        return out
+
+    def set_options(self, options: Mapping[str, Any], written: Mapping[str, ast.expr]) -> None:
+        if "epochs" in options:
+            self.set_epochs(options["epochs"], self.place(written.get("epochs")))
+        init, literal = options.get("init"), written.get("init")
+        if init is None:
+            return
+        if not isinstance(init, Mapping):
+            raise self.error(
+                "E442",
+                f"init must be a dictionary from models to starts, not {kind_of(init)}",
+                self.place(literal),
+                hint='as in init={"w": 0.1}',
+            )
+        parts: dict[Any, ast.expr] = {}
+        if isinstance(literal, ast.Dict):
+            pairs = zip(literal.keys, literal.values, strict=True)
+            parts = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+        for name, value in init.items():
+            self.set_init(str(name), value, self.place(parts.get(name, literal)))
+
+
+@dataclass
+class TextKernel(text.Written, Kernel):
+    """A kernel of the analytics engine whose body is text."""
+
+    def body(self, builder: AnalyticsBuilder) -> list[Return]:
+        statements = _Body(self, builder)
+        statements.run()
+        return list(statements.returns.values())
+
+    def set_statements(self, options: list[Any]) -> None:
+        epochs: Span | None = None
+        for option in options:
+            value = option.children[-1]
+            if option.data == "init":
+                self.set_init(
+                    str(option.children[0]),
+                    text.literal(self, value),
+                    text.span_of(self.file, value),
+                )
+                continue
+            span = text.span_of(self.file, option)
+            if epochs is not None:
+                raise self.error(
+                    "E204",
+                    "epochs is given twice",
+                    span,
+                    (epochs, "first given here"),
+                    hint="leave one of them out",
+                )
+            epochs = span
+            self.set_epochs(text.literal(self, value), text.span_of(self.file, value))
+
+
+class _Body(text.Body):
+    """Runs the statements of a kernel on a builder."""
+
+    def __init__(self, kernel: TextKernel, builder: AnalyticsBuilder) -> None:
+        super().__init__(kernel, builder)
+        self.returns: dict[str, Return] = {}
+
+    def update(self, token: Token, value: Any, span: Span) -> None:
+        name, place = str(token), text.span_of(self.kernel.file, token)
+        models = [p.name for p in self.kernel.of_kind("model")]
+        if name not in models:
+            raise self.builder.error(
+                "E409",
+                f"{name} is not a model; only a model gets a new value",
+                place,
+                hint=closest(name, models) or f"write `{name} = ...` for an intermediate value",
+            )
+        if name in self.returns:
+            raise self.builder.error(
+                "E204",
+                f"{name} gets its new value twice",
+                place,
+                (self.returns[name].span, "first given here"),
+                hint="leave one of the lines out, or give the first value a name: `step = ...`",
+            )
+        self.returns[name] = Return(name, value, span)

@@ -1,0 +1,38 @@
+"""What kernels that learn tuple by tuple call, besides the functions on values: `merge`, `until`, `uniform`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.builder import Ref
+from ..core.constants import make_uniform
+from ..core.diagnostics import Span
+from ..core.functions import VALUES
+from ..core.graph import Uniform
+from ..dialect import Function, function
+from .builder import AnalyticsBuilder
+
+__all__ = ["FUNCTIONS"]
+
+
+@function(usage='merge(v, n, op="+"), or merge(v) over the whole epoch')
+def merge(
+    builder: AnalyticsBuilder, span: Span, v: Any, n: int | None = None, op: str = "+"
+) -> Ref:
+    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min"."""
+    return builder.merge(v, n, op, span)
+
+
+@function
+def until(builder: AnalyticsBuilder, span: Span, condition: Any) -> None:
+    """Stop the training when the condition holds after an epoch's last batch."""
+    builder.stop_when(condition, span)
+
+
+@function(usage="uniform(low, high, seed=1)", literal=True)
+def uniform(source: str | None, span: Span, low: float, high: float, seed: int = 1) -> Uniform:
+    """A model's random start between `low` and `high`; the same numbers for the same seed and shape."""
+    return make_uniform(low, high, seed, span, source)
+
+
+FUNCTIONS: dict[str, Function] = VALUES | {f.name: f for f in (merge, until, uniform)}

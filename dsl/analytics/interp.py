@@ -1,0 +1,129 @@
+"""The reference: a kernel's updates in float64 NumPy, straight from the graph, to compare trained weights with.
+
+Nothing of the hardware is in it: no formats, no threads, no order of sums. Batches are computed as arrays with an axis of
+tuples in front.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.graph import Graph, Region
+from ..core.operations import apply
+from .overrides import initial_value
+
+__all__ = ["Training", "run", "train"]
+
+#: at most so many elements of the largest value of a batch are held at once
+_CHUNK = 1 << 22
+#: how a merge combines the values of a batch, along the axis of tuples, and two partial results
+_MERGES: dict[str, Callable[..., np.ndarray]] = {"add": np.sum, "mul": np.prod, "max": np.max, "min": np.min}
+_COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training came to: the models, the epochs that ran, and whether `until` held."""
+
+    models: dict[str, np.ndarray]
+    epochs: int
+    converged: bool
+
+
+def train(
+    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None
+) -> dict[str, np.ndarray]:
+    """Return the trained models by name; see `run`."""
+    return run(graph, inputs, outputs, epochs).models
+
+
+def run(
+    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None
+) -> Training:
+    """Train on a table.
+
+    Parameters
+    ----------
+    inputs, outputs: arrays by variable, of shape [rows, *variable.shape] (or flat in each row), all with the same number of rows.
+    epochs: instead of the graph's own number.
+
+    Every meta must have a value. `until` is tested after an epoch's last batch on the values of that batch: a model in its
+    condition is the model that the batch began with. A table without rows leaves the models as they were.
+    """
+    given = {**inputs, **(outputs or {})}
+    table: dict[int, np.ndarray] = {}
+    rows = 0
+    for variable in (*graph.of_kind("input"), *graph.of_kind("output")):
+        array = np.asarray(given[variable.name], dtype=np.float64)
+        rows = array.shape[0]
+        table[variable.node] = array.reshape(rows, *variable.shape)
+    if len({array.shape[0] for array in table.values()}) > 1:
+        raise ValueError("inputs and outputs have different numbers of rows")
+    return _Run(graph, table, rows).train(graph.epochs if epochs is None else epochs)
+
+
+class _Run:
+    def __init__(self, graph: Graph, table: dict[int, np.ndarray], rows: int) -> None:
+        self.graph = graph
+        self.table = table
+        self.rows = rows
+        self.models = {v.node: initial_value(v) for v in graph.of_kind("model")}
+        self.order = {region: [i for i, n in enumerate(graph.nodes) if n.region is region and n.inputs] for region in Region}
+        self.merges = [i for i, n in enumerate(graph.nodes) if n.op == "merge"]
+        widest = max(math.prod(n.shape) for n in graph.nodes)
+        self.chunk = max(1, _CHUNK // widest)
+        self.fixed: dict[int, np.ndarray] = {}
+        for i, node in enumerate(graph.nodes):
+            if node.op == "const":
+                self.fixed[i] = np.asarray(node.attrs["value"], dtype=np.float64)
+        for variable in graph.of_kind("meta"):
+            if variable.value is None:
+                raise ValueError(f"the meta {variable.name} has no value")
+            self.fixed[variable.node] = np.asarray(variable.value, dtype=np.float64)
+        self.compute(Region.RUN, self.fixed)
+
+    def compute(self, region: Region, values: dict[int, np.ndarray], batched: bool = False) -> None:
+        nodes = self.graph.nodes
+        for i in self.order[region]:
+            node = nodes[i]
+            if node.op != "merge":
+                flags = [batched and nodes[j].region is Region.TUPLE for j in node.inputs]
+                values[i] = apply(node.op, [values[j] for j in node.inputs], node.attrs, flags)
+
+    def train(self, epochs: int) -> Training:
+        count = self.graph.merge_count or max(self.rows, 1)
+        models = list(self.graph.of_kind("model"))
+        done, converged = 0, False
+        with np.errstate(all="ignore"):
+            while done < epochs and not converged:
+                values: dict[int, np.ndarray] = {}
+                for first in range(0, self.rows, count):
+                    values = self.batch(first, min(first + count, self.rows))
+                    self.models = {v.node: values[i].copy() for v, i in zip(models, self.graph.returns, strict=True)}
+                done += 1
+                if self.graph.until is not None and values:
+                    self.compute(Region.CONVERGENCE, values)
+                    converged = bool(values[self.graph.until] != 0)
+        return Training({v.name: self.models[v.node] for v in models}, done, converged)
+
+    def batch(self, first: int, end: int) -> dict[int, np.ndarray]:
+        """All values after one batch; those of single tuples only where there is one tuple."""
+        shared = {**self.fixed, **self.models}
+        self.compute(Region.MODEL, shared)
+        values = shared
+        for start in range(first, end, self.chunk):
+            part = slice(start, min(start + self.chunk, end))
+            tuples = {**shared, **{node: array[part] for node, array in self.table.items()}}
+            self.compute(Region.TUPLE, tuples, batched=True)
+            for i in self.merges:
+                node = self.graph.nodes[i]
+                new = _MERGES[node.attrs["op"]](tuples[node.inputs[0]], axis=0)
+                values[i] = _COMBINE[node.attrs["op"]](values[i], new) if i in values else new
+            if end - first == 1:
+                values.update({i: tuples[i][0] for i, n in enumerate(self.graph.nodes) if n.region is Region.TUPLE})
+        self.compute(Region.MERGED, values)
+        return values

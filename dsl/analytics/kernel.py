@@ -1,0 +1,216 @@
+"""A kernel of the analytics engine as written: its models, epochs and starts, from either front end, and the way from there
+to a checked graph.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core import dims as D
+from ..core.constants import kind_of
+from ..core.diagnostics import Diagnostic, Span, error
+from ..core.graph import Graph, Uniform
+from ..core.kernel import AnyKernel, Option, Parameter
+from .builder import AnalyticsBuilder
+from .finish import Return, finish
+
+__all__ = ["MAX_EPOCHS", "Kernel", "resolve"]
+
+MAX_EPOCHS = 2**31 - 1
+
+
+@dataclass
+class Kernel(AnyKernel):
+    """A kernel of the analytics engine, which can be traced to a graph."""
+
+    epochs: int = 1
+    init: dict[str, Option] = field(default_factory=dict)
+    keyword = "kernel"
+
+    @abstractmethod
+    def body(self, builder: AnalyticsBuilder) -> list[Return]:
+        """Run the kernel's operations on the builder and return the models' new values."""
+
+    def trace(self, dims: Mapping[str, int] | None = None, **sizes: int) -> Graph:
+        """Return the kernel's graph for the given sizes of its named dimensions. Raises KernelError."""
+        given = {**(dims or {}), **sizes}
+        self.check_dims(given)
+        missing = [name for name in self.dim_names if name not in given]
+        if missing:
+            parameter = next(p for p in self.parameters if missing[0] in p.dims)
+            raise self.error(
+                "E505",
+                f"the size of dimension {missing[0]} is not known",
+                parameter.span,
+                hint=f"give it with --dim {missing[0]}=SIZE",
+            )
+        return self._trace(given)
+
+    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+        """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
+        given = dict(dims or {})
+        self.check_dims(given)
+        self._trace(given)
+        return self.warnings
+
+    def _trace(self, sizes: dict[str, int]) -> Graph:
+        builder = AnalyticsBuilder(self.dialect, self.parameters, sizes, self.source)
+        self._check_init(builder)
+        returns = self.body(builder)
+        graph, self.warnings = finish(self, builder, returns, self.init, self.epochs)
+        return graph
+
+    # -- declarations ------------------------------------------------------------------------------------------------
+
+    def check_header(self) -> None:
+        """Check names, dimensions and the presence of a model. Raises KernelError."""
+        self.check_names()
+        for parameter in self.parameters:
+            self._check_parameter(parameter)
+        if not self.of_kind("model"):
+            raise self.error(
+                "E404",
+                f"the kernel {self.name} has no model",
+                self.name_span,
+                hint='a kernel learns at least one model: give it a parameter like `w: Model["d"]` (as text: `w: model[d]`)',
+            )
+        if not self.of_kind("input") and not self.of_kind("output"):
+            raise self.error(
+                "E410",
+                f"the kernel {self.name} reads nothing of the table",
+                self.name_span,
+                hint='give it at least one input, such as `x: Input["d"]`, or an output, such as `y: Output` '
+                "(as text: `x: input[d]`, `y: output`)",
+            )
+
+    def _check_parameter(self, parameter: Parameter) -> None:
+        if parameter.kind == "meta" and parameter.dims:
+            raise self.error(
+                "E403",
+                f"the meta {parameter.name} has dimensions; a meta is one number",
+                parameter.span,
+                hint="declare it without brackets, or write an array into the kernel as a constant",
+            )
+        if len(parameter.dims) > 2:
+            as_python = f'{parameter.name}: {parameter.kind.capitalize()}["n", "d"]'
+            raise self.error(
+                "E303",
+                f"{parameter.name} has {len(parameter.dims)} dimensions; values have at most two",
+                parameter.span,
+                hint=f"lay its elements out as a matrix, `{as_python}` (as text: `{parameter.name}: {parameter.kind}[n, d]`), "
+                "or use several parameters",
+            )
+        self.check_sizes(parameter)
+
+    def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
+        """Give a meta its value. Raises KernelError where the parameter takes none or the value is no number."""
+        if parameter.kind != "meta":
+            raise self.error(
+                "E403",
+                f"the {parameter.kind} {parameter.name} has a default; only a meta has one",
+                span,
+                hint="a model's start is given by init" if parameter.kind == "model" else "its values come from the table",
+            )
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise self.error(
+                "E403",
+                f"the default of the meta {parameter.name} must be a number, not {kind_of(value)}",
+                span,
+                hint=f"write a number, as in `{parameter.name}: ps.Meta = 0.1` (as text: `{parameter.name}: meta = 0.1`)",
+            )
+        try:
+            number = float(value)
+        except OverflowError:
+            number = float("inf")
+        if not np.isfinite(number):
+            raise self.error(
+                "E403",
+                f"the default of the meta {parameter.name} must be a finite number, not {number}",
+                span,
+                hint="not all number formats of the hardware have infinities or NaN; use a large number, such as 1e6",
+            )
+        parameter.default = number
+
+    def set_epochs(self, value: Any, span: Span) -> None:
+        """Set the number of passes over the table. Raises KernelError."""
+        self.epochs = checked_epochs(value, span, self.source)
+
+    def set_init(self, name: str, value: Any, span: Span) -> None:
+        """Set a model's start; shapes are checked when they are known. Raises KernelError."""
+        model = next((p for p in self.parameters if p.name == name), None)
+        if model is None or model.kind != "model":
+            models = ", ".join(p.name for p in self.of_kind("model"))
+            what = f"{name} is not a parameter of the kernel" if model is None else f"{name} is an {model.kind}, not a model"
+            what = what.replace("an m", "a m")
+            raise self.error("E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}")
+        if name in self.init:
+            raise self.error(
+                "E204",
+                f"the start of {name} is given twice",
+                span,
+                (self.init[name].span, "first given here"),
+                hint="leave one of them out",
+            )
+        self.init[name] = Option(checked_init(name, value, span, self.source), span)
+
+    def _check_init(self, builder: AnalyticsBuilder) -> None:
+        for name, option in self.init.items():
+            check_init_shape(name, option.value, builder.shape(builder.variables[name]), option.span, self.source)
+
+
+def checked_epochs(value: Any, span: Span, source: str | None = None) -> int:
+    """Return the value where it is a number of epochs. Raises KernelError."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        hint = "write the number of passes over the table, as in `epochs=10` (as text: `epochs 10`)"
+        raise error("E441", f"epochs must be a whole number, not {kind_of(value)}", span, hint=hint, source=source)
+    if not 1 <= value <= MAX_EPOCHS:
+        hint = "one pass over the table is the least" if value < 1 else "`until` ends a run when the model is good enough"
+        raise error("E441", f"epochs must be from 1 to {MAX_EPOCHS}, not {value}", span, hint=hint, source=source)
+    return int(value)
+
+
+def checked_init(name: str, value: Any, span: Span, source: str | None = None) -> float | np.ndarray | Uniform:
+    """Return a model's start as a number, a float64 array or Uniform. Raises KernelError."""
+    hint = "a model starts at a number, an array of its shape, or uniform(low, high, seed=1)"
+    if isinstance(value, Uniform):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise error("E442", f"the start of {name} has rows of different lengths", span, hint=hint, source=source) from None
+    if array.dtype.kind not in "iuf" or array.ndim > 2 or array.size == 0:
+        what = f"an array of rank {array.ndim}" if array.dtype.kind in "iuf" and array.size else kind_of(value)
+        what = "an empty array" if array.dtype.kind in "iuf" and not array.size else what
+        raise error("E442", f"the model {name} cannot start at {what}", span, hint=hint, source=source)
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise error("E442", f"the start of {name} is not finite", span, hint=hint, source=source)
+    return array if array.ndim else float(array)
+
+
+def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, source: str | None = None) -> None:
+    """Check that a start fits its model; sizes that are not known yet fit everything. Raises KernelError (E443)."""
+    if not isinstance(value, np.ndarray):
+        return
+    fits = len(shape) == value.ndim and all(
+        size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True)
+    )
+    if not fits:
+        what = f"give an array of the shape {D.show(shape)}, one number for all its elements," if shape else "give one number,"
+        raise error(
+            "E443",
+            f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}",
+            span,
+            hint=f"{what} or uniform(low, high, seed=1)",
+            source=source,
+        )
+
+
+def resolve(kernel: Kernel, dims: Mapping[str, int]) -> Graph:
+    """Return the kernel's graph once the sizes of all its dimensions are known. Raises KernelError."""
+    return kernel.trace(dims)

@@ -1,0 +1,71 @@
+"""Numbers of a kernel that its format cannot hold: constants, metas, starts of models. The hardware computes with the nearest
+number that it has, so these are warnings.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...models.numerics.formats import Fixed, Format, float32
+from ..core.diagnostics import Diagnostic, Span
+from ..core.graph import Graph, Uniform
+
+__all__ = ["out_of_range"]
+
+
+def out_of_range(graph: Graph, fmt: Format) -> list[Diagnostic]:
+    """Return a warning (W103) for every number, or array of numbers, that overflows the format or becomes 0 in it."""
+    numbers = [("constant", node.attrs["value"], node.span) for node in graph.nodes if node.op == "const"]
+    numbers += [(f"meta {v.name}", v.value, v.span) for v in graph.of_kind("meta") if v.value is not None]
+    for model in graph.of_kind("model"):
+        start = [model.init.low, model.init.high] if isinstance(model.init, Uniform) else model.init
+        numbers.append((f"start of {model.name}", start, model.span))
+    found = (_finding(what, np.asarray(value, dtype=np.float64), span, fmt) for what, value, span in numbers)
+    return [diagnostic for diagnostic in found if diagnostic is not None]
+
+
+def _finding(what: str, values: np.ndarray, span: Span, fmt: Format) -> Diagnostic | None:
+    held = fmt.decode(fmt.encode(values))
+    nonzero = values != 0
+    over = ~np.isfinite(held)
+    if isinstance(fmt, Fixed):
+        # what rounds to the last number is not beyond it
+        half = 2.0 ** -(fmt.fraction_bits + 1)
+        over = (values > fmt.max_value + half) | (values < fmt.min_value - half)
+    if over.any():
+        worst = int(np.argmax(np.where(over, np.abs(values), 0)))
+        hint = _wider(fmt, float(np.abs(values).max()))
+    elif nonzero.any() and not held[nonzero].any():
+        over, worst = nonzero, int(np.argmax(np.abs(values)))
+        hint = _finer(fmt, float(np.abs(values).max()))
+    else:
+        return None
+    value, becomes = float(values.flat[worst]), float(held.flat[worst])
+    why = "is too small for" if becomes == 0 else "is beyond"
+    if values.size == 1:
+        message = f"the {what}, {value:g}, {why} {fmt.name} and becomes {becomes:.12g}"
+    else:
+        many = f"{int(over.sum())} of {values.size} elements of the {what}"
+        message = f"{many}: {value:g} {why} {fmt.name} and becomes {becomes:.12g}"
+    return Diagnostic("W103", message.replace("the constant", "a constant"), span, hint=hint, severity="warning")
+
+
+def _wider(fmt: Format, largest: float) -> str:
+    bits = math.frexp(largest)[1] + 2
+    if isinstance(fmt, Fixed) and bits <= 32:
+        return f"a format with more integer bits holds it, such as {Fixed(bits, min(fmt.fraction_bits, 32 - bits)).name}; or scale it"
+    if np.isfinite(float32.decode(float32.encode(largest))):
+        return "float32 holds it; or scale it"
+    return "use a smaller number, such as 1e38 in float32: nothing that is computed here comes near it"
+
+
+def _finer(fmt: Format, largest: float) -> str:
+    # four bits of the number, so that it is not only rounded to a power of two
+    bits = 4 - math.frexp(largest)[1]
+    if isinstance(fmt, Fixed) and fmt.integer_bits + bits <= 32:
+        return f"a format with more fraction bits holds it, such as {Fixed(fmt.integer_bits, bits).name}; or scale it"
+    if float32.decode(float32.encode(largest)) != 0:
+        return "float32 holds it; or scale it"
+    return "scale the numbers of the kernel, or write 0"

@@ -1,0 +1,290 @@
+"""Scheduling: units and start cycles for a lowered program.
+
+Operations of the group region are modulo-scheduled: started every `interval` cycles without two of them ever meeting on a unit. Batch and
+epoch operations run once and are list-scheduled. Everything the engine has to obey at run time comes down to the constants of `Schedule`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
+from ...models.analytics.timing import REDUCE_FN, read_times, write_times
+from ...models.numerics.formats import Format
+from ...models.numerics.latency import latency
+from .lower import Program
+
+__all__ = ["Scheduled", "schedule"]
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass
+class Scheduled:
+    """A program with units and times. `work` holds for each group unit the beats it is busy in an interval."""
+
+    buffers: tuple[Buffer, ...]
+    units: tuple[Unit, ...]
+    ops: tuple[Op, ...]
+    schedule: Schedule
+    work: dict[int, int]
+
+
+def schedule(program: Program, fmt: Format, threads: int, target_interval: int) -> Scheduled:
+    """Schedule `program` for `threads` threads, with as many units as an interval of about `target_interval` cycles takes."""
+    return _Scheduler(program, fmt, threads).run(max(1, target_interval))
+
+
+class _Table:
+    """One unit's reservations as bits: modulo an interval, or along one timeline (interval 0)."""
+
+    def __init__(self, interval: int):
+        self.interval = interval
+        self.busy = 0
+
+    def _bits(self, start: int, beats: int) -> int:
+        run = (1 << beats) - 1
+        if not self.interval:
+            return run << start
+        bits = run << start % self.interval
+        return (bits | bits >> self.interval) & ((1 << self.interval) - 1)
+
+    def take(self, start: int, beats: int) -> None:
+        self.busy |= self._bits(start, beats)
+
+    def starts(self, beats: int) -> int:
+        """Return as bits at which cycles of an interval so many beats in a row are free."""
+        if beats > self.interval:
+            return 0
+        found, have = ~self.busy & ((1 << self.interval) - 1), 1
+        while have < beats:                                    # runs of twice the length, from two that touch
+            more = min(have, beats - have)
+            found, have = found & _turned(found, more, self.interval), have + more
+        return found
+
+    def next_free(self, start: int, beats: int) -> int:
+        """Return the first free start from `start` on, along a timeline."""
+        while clash := self.busy & self._bits(start, beats):
+            start = clash.bit_length()                         # behind the last bit in the way
+        return start
+
+
+def _turned(bits: int, by: int, interval: int) -> int:
+    """Return the bits of an interval as seen from its cycle `by`."""
+    by %= interval
+    return (bits >> by | bits << interval - by) & ((1 << interval) - 1)
+
+
+class _Scheduler:
+    def __init__(self, program: Program, fmt: Format, threads: int):
+        self.program, self.fmt, self.threads, self.lanes = program, fmt, threads, program.lanes
+        self.buffers = program.buffers
+        self.writes: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self.reads: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        for number, op in enumerate(program.ops):
+            self.writes[number] = write_times(op, self.buffers, fmt, self.lanes, threads)
+            for operand in op.operands:
+                first, last = read_times(op, operand, self.buffers, self.lanes)
+                key = (number, operand.buffer)
+                if key in self.reads:
+                    first, last = np.minimum(first, self.reads[key][0]), np.maximum(last, self.reads[key][1])
+                self.reads[key] = (first, last)
+        self.writer = {op.dest: number for number, op in enumerate(program.ops) if self.buffers[op.dest].kind != "model"}
+
+    # classes of units
+
+    def _width(self, op: Op) -> int:
+        if op.lane_reduce:
+            return self.lanes
+        return self.buffers[op.dest].width(self.lanes) if op.vector else 1
+
+    def _class(self, op: Op) -> tuple[str, bool, str, str]:
+        return op.fn, self._width(op) > 1, op.home, "group" if op.region == "group" else "once"
+
+    def _merge_class(self, op: Op) -> tuple[str, bool, str, str]:
+        return f"merge-{op.merge}", self._width(op) > 1, "core", "group"
+
+    def run(self, target: int) -> Scheduled:
+        group = [n for n, op in enumerate(self.program.ops) if op.region == "group"]
+        load: dict[tuple[str, bool, str, str], list[int]] = defaultdict(list)
+        for n in group:
+            op = self.program.ops[n]
+            load[self._class(op)].append(op.beats)
+            if op.merge is not None:
+                load[self._merge_class(op)].append(op.beats)
+        count = {key: min(len(beats), -(-sum(beats) // target)) for key, beats in load.items()}
+        interval = max([1, *(max(beats) for beats in load.values()), *(-(-sum(beats) // count[key]) for key, beats in load.items())])
+        for op in self.program.ops:
+            if op.merge is not None:                           # the accumulator must be written before it is read again
+                interval = max(interval, latency(REDUCE_FN[op.merge], self.fmt) + 2)
+        while (placed := self._place_group(group, count, interval)) is None:
+            interval += 1 + interval // 64
+        starts, unit_of, merge_unit_of, classes = placed
+        self._place_once("batch", starts, unit_of, classes)
+        self._place_once("epoch", starts, unit_of, classes)
+        return self._finish(starts, unit_of, merge_unit_of, classes, interval)
+
+    # placing
+
+    def _earliest(self, number: int, starts: dict[int, int], region: str) -> int:
+        """Return the first cycle at which the operation finds its operands (values of earlier regions count as there for `epoch`)."""
+        op = self.program.ops[number]
+        earliest = 0
+        for buffer in {o.buffer for o in op.operands}:
+            source = self.writer.get(buffer)
+            if source is None or (region == "epoch" and self.program.ops[source].region != "epoch"):
+                continue
+            first, _ = self.reads[number, buffer]
+            written = self.writes[source][1]
+            used = first != _NEVER
+            if used.any():
+                earliest = max(earliest, starts[source] + int((written[used] + 1 - first[used]).max()))
+        return earliest
+
+    def _place_group(self, group: list[int], count: dict, interval: int):
+        tables: dict[tuple, list[_Table]] = {key: [_Table(interval) for _ in range(n)] for key, n in count.items()}
+        starts: dict[int, int] = {}
+        unit_of: dict[int, tuple] = {}
+        merge_unit_of: dict[int, tuple] = {}
+        for number in group:
+            op = self.program.ops[number]
+            earliest = self._earliest(number, starts, "group")
+            offset = FETCH + latency(op.fn, self.fmt)
+            best = None
+            for choice, table in enumerate(tables[self._class(op)]):
+                mergers = list(enumerate(tables[self._merge_class(op)])) if op.merge is not None else [(-1, None)]
+                own = table.starts(op.beats)
+                for merge_choice, merger in mergers:
+                    both = own if merger is None else own & _turned(merger.starts(op.beats), offset, interval)
+                    after = _turned(both, earliest, interval)
+                    start = earliest + (after & -after).bit_length() - 1
+                    if after and (best is None or start < best[0]):
+                        best = (start, choice, merge_choice)
+            if best is None:
+                return None
+            starts[number], choice, merge_choice = best
+            tables[self._class(op)][choice].take(best[0], op.beats)
+            unit_of[number] = (*self._class(op), choice)
+            if op.merge is not None:
+                tables[self._merge_class(op)][merge_choice].take(best[0] + offset, op.beats)
+                merge_unit_of[number] = (*self._merge_class(op), merge_choice)
+        classes = [(*key, n) for key, tables_ in tables.items() for n in range(len(tables_))]
+        return starts, unit_of, merge_unit_of, classes
+
+    def _place_once(self, region: str, starts: dict[int, int], unit_of: dict[int, tuple], classes: list[tuple]) -> None:
+        """List-schedule the operations of one timeline on one unit of each kind (shared by batch and epoch operations)."""
+        tables: dict[tuple, _Table] = defaultdict(lambda: _Table(0))
+        numbers = [n for n, op in enumerate(self.program.ops) if op.region == region]
+        models = set(self.program.models)
+        numbers.sort(key=lambda n: self.program.ops[n].dest in models)       # new models last: stable, so still in dependence order
+        for number in numbers:
+            op = self.program.ops[number]
+            start = self._earliest(number, starts, region)
+            if op.dest in models:
+                start = max(start, self._after_readers(number, starts))
+            key = (*self._class(op), 0)
+            placed = tables[key].next_free(start, op.beats)
+            assert placed is not None
+            start = placed
+            tables[key].take(start, op.beats)
+            starts[number], unit_of[number] = start, key
+            if key not in classes:
+                classes.append(key)
+
+    def _after_readers(self, number: int, starts: dict[int, int]) -> int:
+        """Return the first start at which a new model overwrites nothing that is still to be read."""
+        dest = self.program.ops[number].dest
+        first_write = self.writes[number][0]
+        earliest = 0
+        for (reader, buffer), (_, last) in self.reads.items():
+            if buffer == dest and reader != number and reader in starts and self.program.ops[reader].region != "epoch":
+                used = last >= 0
+                earliest = max(earliest, starts[reader] + int((last[used] - first_write[used]).max()))
+        return earliest
+
+    # what follows from the times
+
+    def _finish(self, starts: dict[int, int], unit_of: dict, merge_unit_of: dict, classes: list[tuple], interval: int) -> Scheduled:
+        ops = self.program.ops
+        used = {*unit_of.values(), *merge_unit_of.values()}
+        classes = [key for key in classes if key in used]
+        numbering = {key: n for n, key in enumerate(classes)}
+        lanes: dict[tuple, int] = defaultdict(int)
+        for assigned in (unit_of, merge_unit_of):
+            for n, key in assigned.items():
+                lanes[key] = max(lanes[key], self._width(ops[n]))
+        units = tuple(Unit(key[0], lanes[key], key[2], key[3]) for key in classes)
+        placed = tuple(replace(op, start=starts[n], unit=numbering[unit_of[n]],
+                               merge_unit=numbering[merge_unit_of[n]] if n in merge_unit_of else -1) for n, op in enumerate(ops))
+        buffers = list(self.buffers)
+        release = 1
+        for (reader, buffer), (_, last) in self.reads.items():
+            if ops[reader].region != "group":
+                continue
+            end = starts[reader] + int(last.max())
+            if buffers[buffer].kind == "input":
+                release = max(release, end + 1)
+            elif buffers[buffer].kind == "temp":
+                begin = starts[self.writer[buffer]] + int(self.writes[self.writer[buffer]][0].min())
+                buffers[buffer] = replace(buffers[buffer], slots=max(buffers[buffer].slots, (end - begin) // interval + 1))
+        group = [n for n, op in enumerate(ops) if op.region == "group"]
+        drain = max([interval, release, *(starts[n] + 1 for n in group), self._span(group, starts, unit_of, 0), self._merge_span(group, starts, merge_unit_of)])
+        once = [n for n, op in enumerate(ops) if op.region == "batch"]
+        batch = max([drain, self._span(once, starts, unit_of, 0), *(starts[n] + 1 for n in once), *self._batch_distances(starts)])
+        settle = 1 + max([0, *(starts[n] + int(self.writes[n][1].max()) for n in (*once, *group))])
+        decide = 1 + max([0, *(starts[n] + int(self.writes[n][1].max()) for n, op in enumerate(ops) if op.region == "epoch")])
+        work: dict[int, int] = defaultdict(int)
+        for assigned in (unit_of, merge_unit_of):
+            for n, key in assigned.items():
+                if ops[n].region == "group":
+                    work[numbering[key]] += ops[n].beats
+        return Scheduled(tuple(buffers), units, placed, Schedule(interval, drain, batch, release, settle, decide), dict(work))
+
+    def _span(self, numbers: Iterable[int], starts: dict[int, int], unit_of: dict, offset: int) -> int:
+        """Return the longest time between first and last use of any unit by these operations."""
+        begin: dict = {}
+        end: dict = {}
+        for n in numbers:
+            key = unit_of[n]
+            begin[key] = min(begin.get(key, _NEVER), starts[n] + offset)
+            end[key] = max(end.get(key, 0), starts[n] + offset + self.program.ops[n].beats)
+        return max([0, *(end[key] - begin[key] for key in begin)])
+
+    def _merge_span(self, group: list[int], starts: dict[int, int], merge_unit_of: dict) -> int:
+        begin: dict = {}
+        end: dict = {}
+        for n in group:
+            if n not in merge_unit_of:
+                continue
+            op, key = self.program.ops[n], merge_unit_of[n]
+            at = starts[n] + FETCH + latency(op.fn, self.fmt)
+            begin[key] = min(begin.get(key, _NEVER), at)
+            end[key] = max(end.get(key, 0), at + op.beats)
+        return max([0, *(end[key] - begin[key] for key in begin)])
+
+    def _batch_distances(self, starts: dict[int, int]) -> list[int]:
+        """Return what the distance to the next batch must be at least: models written before they are read, nothing overwritten early."""
+        ops = self.program.ops
+        distances = [0]
+        for number, op in enumerate(ops):
+            if op.region != "batch":
+                continue
+            if self.buffers[op.dest].kind == "model":
+                written = self.writes[number][1]
+                for (reader, buffer), (first, _) in self.reads.items():
+                    if buffer == op.dest and ops[reader].region != "epoch":      # a batch operation's next turn may come just as soon
+                        used = first != _NEVER
+                        distances.append(starts[number] + int((written[used] + 1 - first[used]).max()) - starts[reader])
+            for buffer in {o.buffer for o in op.operands}:
+                if buffer not in self.writer:
+                    continue
+                source = self.writer[buffer]                   # its next writing must come after this reading
+                last = self.reads[number, buffer][1]
+                used = last >= 0
+                first_write = self.writes[source][0]
+                distances.append(starts[number] + int((last[used] + 1 - first_write[used]).max()) - starts[source])
+        return distances

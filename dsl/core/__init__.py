@@ -1,0 +1,1 @@
+"""What all kernel languages share: values, the graph, shapes, diagnostics, and both front ends."""

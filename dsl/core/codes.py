@@ -1,0 +1,88 @@
+"""The codes of diagnostics: one page each, here in `pages/` or in a dialect's folder, whose heading is the title.
+
+`python -m penstock.dsl.core.codes docs/diagnostics.md` writes the list for the documentation.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from ..dialect import Dialect, dialects, own
+from .diagnostics import Span, error
+from .hints import closest
+
+__all__ = ["codes", "document", "explain"]
+
+_PAGES = Path(__file__).with_name("pages")
+_GROUPS = {
+    "E1": "Files and syntax",
+    "E2": "Names, functions and operators",
+    "E3": "Shapes",
+    "E4": "Parameters and returned values",
+    "E5": "Options of a run",
+    "E60": "Planning",
+    "E61": "Columns",
+    "E7": "Data sources",
+    "E82": "Boards",
+    "E8": "Running",
+    "E9": "The command line",
+    "W": "Warnings",
+}
+
+
+def _pages(languages: Iterable[Dialect]) -> dict[str, Path]:
+    """The pages by code, in order: common ones and these dialects'; what comes first keeps its code."""
+    folders = [_PAGES, *(dialect.pages for dialect in languages if dialect.pages is not None)]
+    found: dict[str, Path] = {}
+    for folder in folders:
+        found = {page.stem: page for page in folder.glob("*.md")} | found
+    return dict(sorted(found.items()))
+
+
+def _title(page: Path) -> str:
+    return page.read_text(encoding="utf-8").partition("\n")[0].partition(": ")[2]
+
+
+@cache
+def codes() -> dict[str, str]:
+    """Return all codes with their titles, in order."""
+    return {code: _title(page) for code, page in _pages(dialects().values()).items()}
+
+
+def _group(code: str) -> str:
+    """The heading of a code in the list: that of the longest beginning which has one."""
+    groups = _GROUPS | {begin: title for dialect in own() for begin, title in dialect.groups.items()}
+    return groups[max((begin for begin in groups if code.startswith(begin)), key=len)]
+
+
+def explain(code: str) -> str:
+    """Return the page of a code, as Markdown. Raises KernelError (E901) for an unknown one."""
+    wanted = code.strip().upper()
+    if wanted not in codes():
+        hint = closest(wanted, codes()) or "docs/diagnostics.md lists them all"
+        raise error("E901", f"there is no diagnostic {code}", Span.whole("explain"), hint=hint)
+    return _pages(dialects().values())[wanted].read_text(encoding="utf-8")
+
+
+def document() -> str:
+    """Return the list of all of Penstock's diagnostics with their pages, as Markdown."""
+    lines = [
+        "# Diagnostics",
+        "",
+        "Every message about a kernel, its data or its options has a code; `penstock explain CODE` prints its page. Both front",
+        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.core.codes docs/diagnostics.md`.",
+    ]
+    group = ""
+    for code, page in _pages(own()).items():
+        if _group(code) != group:
+            group = _group(code)
+            lines += ["", f"## {group}"]
+        lines += ["", "##" + page.read_text(encoding="utf-8").rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(document(), encoding="utf-8")

@@ -1,0 +1,39 @@
+"""What is wrong with the kinds of a kernel's parameters, from either front end."""
+
+from __future__ import annotations
+
+from ..dialect import Dialect, owner
+from .diagnostics import KernelError, Span, error
+
+__all__ = ["misplaced", "untyped"]
+
+
+def misplaced(
+    dialect: Dialect, name: str, kind: str, span: Span, source: str | None
+) -> KernelError:
+    """Return the error for a kind that the dialect does not have: E457 where another one has it, else E401."""
+    other = owner(kind, "kinds")
+    if other is None:
+        return untyped(dialect, name, kind, span, source)
+    if dialect.no_kind:
+        message = f"{name} is a {kind}, which {dialect.one} does not have"
+        return error("E457", message, span, hint=dialect.no_kind.format(name=name), source=source)
+    hint = f"{other.purpose}: {other.begin}" if other.purpose else other.begin
+    return error(
+        "E457", f"{name} is a {kind}, which only {other.one} takes", span, hint=hint, source=source
+    )
+
+
+def untyped(
+    dialect: Dialect, name: str, found: str | None, span: Span, source: str | None = None
+) -> KernelError:
+    """Return the error (E401) for a parameter without a kind, or with an unknown one."""
+    message = (
+        f"the parameter {name} has no kind"
+        if found is None
+        else f"{found} is not a kind of parameter"
+    )
+    kinds = ", ".join(kind.capitalize() for kind in dialect.kinds)
+    python, text = dialect.example
+    hint = f"the kinds are {kinds} (as text in lower case), as in `{name}: {python}` or `{name}: {text}`"
+    return error("E401", message, span, hint=hint, source=source)

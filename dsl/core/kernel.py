@@ -1,0 +1,153 @@
+"""What kernels of all dialects have: a name, parameters, options, and a place in a file."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..dialect import Dialect, find
+from . import dims as D
+from .constants import kind_of
+from .diagnostics import Diagnostic, KernelError, Span, error
+
+__all__ = ["AnyKernel", "Option", "Parameter"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass
+class Parameter:
+    """One parameter. `dims` as written: names or sizes; `default` is a meta's value, None where it has none."""
+
+    name: str
+    kind: str
+    dims: tuple[str | int, ...]
+    span: Span
+    default: float | None = None
+
+
+@dataclass
+class Option:
+    """An option of a kernel (its epochs, a model's start) with the place where it stands."""
+
+    value: Any
+    span: Span
+
+
+@dataclass
+class AnyKernel(ABC):
+    """What kernels of all dialects have: a name, parameters, a place in a file, and a check.
+
+    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `keyword` is the word that it
+    begins with.
+    """
+
+    name: str
+    file: str
+    source: str | None
+    parameters: list[Parameter]
+    name_span: Span
+    warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
+    keyword: ClassVar[str]
+    title: ClassVar[str] = "kernel"            #: what messages call it
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that its keyword begins."""
+        return find(self.keyword)
+
+    @abstractmethod
+    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+        """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
+
+    def of_kind(self, kind: str) -> list[Parameter]:
+        return [parameter for parameter in self.parameters if parameter.kind == kind]
+
+    @property
+    def dim_names(self) -> list[str]:
+        """The names of its dimensions, in order of appearance."""
+        return list(dict.fromkeys(dim for parameter in self.parameters for dim in parameter.dims if isinstance(dim, str)))
+
+    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
+        return error(code, message, span, *notes, hint=hint, source=self.source if span.file == self.file else None)
+
+    def check_header(self) -> None:
+        """Check names, kinds and dimensions of the parameters. Raises KernelError."""
+        self.check_names()
+        for parameter in self.parameters:
+            self.check_sizes(parameter)
+
+    def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
+        """Give a parameter its default. Raises KernelError where it takes none, as all do unless the dialect says otherwise."""
+        raise self.error(
+            "E403",
+            f"the {parameter.kind} {parameter.name} has a default; parameters of {self.dialect.one} have none",
+            span,
+            hint="leave it out",
+        )
+
+    def set_option(self, name: str, value: Any, span: Span) -> None:
+        """Set an option of the decorator, one of those that the dialect declares. Raises KernelError."""
+        raise NotImplementedError(name)
+
+    def check_names(self) -> None:
+        """Check that no name is given twice. Raises KernelError."""
+        seen: dict[str, Parameter] = {}
+        for parameter in self.parameters:
+            if parameter.name in seen:
+                raise self.error(
+                    "E204",
+                    f"{parameter.name} is defined twice",
+                    parameter.span,
+                    (seen[parameter.name].span, "first defined here"),
+                    hint="give one of them another name",
+                )
+            seen[parameter.name] = parameter
+
+    def check_sizes(self, parameter: Parameter) -> None:
+        """Check a parameter's dimensions as they are declared. Raises KernelError."""
+        for dim in parameter.dims:
+            if isinstance(dim, str) and _NAME.match(dim):
+                continue
+            if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
+                raise self.error(
+                    "E306",
+                    f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
+                    parameter.span,
+                    hint="a dimension is a name or a whole number",
+                )
+            if dim < 1:
+                raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
+            if dim > D.MAX_DIM:
+                raise self.error(
+                    "E307",
+                    f"a dimension of {dim}; the largest is {D.MAX_DIM}",
+                    parameter.span,
+                    hint=f"give {parameter.name} a smaller dimension: {D.LARGE_HINT}",
+                )
+
+    def check_dims(self, dims: Mapping[str, int]) -> None:
+        """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
+        range.
+        """
+        for name, size in dims.items():
+            if name not in self.dim_names:
+                used = ", ".join(self.dim_names)
+                raise self.error(
+                    "E504",
+                    f"the kernel {self.name} has no dimension {name}",
+                    self.name_span,
+                    hint=f"its dimensions are {used}" if used else "it has no named dimensions",
+                )
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
+                raise self.error(
+                    "E504",
+                    f"dimension {name} cannot have the size {size}",
+                    self.name_span,
+                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
+                )

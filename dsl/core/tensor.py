@@ -1,0 +1,339 @@
+"""Values of a kernel while its Python function is traced, and the functions of `penstock` that work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..dialect import owner
+from . import functions
+from .builder import GraphBuilder, Ref
+from .diagnostics import KernelError, Span, error
+from .dims import show
+from .places import caller_span, decisive, iterated, names
+
+__all__ = ["Tensor", "call", "current"]
+
+#: the builder of the kernel that is being traced
+current: ContextVar[GraphBuilder | None] = ContextVar("current", default=None)
+
+#: NumPy's operators, which it calls when an array or a NumPy number stands on the left
+_UFUNCS = {
+    np.add: "+",
+    np.subtract: "-",
+    np.multiply: "*",
+    np.true_divide: "/",
+    np.less: "<",
+    np.greater: ">",
+    np.less_equal: "<=",
+    np.greater_equal: ">=",
+    np.matmul: "@",
+    np.power: "**",
+    np.equal: "==",
+    np.not_equal: "!=",
+    np.remainder: "%",
+    np.floor_divide: "//",
+    np.bitwise_and: "&",
+    np.bitwise_or: "|",
+    np.bitwise_xor: "^",
+}
+_RENAMED = {"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "@", "maximum": "where", "minimum": "where"}
+
+
+class Tensor:
+    """A value of a kernel: a number, vector or matrix that the hardware will compute.
+
+    The operators are `+ - * / @ **` with a constant exponent, unary `-`, and `< > <= >=`, which give 0 or 1; `v[:, None]` and
+    `v[None, :]` put in a dimension of one, `m.T` transposes. Shapes broadcast as in NumPy.
+    """
+
+    __slots__ = ("_builder", "_ref")
+    is_kernel_value = True
+    __hash__ = object.__hash__
+
+    def __init__(self, builder: GraphBuilder, ref: Ref) -> None:
+        self._builder = builder
+        self._ref = ref
+
+    def __repr__(self) -> str:
+        return f"<value of a kernel: {show(self._builder.shape(self._ref))}>"
+
+    # -- operators
+
+    def __add__(self, other: Any) -> Tensor:
+        return _operator("+", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _operator("+", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _operator("-", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _operator("-", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _operator("*", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _operator("*", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _operator("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _operator("/", other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _operator("@", self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return _operator("@", other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _operator("**", self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _operator("**", other, self)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _operator("<", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _operator(">", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _operator("<=", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _operator(">=", self, other)
+
+    def __neg__(self) -> Tensor:
+        return _operator("-", self)
+
+    def __invert__(self) -> NoReturn:
+        raise functions.no_operator(self._builder, "~", caller_span())
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return call("abs", (self,), {})
+
+    def __getitem__(self, item: Any) -> Tensor:
+        span = caller_span()
+        items = item if isinstance(item, tuple) else (item,)
+        return Tensor(self._builder, functions.index(_builder(span, self), self._ref, [_index_item(i) for i in items], span))
+
+    @property
+    def T(self) -> Tensor:
+        span = caller_span()
+        return Tensor(self._builder, _builder(span, self).transpose(self._ref, span))
+
+    # -- what hardware values cannot do
+
+    def _in_place(self, symbol: str, other: Any) -> Tensor:
+        span = caller_span()
+        leaf = self._builder.leaf(self._ref)
+        # `w -= step` looks as if it changed the model; another name for the model may well become something else
+        if leaf is not None and leaf[0] == "model" and names(span, leaf[1]):
+            hint = f"return the new value, as in `return {leaf[1]} {symbol} ...`"
+            raise self._builder.error("E212", f"the model {leaf[1]} cannot be changed in place", span, hint=hint)
+        return Tensor(
+            self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span)
+        )
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._in_place("+", other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._in_place("-", other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._in_place("*", other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._in_place("/", other)
+
+    def __imatmul__(self, other: Any) -> Tensor:
+        return self._in_place("@", other)
+
+    def __ipow__(self, other: Any) -> Tensor:
+        return self._in_place("**", other)
+
+    def __setitem__(self, item: Any, value: Any) -> NoReturn:
+        raise self._builder.error("E212", "elements of a value cannot be assigned", caller_span(), hint=functions.ELEMENTS_HINT)
+
+    def __bool__(self) -> bool:
+        span = caller_span()
+        raise functions.control_flow(self._builder, *decisive(span))
+
+    def __iter__(self) -> NoReturn:
+        raise self._builder.error(
+            "E207",
+            "a value of the kernel cannot be iterated over",
+            iterated(caller_span()),
+            hint="operations work on whole vectors; ps.sum, prod, norm, max and min take the place of loops",
+        )
+
+    def __len__(self) -> int:
+        raise self._builder.error(
+            "E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors"
+        )
+
+    def __contains__(self, item: Any) -> bool:
+        raise functions.control_flow(self._builder, "in", caller_span())
+
+    def _to_number(self, what: str) -> KernelError:
+        return self._builder.error(
+            "E209",
+            f"{what} needs a number now, but the value is known only when the hardware runs",
+            caller_span(),
+            hint="use the operators and the functions of penstock, such as ps.exp instead of math.exp",
+        )
+
+    def __float__(self) -> float:
+        raise self._to_number("Python's float")
+
+    def __int__(self) -> int:
+        raise self._to_number("Python's int")
+
+    def __index__(self) -> int:
+        raise self._to_number("a Python index")
+
+    def __complex__(self) -> complex:
+        raise self._to_number("Python's complex")
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        raise self._to_number("Python's round")
+
+    def __trunc__(self) -> NoReturn:
+        raise self._to_number("Python's trunc")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._to_number("a NumPy array")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise self._to_number("formatting")
+        return repr(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Tensor:
+        if method == "__call__" and not keywords and ufunc in _UFUNCS:
+            return _operator(_UFUNCS[ufunc], *inputs)
+        raise _numpys(self._builder, ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> NoReturn:
+        raise _numpys(self._builder, function.__name__)
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._builder.error("E215", "a value of the kernel cannot be called", caller_span(), hint="write * to multiply")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise functions.no_attribute(self._builder, name, caller_span())
+
+
+def _unsupported(symbol: str) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> NoReturn:
+        raise functions.no_operator(self._builder, symbol, caller_span())
+
+    return method
+
+
+for _name, _symbol in (
+    ("eq", "=="),
+    ("ne", "!="),
+    ("mod", "%"),
+    ("rmod", "%"),
+    ("floordiv", "//"),
+    ("rfloordiv", "//"),
+    ("and", "&"),
+    ("rand", "&"),
+    ("or", "|"),
+    ("ror", "|"),
+    ("xor", "^"),
+    ("rxor", "^"),
+    ("lshift", "<<"),
+    ("rlshift", "<<"),
+    ("rshift", ">>"),
+    ("rrshift", ">>"),
+):
+    setattr(Tensor, f"__{_name}__", _unsupported(_symbol))
+
+
+def _index_item(item: Any) -> Any:
+    if isinstance(item, slice):
+        return ":" if item == slice(None) else "a slice with limits"
+    if item is Ellipsis:
+        return "..."
+    return f"the text {item!r}" if isinstance(item, str) else item
+
+
+def _numpys(builder: GraphBuilder, name: str) -> KernelError:
+    ours = _RENAMED.get(name, name)
+    hint = (
+        "use the operator @"
+        if ours == "@"
+        else f"use ps.{ours}"
+        if ours in builder.functions
+        else f"the functions are {', '.join(builder.functions)}"
+    )
+    return builder.error("E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint)
+
+
+def _builder(span: Span, *values: Any) -> GraphBuilder:
+    """The builder of the kernel being traced; all values must be its own."""
+    builder = current.get()
+    for value in values:
+        if isinstance(value, Tensor) and value._builder is not builder:
+            raise error(
+                "E214",
+                "this value belongs to another kernel, or to an earlier trace of this one",
+                span,
+                source=None,
+                hint="values live only inside the kernel's function: do not keep them in globals",
+            )
+    if builder is None:
+        raise error(
+            "E214",
+            "operations of kernels work only inside a kernel's function",
+            span,
+            hint="call it in a function with the decorator @ps.kernel",
+        )
+    return builder
+
+
+def _plain(builder: GraphBuilder, value: Any, span: Span) -> Any:
+    """What the builder takes for a Python value."""
+    if isinstance(value, Tensor):
+        _builder(span, value)
+        return value._ref
+    return value
+
+
+def _operator(symbol: str, *operands: Any) -> Tensor:
+    span = caller_span()
+    builder = _builder(span, *operands)
+    return Tensor(builder, functions.operator(builder, symbol, [_plain(builder, value, span) for value in operands], span))
+
+
+def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call a function of kernels by name, on `Tensor`s and Python values. Raises KernelError."""
+    span = caller_span()
+    dialect = owner(name)
+    if dialect is not None and (called := dialect.functions[name]).literal:
+        return called.apply(None, span, **functions.bind_arguments(called, args, keywords, span))
+    builder = _builder(span, *args, *keywords.values())
+    result = functions.call(
+        builder,
+        name,
+        [_plain(builder, value, span) for value in args],
+        {key: _plain(builder, value, span) for key, value in keywords.items()},
+        span,
+    )
+    return Tensor(builder, result) if isinstance(result, Ref) else result

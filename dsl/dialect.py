@@ -1,0 +1,246 @@
+"""Dialects: what a keyword of the kernel language brings with it, and where dialects are found.
+
+`kernel name(...)` and `@ps.kernel` begin a kernel of one dialect, `fit name(...)` and `@ps.fit` one of another. A dialect is
+found where a package beside this module has a module `dialect` with a `DIALECT`, or where an installed distribution names a
+`Dialect` under the entry-point group `penstock.dialects`. Both front ends and the documentation of codes ask `dialects()`;
+none of them knows a dialect by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, overload
+
+__all__ = [
+    "GROUP",
+    "OPTIONS",
+    "Dialect",
+    "Function",
+    "Signature",
+    "absent",
+    "dialects",
+    "find",
+    "function",
+    "left_out",
+    "names",
+    "own",
+    "owner",
+]
+
+#: entry points under which packages offer dialects: each names a `Dialect`
+GROUP = "penstock.dialects"
+#: the statements of texts that belong to no place in the body; decorators have them as options
+OPTIONS = ("epochs", "init")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a function is called: positional arguments, and optional ones with their defaults."""
+
+    usage: str
+    required: tuple[str, ...]
+    optional: Mapping[str, Any]
+    positional: int  #: how many arguments may stand without a name
+    too_many: str = ""  #: what the usage adds where there are more
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that kernels of a dialect call: `ps.NAME(...)` in Python, `NAME(...)` as text.
+
+    `apply(builder, span, **arguments)` adds its operations to the graph and returns their value. A `literal` function has a
+    Python value, may stand outside a kernel's body, and is given the kernel's text or None instead of the builder.
+    `declared` is the definition whose parameters, annotations and docstring the user sees.
+    """
+
+    name: str
+    signature: Signature
+    apply: Callable[..., Any]
+    declared: inspect.Signature
+    doc: str
+    literal: bool = False
+
+    @property
+    def usage(self) -> str:
+        return self.signature.usage
+
+
+@overload
+def function(declared: Callable[..., Any], /) -> Function: ...
+
+
+@overload
+def function(
+    *, usage: str = "", too_many: str = "", literal: bool = False
+) -> Callable[[Callable[..., Any]], Function]: ...
+
+
+def function(
+    declared: Any = None, /, *, usage: str = "", too_many: str = "", literal: bool = False
+) -> Any:
+    """Make a function of kernels out of a Python function whose first two parameters are the builder and the call's place.
+
+    The other parameters are those that the user sees, the docstring is what the editor shows. An annotation `Ref` of the
+    result is shown as `Tensor`.
+
+    Parameters
+    ----------
+    usage: how it is called, for messages; its name with its required parameters unless given.
+    too_many: what a message adds to the usage where it is given too many arguments.
+    literal: whether its value is one of Python's (see `Function`).
+    """
+    if declared is None:
+        return lambda late: _function(late.__name__, late, usage, too_many, literal)
+    return _function(declared.__name__, declared, usage, too_many, literal)
+
+
+def _function(
+    name: str,
+    declared: Callable[..., Any],
+    usage: str = "",
+    too_many: str = "",
+    literal: bool = False,
+) -> Function:
+    """Return the function of kernels that a definition declares (see `function`)."""
+    whole = inspect.signature(declared)
+    shown = list(whole.parameters.values())[2:]
+    required = tuple(p.name for p in shown if p.default is p.empty)
+    signature = Signature(
+        usage or f"{name}({', '.join(required)})",
+        required,
+        {p.name: p.default for p in shown if p.default is not p.empty},
+        sum(p.kind is not p.KEYWORD_ONLY for p in shown),
+        too_many,
+    )
+    result = {"Ref": "Tensor"}.get(whole.return_annotation, whole.return_annotation)
+    seen = whole.replace(parameters=shown, return_annotation=result)
+    return Function(name, signature, declared, seen, inspect.getdoc(declared) or "", literal)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The language of the kernels that one keyword begins.
+
+    Parameters
+    ----------
+    keyword: the word before a kernel's name as text, and the decorator's name in Python.
+    kinds: of parameters, as text writes them; Python writes them with a capital letter.
+    functions: those that the kernel's body may call, by name.
+    kernel: the class of its kernels; `python` and `text` are those whose body is a Python function and a text.
+    options: a function whose keyword-only parameters are those of the decorator, and whose docstring is the decorator's.
+    usage: how the decorator is called, for messages.
+    header: parameters of a text, for messages, such as "key: key".
+    example: a parameter's kind in Python and as text, for messages.
+    returns: what the function returns, for messages.
+    statements: the statements of texts, besides those that give values, that it has: of "epochs", "init" and "until".
+    one, calls, does, purpose: what messages call such a kernel ("a fit kernel"), its functions ("step"), what it does
+        ("learns tuple by tuple"), and what it is for.
+    no_function, no_kind, no_statement, no_condition: hints where a kernel calls another dialect's function, has a parameter
+        of another dialect's kind, has a statement that the dialect lacks, or decides on a value; empty for the common ones.
+    pages: the folder of its diagnostics' pages; groups: headings of their list, by the beginning of the code.
+    """
+
+    keyword: str
+    kinds: tuple[str, ...]
+    functions: Mapping[str, Function]
+    kernel: type
+    python: type
+    text: type
+    options: Callable[..., None]
+    usage: str
+    header: str
+    example: tuple[str, str]
+    returns: str
+    statements: tuple[str, ...] = ()
+    one: str = ""
+    calls: str = "function"
+    does: str = ""
+    purpose: str = ""
+    no_function: str = ""
+    no_kind: str = ""
+    no_statement: str = "leave it out"
+    no_condition: str = ""
+    pages: Path | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.one:
+            object.__setattr__(self, "one", f"a {self.keyword} kernel")
+
+    @property
+    def begin(self) -> str:
+        """The hint that says how a kernel of the dialect begins."""
+        return f"write @ps.{self.keyword} above the function (as text: `{self.keyword} name({self.header})`)"
+
+
+def own() -> Iterator[Dialect]:
+    """Yield Penstock's own dialects, those of the packages beside this module."""
+    for package in pkgutil.iter_modules(import_module(__package__).__path__, f"{__package__}."):
+        if package.ispkg and find_spec(f"{package.name}.dialect") is not None:
+            yield import_module(f"{package.name}.dialect").DIALECT
+
+
+@cache
+def _known() -> tuple[dict[str, Dialect], dict[str, str]]:
+    """Return all dialects by keyword, and why those of an entry point are left out.
+
+    What another package gets wrong breaks nothing here.
+    """
+    found, out = {dialect.keyword: dialect for dialect in own()}, {}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        try:
+            offered = point.load()
+        except Exception as problem:  # whatever a package does when it is imported
+            out[point.name] = f"{type(problem).__name__}: {problem}"
+            continue
+        if not isinstance(offered, Dialect):
+            out[point.name] = f"{point.value} is no penstock.dsl.dialect.Dialect"
+        elif offered.keyword in found:
+            out[point.name] = f"there is a keyword {offered.keyword} already"
+        else:
+            found[offered.keyword] = offered
+    return found, out
+
+
+def dialects() -> Mapping[str, Dialect]:
+    """Return all dialects by keyword: Penstock's own, then those of installed packages' entry points."""
+    return _known()[0]
+
+
+def left_out() -> Mapping[str, str]:
+    """Return why entry points' dialects are left out, by the entry point's name."""
+    return _known()[1]
+
+
+def absent() -> str:
+    """Return what a hint about an unknown word adds where dialects are left out."""
+    return "".join(
+        f"; the installed dialect {name} is left out: {why}" for name, why in left_out().items()
+    )
+
+
+def find(keyword: str) -> Dialect:
+    """Return the dialect of a keyword. Raises KeyError where there is none."""
+    return dialects()[keyword]
+
+
+def owner(name: str, what: str = "functions") -> Dialect | None:
+    """Return the first dialect that has the name among its `functions` or `kinds`, None where none has it."""
+    return next((d for d in dialects().values() if name in getattr(d, what)), None)
+
+
+def names() -> list[str]:
+    """Return the names that kernels write behind `ps.`: keywords, kinds of parameters, functions."""
+    every = dialects().values()
+    kinds = [kind.capitalize() for dialect in every for kind in dialect.kinds]
+    return list(
+        dict.fromkeys([*dialects(), *kinds, *(name for d in every for name in d.functions)])
+    )

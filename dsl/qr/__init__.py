@@ -1,0 +1,1 @@
+"""The language of `fit`: least-squares models that are fitted again, and their plan for the qr engine."""

@@ -1,0 +1,195 @@
+"""The steps of a fit kernel: `window`, `rank`, `slot` and `least_squares`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...models.qr.job import Bounds, Method
+from ..core.builder import GraphBuilder, Operand, Ref
+from ..core.constants import kind_of
+from ..core.diagnostics import Span
+from ..core.graph import Region
+from ..core.hints import closest
+from ..core.kernel import AnyKernel
+from ..dialect import Function, function
+
+__all__ = [
+    "FUNCTIONS",
+    "KINDS",
+    "LONGEST",
+    "MOST_COLUMNS",
+    "OPTIONS",
+    "USAGE",
+    "FitBuilder",
+    "checked_option",
+]
+
+#: kinds of parameters
+KINDS = ("key", "input", "output")
+#: most columns of a model, the bias among them, and so the most bytes of a window
+MOST_COLUMNS = 64
+LONGEST = MOST_COLUMNS - 1
+#: options of a fit, in the decorator or in `least_squares`
+OPTIONS = ("method", "incremental", "bounds")
+USAGE = 'least_squares(window(key, 32), target=rank(key), method="gram", incremental=True)'
+
+
+class FitBuilder(GraphBuilder):
+    """The steps of one fit kernel while they are written down; nothing can be computed with its values."""
+
+    def computes(self, span: Span) -> None:
+        raise self.error(
+            "E452",
+            "a fit kernel computes nothing with its values",
+            span,
+            hint=f"it says what is fitted: {USAGE}",
+        )
+
+    def transpose(self, value: Operand, span: Span) -> Ref:
+        self.computes(span)
+        raise AssertionError
+
+    def spoken(self, value: Operand) -> str:
+        """What a message calls a value."""
+        if not isinstance(value, Ref):
+            return kind_of(value)
+        node = self.nodes[value.index]
+        if node.op in KINDS:
+            return "the key" if node.op == "key" else f"the {node.op} {node.attrs['name']}"
+        return {"window": "a window", "rank": "a rank", "slot": "a slot"}.get(node.op, "a fit")
+
+    def op(self, value: Operand) -> str:
+        """The operation that gave a value, or nothing."""
+        return self.nodes[value.index].op if isinstance(value, Ref) else ""
+
+    def step(self, name: str, operands: Sequence[Ref], span: Span, attrs: dict[str, Any]) -> Ref:
+        """Add a step whose operands were checked."""
+        return self.add(name, tuple(ref.index for ref in operands), (), Region.TUPLE, span, attrs)
+
+    def needs_key(self, name: str, key: Operand, span: Span) -> None:
+        """Raise KernelError (E454) where a step that is taken of a key is taken of something else."""
+        if self.op(key) != "key":
+            hint = "the key is the kernel's parameter: `key: ps.Key` (as text: `key: key`)"
+            raise self.error(
+                "E454", f"{name} is taken of a key, not of {self.spoken(key)}", span, hint=hint
+            )
+
+
+@function(usage="window(key, 32)")
+def window(builder: FitBuilder, span: Span, key: Any, bytes: int) -> Ref:
+    """The bytes of a key that tell a group's keys apart, at most so many; the index chooses where they begin, group by group."""
+    builder.needs_key("window", key, span)
+    return builder.step("window", [key], span, {"bytes": _bytes(builder, bytes, span)})
+
+
+@function
+def rank(builder: FitBuilder, span: Span, key: Any) -> Ref:
+    """How many keys of the group lie before this one."""
+    builder.needs_key("rank", key, span)
+    return builder.step("rank", [key], span, {})
+
+
+@function
+def slot(builder: FitBuilder, span: Span, key: Any) -> Ref:
+    """The key's place in the group's array, in which gaps are left."""
+    builder.needs_key("slot", key, span)
+    return builder.step("slot", [key], span, {})
+
+
+@function(usage=USAGE)
+def least_squares(
+    builder: FitBuilder,
+    span: Span,
+    features: Any,
+    target: Any,
+    *,
+    method: str | None = None,
+    incremental: bool | None = None,
+    bounds: str | None = None,
+) -> Ref:
+    """The linear model of the features that comes nearest to the target: what a fit kernel returns.
+
+    `method`: "gram" (exact integer sums; unless given) or "givens" (a triangular factor). `incremental`: refits read the
+    changed rows alone (unless given); False: each reads all rows. `bounds`: of the errors, "widened" by a proven amount from
+    refit to refit, or by a "rescan" of all rows.
+    """
+    what = builder.op(features)
+    if what not in ("window", "input"):
+        hint = (
+            "write window(key, 32): the bytes that the model looks at"
+            if what == "key"
+            else "features are window(key, 32), or the numeric columns of an input"
+        )
+        raise builder.error(
+            "E454",
+            f"least_squares cannot take {builder.spoken(features)} for its features",
+            span,
+            hint=hint,
+        )
+    wanted = ("rank", "slot") if what == "window" else ("output",)
+    if builder.op(target) not in wanted:
+        hint = (
+            "write target=rank(key), or target=slot(key) where the array has gaps"
+            if what == "window"
+            else "the target of columns is the output: `y: ps.Output` (as text: `y: output`), then target=y"
+        )
+        raise builder.error(
+            "E459",
+            f"{builder.spoken(target)} is no target for {builder.spoken(features)}",
+            span,
+            hint=hint,
+        )
+    given = {"method": method, "incremental": incremental, "bounds": bounds}
+    attrs = {
+        name: checked_option(builder, name, value, span)
+        for name, value in given.items()
+        if value is not None
+    }
+    return builder.step("least_squares", [features, target], span, attrs)
+
+
+FUNCTIONS: dict[str, Function] = {f.name: f for f in (window, rank, slot, least_squares)}
+
+
+def _bytes(builder: FitBuilder, value: Any, span: Span) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        hint = "write it out, as in window(key, 32): the number is part of the hardware"
+        raise builder.error(
+            "E455",
+            f"the longest window must be a whole number of bytes, not {builder.spoken(value)}",
+            span,
+            hint=hint,
+        )
+    if not 1 <= value <= LONGEST:
+        hint = (
+            "one byte is the least"
+            if value < 1
+            else "the bytes that tell a group's keys apart are few: 8 to 32 do for most keys"
+        )
+        raise builder.error(
+            "E455", f"a window of {value} bytes; it has 1 to {LONGEST}", span, hint=hint
+        )
+    return int(value)
+
+
+def checked_option(builder: FitBuilder | AnyKernel, name: str, value: Any, span: Span) -> Any:
+    """Return the value of an option of a fit where it is one. Raises KernelError (E458)."""
+    if name == "incremental":
+        if not isinstance(value, (bool, np.bool_)):
+            hint = "True: refits go on from the last fit; False: each one reads all rows"
+            raise builder.error(
+                "E458", f"incremental must be True or False, not {kind_of(value)}", span, hint=hint
+            )
+        return bool(value)
+    kinds: type[Method] | type[Bounds] = Method if name == "method" else Bounds
+    names = [kind.value for kind in kinds]
+    if not isinstance(value, str) or value not in names:
+        hint = closest(value, names) if isinstance(value, str) else ""
+        known = " and ".join(f'"{known}"' for known in names)
+        raise builder.error(
+            "E458", f"{name} cannot be {kind_of(value)}", span, hint=hint or f"known are {known}"
+        )
+    return kinds(value)

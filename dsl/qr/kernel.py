@@ -1,0 +1,147 @@
+"""Fit kernels, from either front end: which least-squares model the qr engine fits again when rows come and go.
+
+    fit rank_model(key: key)
+      model <- least_squares(window(key, 32), target=rank(key))
+
+A fit kernel has one step of its own, `least_squares`, over the bytes of a learned index's keys or over numeric columns of a table.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...models.qr.job import Bounds, Label, Method
+from ..core.builder import Operand
+from ..core.diagnostics import Diagnostic, Span
+from ..core.dims import Dim
+from ..core.kernel import AnyKernel, Option, Parameter
+from .functions import KINDS, LONGEST, MOST_COLUMNS, USAGE, FitBuilder, checked_option
+
+__all__ = ["FitGraph", "FitKernel"]
+
+
+@dataclass(frozen=True)
+class FitGraph:
+    """A fit kernel, checked.
+
+    `features` is the key's or the input's name, `label` the output's (None: the key's rank or slot). `columns`: those of the model with its bias; for keys
+    that of the longest window. `target` is None over numeric columns.
+    """
+
+    name: str
+    features: str
+    label: str | None
+    columns: int
+    target: Label | None
+    method: Method
+    incremental: bool
+    bounds: Bounds
+    span: Span
+    source: str = ""
+
+    @property
+    def keys(self) -> bool:
+        """Whether it is fitted to keys' bytes, not to numeric columns."""
+        return self.target is not None
+
+
+@dataclass
+class FitKernel(AnyKernel):
+    """A kernel of the qr engine. `options`: those that stand outside its body."""
+
+    options: dict[str, Option] = field(default_factory=dict, kw_only=True)
+    keyword = "fit"
+    title = "fit kernel"
+
+    @abstractmethod
+    def body(self, builder: FitBuilder) -> list[tuple[Operand, Span]]:
+        """Run the kernel's steps on the builder and return what it returns, with its place."""
+
+    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+        self.trace(dims)
+        return []
+
+    def trace(self, dims: Mapping[str, int] | None = None) -> FitGraph:
+        """Return the kernel's graph; the sizes of dimensions that are not given may stay unknown (then `columns` is 0). Raises KernelError."""
+        self.check_dims(dims or {})
+        builder = FitBuilder(self.dialect, self.parameters, dims or {}, self.source)
+        return self._graph(builder, self.body(builder))
+
+    def _graph(self, builder: FitBuilder, results: list[tuple[Operand, Span]]) -> FitGraph:
+        hint = f"return {USAGE} (as text: `model <- least_squares(...)`)"
+        if not results:
+            raise self.error("E456", f"the fit kernel {self.name} returns nothing", self.name_span, hint=hint)
+        if len(results) > 1:
+            raise self.error("E456", f"the fit kernel {self.name} returns {len(results)} values; it fits one model", results[1][1],
+                             (results[0][1], "the first one is here"), hint="write a kernel for each of them")
+        value, span = results[0]
+        if builder.op(value) != "least_squares":
+            raise self.error("E456", f"a fit kernel returns a fit, not {builder.spoken(value)}", span, hint=hint)
+        node = builder.nodes[value.index]
+        first, second = (builder.nodes[i] for i in node.inputs)
+        own = builder.nodes[first.inputs[0]].attrs["name"] if first.op == "window" else first.attrs["name"]
+        given = self._options(node.attrs, node.span)
+        if "bounds" in given and first.op != "window":
+            span = self.options["bounds"].span if "bounds" in self.options else node.span
+            raise self.error("E458", "a fit over columns has no bounds: they are those of a key's place", span, hint="leave bounds out")
+        incremental = given.get("incremental", True)
+        bounds = given.get("bounds", Bounds.WIDENED if incremental else Bounds.RESCAN)
+        if bounds is Bounds.WIDENED and not incremental:
+            raise self.error("E458", "bounds cannot be widened where every fit begins anew", node.span,
+                             hint='leave bounds out, or incremental=False: "widened" bounds go on from those of the last fit')
+        columns = 1 + first.attrs["bytes"] if first.op == "window" else 1 + self._width(first.shape)
+        if columns > MOST_COLUMNS:
+            raise self.error("E454", f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}", first.span, hint="bind fewer columns to it")
+        keys = first.op == "window"
+        return FitGraph(self.name, own, None if keys else second.attrs["name"], columns if columns > 1 else 0, Label(second.op) if keys else None,
+                        given.get("method", Method.GRAM), incremental, bounds, node.span, self.source or "")
+
+    def _width(self, shape: Sequence[int]) -> int:
+        """The columns of an input of this shape; 0 where they are not known yet."""
+        size = shape[0] if shape else 1
+        return 0 if isinstance(size, Dim) and not size.known else int(size)
+
+    def _options(self, inner: Mapping[str, Any], span: Span) -> dict[str, Any]:
+        found = {name: option.value for name, option in self.options.items()}
+        for name, value in inner.items():
+            if name in found and found[name] != value:
+                raise self.error("E204", f"{name} is given twice", span, (self.options[name].span, "first given here"), hint="leave one of them out")
+            found[name] = value
+        return found
+
+    # -- declarations
+
+    def set_option(self, name: str, value: Any, span: Span) -> None:
+        """Set one of the options of a fit. Raises KernelError."""
+        self.options[name] = Option(checked_option(self, name, value, span), span)
+
+    def check_header(self) -> None:
+        """Check names and kinds of parameters. Raises KernelError."""
+        self.check_names()
+        keys, inputs, outputs = (self.of_kind(kind) for kind in KINDS)
+        if not keys and not inputs:
+            raise self.error("E457", f"the fit kernel {self.name} has nothing to fit to", self.name_span,
+                             hint='give it a key, `key: ps.Key` (as text: `key: key`), or an input and an output')
+        if keys and len(self.parameters) > 1:
+            other = next(p for p in self.parameters if p is not keys[0])
+            raise self.error("E457", f"a fit kernel with a key takes nothing else, but it has {other.name}", other.span, (keys[0].span, "the key is here"),
+                             hint=f"leave {other.name} out")
+        if keys and keys[0].dims:
+            raise self.error("E457", f"the key {keys[0].name} has dimensions; a key is a string of bytes", keys[0].span,
+                             hint="declare it without brackets; window(key, 32) says how many of its bytes count")
+        if not keys and (len(inputs) > 1 or len(outputs) != 1):
+            raise self.error("E457", f"a fit over columns takes one input and one output, not {len(inputs)} and {len(outputs)}",
+                             (inputs[1] if len(inputs) > 1 else outputs[1] if len(outputs) > 1 else inputs[0]).span,
+                             hint='as in `x: ps.Input["d"], y: ps.Output` (as text: `x: input[d], y: output`)')
+        for p in (*inputs, *outputs):
+            if len(p.dims) > (1 if p.kind == "input" else 0):
+                raise self.error("E457", f"the {p.kind} {p.name} has too many dimensions for a fit", p.span,
+                                 hint="an input is a vector of columns, an output is one number")
+            self.check_sizes(p)
+
+    def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
+        message = f"the {parameter.kind} {parameter.name} has a default; a fit kernel's parameters have none"
+        raise self.error("E457", message, parameter.span, hint="leave it out")

@@ -1,0 +1,78 @@
+"""Lowering: from a fit over numeric columns to the engine that keeps up with the pages of its table, or comes closest of those that fit.
+
+What a candidate takes is what the cycle model says of pages full of rows, read one after the other. Of all candidates within a few per cent of the fastest
+the smallest is taken, and the memory port has the widths that it may have, as in the planner of fits over keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.memory.timing import FixedLatency
+from ...models.qr.columns import Columns
+from ...models.qr.table_config import UNIT_BYTES, Segment, TableFitPlan
+from ...models.qr.table_cycles import run
+from ...models.qr.table_resources import estimate
+from ...models.resources import Resources
+from ...models.strider.config import WalkConfig
+from ...models.strider.costs import analyse
+from ...models.strider.rows import RowPages
+from ...models.target import Target
+from ..core.diagnostics import KernelError, error
+from .kernel import FitGraph
+from .plan import ROOM, TOLERANCE, ports_of
+
+__all__ = ["lower_table"]
+
+_WALKERS = (1, 2, 3, 4, 6, 8)
+_LANES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+#: pages that show how fast a candidate is
+_PAGES = 24
+
+
+def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArray[np.uint8], part: Target, memory: FixedLatency | None = None) -> TableFitPlan:
+    """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
+    not wider than the target's.
+
+    Raises KernelError (E601) where nothing fits: it names the resource.
+    """
+    ports = ports_of(part, memory)
+    if not ports:
+        raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a fit's sums have "
+                    f"{UNIT_BYTES}", graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=graph.source or None)
+    good: list[tuple[int, Resources, TableFitPlan]] = []
+    least: Resources | None = None
+    for bus, timing in ports.items():
+        costs = analyse(TableFitPlan(columns, walk, bus).port, walk, np.tile(page, (_PAGES, 1)))
+        rows = RowPages(costs).rows
+        for made in _candidates(columns, walk, rows // _PAGES, bus):
+            need = estimate(made, part)
+            if least is None or (need.lut, need.dsp) < (least.lut, least.dsp):
+                least = need
+            if need.fits(part) is None:
+                good.append((run(made, [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)], timing), need, made))
+    if not good:
+        assert least is not None
+        raise _too_large(graph, least, part)
+    good = [entry for entry in good if entry[1].lut <= ROOM * part.lut] or good
+    best = min(cycles for cycles, _, _ in good)
+    return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[1].lut + 100 * entry[1].dsp, entry[0]))[2]
+
+
+def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableFitPlan]:
+    lanes = sorted({columns.products, *(n for n in _LANES if n < columns.products)})
+    for walkers in _WALKERS:
+        # several let a page's rows wait for those of the pages before
+        slots = 4 if walkers == 1 else min(4096, rows + 1)
+        for n in lanes:
+            yield TableFitPlan(replace(columns, gram_lanes=n), walk, bus, walkers, 2, slots)
+
+
+def _too_large(graph: FitGraph, need: Resources, part: Target) -> KernelError:
+    resource = need.fits(part) or "dsp"
+    return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine needs {getattr(need, resource):,} {resource.upper()}, "
+                 f"the part has {getattr(part, resource):,}", graph.span, hint="a larger target (--target, --board) would help", source=graph.source or None)

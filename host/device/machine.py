@@ -1,0 +1,89 @@
+"""A device as a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.shell import Status
+from ...sim.machine import Ended, Progress, Transfer, Unsupported
+from .device import Device
+from .errors import DeviceError
+
+__all__ = ["DeviceMachine"]
+
+
+class DeviceMachine:
+    """A connected device. `owned`: it is closed with the machine.
+
+    A run that somebody left is stopped first. Memory is what the device has: reserving it changes
+    nothing. Raises DeviceError for bytes outside of it, LinkError where the device cannot be
+    reached, TimeoutError where a run is not over after `limit` seconds.
+    """
+
+    def __init__(self, device: Device, *, owned: bool = False) -> None:
+        self.device, self._owned = device, owned
+        self.register_map = device.register_map
+        if not device.read_register("status") & Status.IDLE:
+            device.stop()
+
+    @property
+    def capacity(self) -> int:
+        return self.device.identity.memory_bytes
+
+    def reserve(self, at: int, size: int, *, space: int = 0) -> None:
+        if at + size > self.capacity or space:
+            raise DeviceError(
+                f"the run takes {at + size} bytes of memory; the device has {self.capacity}",
+                "fewer rows take less",
+            )
+
+    def write(self, at: int, data: NDArray[np.uint8], *, space: int = 0) -> None:
+        self.device.write(at, data)
+
+    def read(self, at: int, size: int, *, space: int = 0) -> NDArray[np.uint8]:
+        return np.frombuffer(self.device.read(at, size), dtype=np.uint8)
+
+    def run(
+        self,
+        registers: Mapping[str, int],
+        *,
+        watchdog: int = 1_000_000,
+        limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> Ended:
+        for name, value in registers.items():
+            bits = self.register_map[name].bits
+            if value >> bits:
+                raise DeviceError(
+                    f"the register {name} has {bits} bits, which do not hold {value}"
+                )
+        begin = perf_counter()
+        report = self.device.run(registers, watchdog=watchdog, limit=limit, progress=progress)
+        seconds = perf_counter() - begin
+        return Ended(report.error, report.cycles, dict(report.counters), 0, 0, seconds)
+
+    def trace(self, port: int) -> list[Transfer]:
+        raise Unsupported("a device does not record its traffic; a simulation does")
+
+    def alter(self, cycle: int, at: int, data: bytes, *, space: int = 0) -> None:
+        raise Unsupported("memory of a device cannot be altered at a cycle; a simulation can")
+
+    def close(self) -> None:
+        if self._owned:
+            self.device.close()
+
+    def __enter__(self) -> DeviceMachine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,69 @@
+"""How columns of each type become numbers.
+
+Types of a kernel's own are sent as they are; `numeric` and arrays of integers are cast by the server wherever they stand; dates, times,
+enums and texts only where they are asked for, for most of them are no features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....models.heap.schema import NUMERIC
+from ..table import SourceError
+from .catalog import Attribute
+
+__all__ = ["CATEGORIES", "Feature", "always", "feature"]
+
+_ROUNDED = "to the nearest float8; exact where float8 holds the number"
+#: type -> (type here, expression, in words): cast wherever they stand
+_ALWAYS = {
+    "numeric": ("float8", "{}::float8", f"numeric {_ROUNDED}"),
+    "numeric[]": ("float8[]", "{}::float8[]", f"numeric {_ROUNDED}"),
+    "int2[]": ("float4[]", "{}::float4[]", "exact"),
+    "int4[]": ("float8[]", "{}::float8[]", "exact"),
+    "int8[]": ("float8[]", "{}::float8[]", f"int8 {_ROUNDED}"),
+    "bool[]": ("float4[]", "{}::int4[]::float4[]", "false 0, true 1"),
+}
+#: cast where they are asked for
+_ASKED = {
+    "money": ("float8", "{}::numeric::float8", f"numeric {_ROUNDED}"),
+    "date": ("int4", "({} - date '2000-01-01')", "days since 2000-01-01"),
+    "time": ("float8", "extract(epoch FROM {})::float8", "seconds since midnight"),
+    "timetz": ("float8", "extract(epoch FROM {})::float8", "seconds since midnight UTC"),
+    "timestamp": ("float8", "extract(epoch FROM {} - timestamp '2000-01-01')::float8", "seconds since 2000-01-01 00:00:00"),
+    "timestamptz": ("float8", "extract(epoch FROM {} - timestamptz '2000-01-01 00:00:00+00')::float8", "seconds since 2000-01-01 00:00:00 UTC"),
+}
+_TEXTS = ("text", "varchar", "bpchar", "name", "char")
+CATEGORIES = "category"                                         #: `becomes` of columns whose texts are numbered after they arrived
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What the server is to send for a column: `expression` has {} for the column's quoted name.
+
+    `becomes` is the type here, or `CATEGORIES`. `how` is "" where nothing is done.
+    """
+
+    becomes: str
+    expression: str = "{}"
+    how: str = ""
+
+
+def always(a: Attribute) -> Feature | None:
+    """Return what is done with a column unasked; None where it is left out."""
+    if a.type in NUMERIC:
+        return Feature(a.type)
+    return Feature(*_ALWAYS[a.type]) if a.type in _ALWAYS else None
+
+
+def feature(a: Attribute) -> Feature:
+    """Return what is done with a column that was asked for. Raises SourceError where its type is no feature."""
+    found = always(a)
+    if found is not None:
+        return found
+    if a.type in _ASKED:
+        return Feature(*_ASKED[a.type])
+    if a.kind == "e" or a.type in _TEXTS:
+        return Feature(CATEGORIES, "{}::text")
+    raise SourceError(f"column {a.name!r} has the type {a.written}, which cannot become a number",
+                      "numbers, booleans, dates, times, enums and texts can; a query can compute one: ?query=SELECT …", code="E704")

@@ -1,0 +1,198 @@
+"""What the catalog says of a relation, and of the columns of a relation or a query."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from ....models.heap.schema import NUMERIC, TYPES, Column
+from ....models.heap.values import DTYPES
+
+__all__ = ["Attribute", "Relation", "attributes", "described", "find", "relation", "schema_columns"]
+
+_KINDS = {"r": "a table", "m": "a materialised view", "v": "a view", "p": "a partitioned table", "f": "a foreign table", "S": "a sequence",
+          "i": "an index", "I": "a partitioned index", "c": "a composite type", "t": "a TOAST table"}
+
+_FIND = "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " \
+        "WHERE c.oid = coalesce(to_regclass(%(name)s), to_regclass(%(quoted)s))"
+
+_RELATION = """
+SELECT c.oid, c.relkind::text, a.amname, n.nspname, c.relname, c.relpersistence::text, current_setting('block_size')::int,
+       EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), row_security_active(c.oid), pg_is_in_recovery(),
+       current_setting('data_checksums') = 'on', current_setting('server_version_num')::int, pg_current_snapshot()::text,
+       (SELECT e.extnamespace::regnamespace::text FROM pg_extension e WHERE e.extname = 'pageinspect')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_am a ON a.oid = c.relam
+WHERE c.oid = %s::regclass
+"""
+
+_ATTRIBUTES = """
+WITH RECURSIVE base AS (
+    SELECT a.attnum, a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s AND a.attnum > 0
+  UNION ALL
+    SELECT base.attnum, t.typbasetype FROM base JOIN pg_type t ON t.oid = base.oid WHERE t.typtype = 'd')
+SELECT a.attname, t.oid, t.typname, t.typtype::text, a.attlen, a.attalign::text, a.attnotnull, a.attisdropped,
+       CASE WHEN a.atthasmissing AND t.oid = ANY (%(usable)s) THEN a.attmissingval END, format_type(a.atttypid, a.atttypmod),
+       has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+FROM pg_attribute a
+     LEFT JOIN base ON base.attnum = a.attnum AND NOT EXISTS
+         (SELECT FROM pg_type d WHERE d.oid = base.oid AND d.typtype = 'd')
+     LEFT JOIN pg_type t ON t.oid = base.oid
+WHERE a.attrelid = %(oid)s AND a.attnum > 0
+ORDER BY a.attnum
+"""
+
+_TYPES = "SELECT oid, typname, typtype::text, typlen, typalign::text, format_type(oid, NULL) FROM pg_type WHERE oid = ANY(%s)"
+
+#: names of the types that schemas know, by OID
+_NAMES = {kind.oid: name for name, kind in TYPES.items() if kind.oid}
+#: types whose defaults are wanted; some others cannot be sent at all
+_DEFAULTS = [TYPES[name].oid for name in sorted(NUMERIC | {"text"})]
+#: a type for a dropped column's slot, by length and alignment: only storage counts
+_STORED_ALIKE = {(1, 1): "bool", (2, 2): "int2", (4, 4): "int4", (8, 8): "int8", (-1, 4): "text", (-1, 8): "float8[]"}
+_ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation as the snapshot shows it. `pageinspect` is the schema of that extension, quoted, or None."""
+
+    oid: int
+    kind: str
+    method: str | None
+    namespace: str
+    name: str
+    persistence: str
+    page_size: int
+    has_children: bool
+    row_security: bool
+    in_recovery: bool
+    checksums: bool
+    version: int
+    snapshot: str
+    pageinspect: str | None
+
+    @property
+    def what(self) -> str:
+        return _KINDS.get(self.kind, "no table")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column at the server.
+
+    `type` is its name in a schema (a domain's base type; None for a dropped column), `written` how SQL writes it, `kind` pg_type's
+    typtype. `missing` is the binary form of an array with the default of older rows.
+    """
+
+    name: str
+    type: str | None
+    written: str
+    kind: str
+    length: int
+    align: int
+    not_null: bool = False
+    dropped: bool = False
+    missing: bytes | None = None
+    readable: bool = True
+    oid: int = 0
+
+
+def find(connection: Any, name: str) -> str | None:
+    """Return the qualified, quoted name of the relation that `name` means, None where there is none. Qualified and quoted as in SQL."""
+    from psycopg import errors
+    quoted = '"' + name.replace('"', '""') + '"'
+    try:
+        found = connection.execute(_FIND, {"name": name, "quoted": quoted}).fetchone()
+    except errors.InvalidName:                                  # to_regclass does not take it for a name at all
+        found = connection.execute(_FIND, {"name": quoted, "quoted": quoted}).fetchone()
+    return found[0] if found else None
+
+
+def relation(connection: Any, full: str) -> Relation:
+    """Return the catalog's row of the relation with this qualified name."""
+    return Relation(*connection.execute(_RELATION, (full,)).fetchone())
+
+
+def attributes(connection: Any, oid: int) -> list[Attribute]:
+    """Return a relation's columns in attribute order, dropped ones included."""
+    found = []
+    for name, type_oid, type_name, kind, length, align, not_null, dropped, missing, written, readable in \
+            connection.execute(_ATTRIBUTES, {"oid": oid, "usable": _DEFAULTS}, binary=True):
+        named = None if dropped else _type(type_oid, type_name, length, _ALIGN[align])
+        found.append(Attribute(name, named, written, kind or "b", length, _ALIGN[align], not_null, dropped, missing, bool(readable), type_oid or 0))
+    return found
+
+
+def described(connection: Any, description: Any) -> list[Attribute]:
+    """Return the columns of a query from what the server says of its result."""
+    known = {row[0]: row[1:] for row in connection.execute(_TYPES, ([column.type_code for column in description],))}
+    found = []
+    for column in description:
+        type_name, kind, length, align, written = known[column.type_code]
+        named = _type(column.type_code, type_name, length, _ALIGN[align])
+        found.append(Attribute(column.name, named, written, kind, length, _ALIGN[align], oid=column.type_code))
+    return found
+
+
+def _type(oid: int, name: str, length: int, align: int) -> str:
+    if oid in _NAMES:
+        return _NAMES[oid]
+    return f"{name}:fixed({length},{align})" if length > 0 else f"{name}:varlena({align})"
+
+
+def schema_columns(found: list[Attribute]) -> tuple[Column, ...]:
+    """Return the columns as the table's own pages hold them.
+
+    A column that a kernel could use but whose default no array header can say (NULL elements, two dimensions) is one that is only
+    stepped over.
+    """
+    columns = []
+    for a in found:
+        if a.dropped:
+            stored = f"fixed({a.length},{a.align})" if a.length > 0 else f"varlena({a.align})"
+            columns.append(Column(a.name, _STORED_ALIKE.get((a.length, a.align), stored), dropped=True))
+            continue
+        assert a.type is not None
+        kind, missing = a.type, None
+        if a.missing is not None:
+            try:
+                missing = _default(kind, a.missing)
+            except ValueError:
+                kind = f"{kind}:varlena({a.align})"
+        columns.append(Column(a.name, kind, not_null=a.not_null, missing=missing))
+    return tuple(columns)
+
+
+def _default(kind: str, image: bytes) -> Any:
+    """Return the one element of attmissingval. Raises ValueError for an array that is not one-dimensional from 1 on, or has NULLs."""
+    value = _elements(image)[0]
+    if kind == "text":
+        return value.decode()
+    element = TYPES[kind].element
+    if element is None:
+        return _number(kind, value)
+    return [_number(element, cell) for cell in _elements(value)]
+
+
+def _elements(image: bytes) -> list[bytes]:
+    """Return the elements of a one-dimensional array in the protocol's binary form (`array_send`)."""
+    dims, nulls, _ = struct.unpack_from(">iiI", image)
+    if dims > 1 or nulls:
+        raise ValueError(f"an array of {dims} dimensions{', with NULL elements' if nulls else ''}")
+    if not dims:
+        raise ValueError("an array without elements")
+    count, lower = struct.unpack_from(">ii", image, 12)
+    if lower != 1:
+        raise ValueError(f"an array whose first element is number {lower}")
+    at, out = 20, []
+    for _ in range(count):
+        length, = struct.unpack_from(">i", image, at)
+        out.append(image[at + 4:at + 4 + length])
+        at += 4 + length
+    return out
+
+
+def _number(kind: str, value: bytes) -> Any:
+    import numpy as np
+    return np.frombuffer(value, DTYPES[kind].newbyteorder(">"))[0].item()

@@ -1,0 +1,182 @@
+"""COPY … TO STDOUT (FORMAT binary): what the server sends, taken apart with NumPy.
+
+Sources: PostgreSQL 15 documentation, COPY, "Binary Format" (a header of 19 bytes, then for each row the number of fields in two
+bytes and each field after its length in four, -1 for NULL, all big-endian); "Message Flow", "COPY Operations": one CopyData message
+a row. The trailer is a row of -1 fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....models.heap.schema import TYPES
+from ....models.heap.values import DTYPES, array_body, varlena
+
+__all__ = ["Values", "concatenated", "fields", "messages"]
+
+_HEADER, _TRAILER = 19, 2
+_BATCH = 1 << 14        # rows taken apart together, at most
+
+Bytes = npt.NDArray[np.uint8]
+#: rows one after another, and how long each is
+Batch = tuple[Bytes, npt.NDArray[np.int64]]
+#: a column's values (an array of numbers, a matrix, or a list with None for NULL) and where it is NULL
+Values = tuple[Any, npt.NDArray[np.bool_]]
+
+
+def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[Batch]:
+    """Yield the rows of a binary COPY, up to `most` together, as they were sent, their numbers of fields included: bytes and lengths."""
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        # what has arrived is taken from the library itself, a row a call; `copy` waits for more, as whoever interrupts us expects
+        take = connection.pgconn.get_copy_data
+        data, lengths = bytearray(), list[int]()
+        length, row = take(1)
+        if not length:
+            row = copy.read()
+            length = len(row)
+        row, length = memoryview(row)[_HEADER:], length - _HEADER if length > 0 else length
+        while True:
+            if length <= 0:
+                _check_end(connection)
+                break
+            if length == _TRAILER:
+                while copy.read():
+                    pass
+                break
+            data += row
+            lengths.append(length)
+            if len(lengths) >= most:
+                yield np.frombuffer(data, np.uint8), np.array(lengths)
+                data, lengths = bytearray(), []
+            length, row = take(1)
+            if not length:
+                row = copy.read()
+                length = len(row)
+        if lengths:
+            yield np.frombuffer(data, np.uint8), np.array(lengths)
+
+
+def _check_end(connection: Any) -> None:
+    """Raise the server's error where the rows ended without a trailer."""
+    from psycopg import errors
+    results = []
+    while (result := connection.pgconn.get_result()) is not None:
+        results.append(result)
+    for result in results:
+        if result.error_message:
+            raise errors.error_from_result(result, connection.info.encoding)
+
+
+def fields(batch: Batch, kinds: Sequence[str]) -> list[Values]:
+    """Take rows apart into columns of these types ("category": text)."""
+    data, lengths = batch
+    if (lengths == lengths[0]).all():
+        even = _even(data.reshape(len(lengths), -1), kinds)
+        if even is not None:
+            return even
+    return _uneven(data, np.cumsum(lengths) - lengths + 2, kinds)
+
+
+def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
+    """Take apart rows whose fields all have the first row's lengths; None where some do not."""
+    at, out = 2, []
+    none = np.zeros(len(rows), bool)
+    for kind in kinds:
+        head = rows[0, at:at + 4]
+        length = int(head.view(">i4")[0])
+        if length < 0 or not (rows[:, at:at + 4] == head).all():
+            return None
+        at += 4
+        field = rows[:, at:at + length]
+        at += length
+        if kind in DTYPES:
+            out.append((_numbers(np.ascontiguousarray(field), kind), none))
+        elif kind == "category":
+            out.append(([cell.tobytes().decode() for cell in field], none))
+        else:
+            out.append((_matrix(field, kind) if length > 12 else None, none))
+            if out[-1][0] is None:
+                out[-1] = _arrays([cell.tobytes() for cell in field], kind), none
+    return out
+
+
+def _numbers(field: Bytes, kind: str) -> npt.NDArray[Any]:
+    """Return values of a fixed-length type from a contiguous matrix of bytes, one a row."""
+    wanted = DTYPES[kind]
+    return field.view(wanted.newbyteorder(">"))[:, 0].astype(wanted)
+
+
+def _matrix(field: Bytes, kind: str) -> npt.NDArray[Any] | None:
+    """Return arrays of one length, without NULL, counted from 1; None where they are others."""
+    element = DTYPES[TYPES[kind].element or ""]
+    dims, nulls, _, count, lower = (int(v) for v in field[0, :20].copy().view(">i4"))
+    step = 4 + element.itemsize
+    if (dims, nulls, lower) != (1, 0, 1) or field.shape[1] != 20 + count * step or not (field[:, :20] == field[0, :20]).all():
+        return None
+    cells = field[:, 20:].reshape(len(field), count, step)[:, :, 4:]
+    return np.ascontiguousarray(cells).view(element.newbyteorder(">"))[:, :, 0].astype(element)
+
+
+def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> list[Values]:
+    """Take rows apart whose first field's length lies at `at`."""
+    windows = {width: np.lib.stride_tricks.sliding_window_view(data, width) for width in (1, 2, 4, 8) if width <= len(data)}
+    out: list[Values] = []
+    for kind in kinds:
+        length = windows[4][at].view(">i4")[:, 0].astype(np.int64)
+        null = length < 0
+        at = at + 4
+        if kind in DTYPES:
+            wanted = DTYPES[kind]
+            values: Any = np.zeros(len(at), wanted)
+            values[~null] = windows[wanted.itemsize][at[~null]].view(wanted.newbyteorder(">"))[:, 0]
+        else:
+            cells = [None if size < 0 else data[first:first + size] for first, size in zip(at.tolist(), length.tolist(), strict=True)]
+            if kind == "category":
+                values = [None if cell is None else cell.tobytes().decode() for cell in cells]
+            else:
+                values = _arrays([None if cell is None else cell.tobytes() for cell in cells], kind)
+        out.append((values, null))
+        at = at + np.maximum(length, 0)
+    return out
+
+
+def _arrays(cells: Sequence[bytes | None], kind: str) -> Any:
+    """Return arrays as a matrix where they are alike, else a list of arrays, None for NULL, and `Raw` for arrays of other shapes."""
+    if len({len(cell) for cell in cells if cell is not None}) == 1 and None not in cells:
+        field = np.frombuffer(b"".join(cell or b"" for cell in cells), np.uint8).reshape(len(cells), -1)
+        if field.shape[1] > 12 and (matrix := _matrix(field, kind)) is not None:
+            return matrix
+    return [None if cell is None else _array(cell, kind) for cell in cells]
+
+
+def _array(cell: bytes, kind: str) -> Any:
+    element = TYPES[kind].element or ""
+    dims, nulls = (int(v) for v in np.frombuffer(cell, ">i4", 2))
+    if not dims:
+        return np.zeros(0, DTYPES[element])
+    shape, lower = np.frombuffer(cell, ">i4", 2 * dims, 12).reshape(dims, 2).astype(int).T
+    if not nulls and dims == 1 and lower[0] == 1:
+        matrix = _matrix(np.frombuffer(cell, np.uint8)[None], kind)
+        assert matrix is not None
+        return matrix[0]
+    at, found = 12 + 8 * dims, []
+    for _ in range(int(np.prod(shape))):
+        size = int(np.frombuffer(cell, ">i4", 1, at)[0])
+        found.append(None if size < 0 else np.frombuffer(cell, DTYPES[element].newbyteorder(">"), 1, at + 4)[0].item())
+        at += 4 + max(size, 0)
+    cells = np.empty(len(found), object)
+    cells[:] = found
+    return varlena(array_body(cells.reshape(shape), element, lower=[int(v) for v in lower]), short=False)
+
+
+def concatenated(parts: Sequence[Values]) -> Values:
+    """Join a column's values of several batches."""
+    null = np.concatenate([part[1] for part in parts])
+    values = [part[0] for part in parts]
+    if all(isinstance(v, np.ndarray) for v in values) and len({v.shape[1:] for v in values}) == 1:
+        return np.concatenate(values), null
+    return [cell for part in values for cell in part], null

@@ -1,0 +1,210 @@
+"""One run's reading of a server: connection, lock, snapshot, the choice of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ....models.heap.schema import Schema
+from ..provenance import Provenance
+from ..table import SourceError, Table
+from .address import Address, parse, public
+from .casts import CATEGORIES, Feature, always, feature
+from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
+from .direct import NotDirect, read_pages
+from .rows import read_rows
+
+__all__ = ["open_postgres"]
+
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_LOCK_SECONDS = 30
+
+
+def open_postgres(uri: str, *, pages: bool | None = None, like: Schema | None = None) -> Table:
+    """Open `postgresql://…?table=NAME` or `?query=SELECT …`, as one snapshot sees it.
+
+    NAME may be qualified and is quoted as in SQL; `features=` and `onehot=` name columns (separated by commas) of dates, times, enums
+    and texts that are to become numbers; the rest of the URI goes to the server's library.
+
+    Parameters
+    ----------
+    pages
+        True: the table's own pages or an error, casts left out. False: rows as SELECT sends them. None: pages where they serve.
+    like
+        The schema of a design that is to run on the table: rows that the server sends are packed as it says, if its columns are there.
+
+    Returns
+    -------
+    Table
+        Every tuple that SELECT sees under the snapshot, once; `provenance` says how it was read.
+
+    Raises
+    ------
+    SourceError
+        The driver is missing, the server refuses, there is no such table, it has no rows or no column that can be a number, its pages
+        cannot be read where they are insisted on, a lock is not given within 30 s.
+    """
+    address = parse(uri)
+    try:
+        import psycopg
+    except ImportError as error:
+        raise SourceError("reading from a PostgreSQL server needs the package psycopg",
+                          "pip install 'penstock[postgres]'", code="E705") from error
+    try:
+        connection = psycopg.connect(address.server, connect_timeout=10, autocommit=True, prepare_threshold=None, client_encoding="utf8")
+    except psycopg.Error as error:
+        raise SourceError(f"cannot connect to {public(address.server)}: {_first_line(error)}",
+                          "is the server running, and are host, port, user and database right?", code="E705") from error
+    with connection, _sql_errors(psycopg.Error, address.name):
+        return _Reading(connection, address, pages, like).table()
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
+
+
+@contextmanager
+def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
+    try:
+        yield
+    except kind as error:
+        if getattr(error, "sqlstate", None) == "55P03":
+            raise SourceError(f"the server did not give a lock on {name} within {_LOCK_SECONDS} s",
+                              "someone holds it ACCESS EXCLUSIVE (ALTER TABLE, VACUUM FULL, …): try again later", code="E705") from error
+        raise SourceError(f"the server refused a query on {name}: {_first_line(error)}",
+                          "try the same address with psql; the server's log says more", code="E705") from error
+
+
+def _stored_alike(one: Schema, other: Schema) -> bool:
+    shapes = [(s.page_size, [(c.type, c.dropped) for c in s.columns]) for s in (one, other)]
+    return shapes[0] == shapes[1]
+
+
+class _Reading:
+    """One connection's reading of one table or query."""
+
+    def __init__(self, connection: Any, address: Address, pages: bool | None, like: Schema | None) -> None:
+        self.connection, self.address, self.pages, self.like = connection, address, pages, like
+
+    def table(self) -> Table:
+        if self.address.query is not None:
+            return self._query(self.address.query)
+        name = self.address.name
+        full = find(self.connection, name)
+        if full is None:
+            raise SourceError(f"the server has no table {name}", "qualify it with its schema, and quote it where it has capitals: "
+                                                                 'table=myschema."MyTable"', code="E705")
+        self._begin(full)
+        found = relation(self.connection, full)
+        if found.kind not in "rmvpf":
+            raise SourceError(f"{name} is {found.what}; it has no rows to learn from", "name a table or a view", code="E705")
+        columns = attributes(self.connection, found.oid)
+        from psycopg import sql
+        if not any(a.readable for a in columns):                # the server's own words say what is not allowed
+            self.connection.execute(sql.SQL("SELECT FROM {}").format(sql.Identifier(found.namespace, found.name)))
+        obstacle = self._obstacle(found, columns)
+        if obstacle is None:
+            try:
+                return self._pages(found, columns)
+            except NotDirect as error:
+                obstacle = str(error)
+        if self.pages:
+            raise SourceError(f"{name} cannot be read page by page: {obstacle}", "without --pages the rows come by SELECT", code="E705")
+        return self._rows(found.name, sql.Identifier(found.namespace, found.name), columns, obstacle, found.snapshot, found.page_size)
+
+    def _begin(self, full: str) -> None:
+        """Begin the transaction, take the lock, then the snapshot."""
+        from psycopg import errors
+        self._transaction()
+        try:
+            self.connection.execute(f"LOCK TABLE {full} IN ACCESS SHARE MODE")
+        except (errors.WrongObjectType, errors.InsufficientPrivilege):
+            # a kind of relation that LOCK does not take, or a right to some columns only: the query itself takes the lock
+            self.connection.execute("ROLLBACK")
+            self._transaction()
+
+    def _transaction(self) -> None:
+        self.connection.execute(_BEGIN)
+        self.connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+
+    # -- the direct way ----------------------------------------------------------------------------------------------------
+
+    def _obstacle(self, found: Relation, columns: Sequence[Attribute]) -> str | None:
+        """Return why the table's pages alone do not say what SELECT says; None where they may."""
+        if found.kind not in "rm":
+            return f"{found.what} has no pages of its own"
+        if found.method != "heap":
+            return f"the access method {found.method} is not heap"
+        if found.has_children:
+            return "its children's rows belong to it"
+        if found.row_security:
+            return "row-level security applies"
+        if found.persistence == "t":
+            return "it is a temporary table"
+        if self.pages:
+            return None
+        if self.pages is False:
+            return "rows were asked for"
+        if unreadable := [a.name for a in columns if not a.dropped and not a.readable]:
+            return f"this user may not read its column {unreadable[0]!r}"
+        if cast := [a for a, todo in self._features(columns) if todo.how or todo.becomes == CATEGORIES]:
+            return f"the server casts its column {cast[0].name!r}, {cast[0].written}"
+        if self.like is not None and not _stored_alike(Schema(found.name, schema_columns(list(columns)), found.page_size), self.like):
+            return "the design has these columns in another layout"
+        return None
+
+    def _pages(self, found: Relation, columns: Sequence[Attribute]) -> Table:
+        schema = Schema(found.name, schema_columns(list(columns)), found.page_size)
+        read = read_pages(self.connection, found, schema, bool(self.pages))
+        if not len(read.pages):
+            raise SourceError(f"the table {found.name} is empty", "training needs at least one row", code="E705")
+        reason = "pages were insisted on" if self.pages else "its pages can be read, and its columns need no cast"
+        facts = Provenance(read.way, reason, found.snapshot, len(read.pages), read.untouched, read.rebuilt)
+        return self._with_rows(Table(read.schema, read.pages, found.name, facts))
+
+    def _with_rows(self, table: Table) -> Table:
+        if not table.rows:
+            raise SourceError(f"the table {table.name} is empty", "training needs at least one row", code="E705")
+        return table
+
+    # -- the rows way ------------------------------------------------------------------------------------------------------
+
+    def _query(self, query: str) -> Table:
+        from psycopg import sql
+        if self.pages:
+            raise SourceError("a query has no pages of its own", "without --pages the rows come by SELECT", code="E705")
+        self._transaction()
+        origin = sql.SQL("({}\n)").format(sql.SQL(query))       # a comment may end the query
+        snapshot = self.connection.execute("SELECT pg_current_snapshot()::text").fetchone()[0]
+        description = self.connection.execute(sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(origin)).description
+        names = [column.name for column in description]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SourceError(f"the query gives two columns called {twice[0]!r}", "name one of them with AS", code="E704")
+        columns = described(self.connection, description)
+        return self._rows("query", origin, columns, "a query has no pages of its own", snapshot, 8192)
+
+    def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
+        """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""
+        asked = {*self.address.features, *self.address.one_hot}
+        there = [a for a in columns if not a.dropped and a.readable]
+        for name in asked - {a.name for a in there}:
+            raise SourceError(f"{self.address.name} has no column {name!r}", f"it has {', '.join(a.name for a in there)[:200]}", code="E704")
+        if self.like is not None:
+            asked |= {c.name for c in self.like.columns if c.is_numeric}
+        found = [(a, feature(a) if a.name in asked else always(a)) for a in there]
+        return [(a, todo) for a, todo in found if todo is not None]
+
+    def _rows(self, name: str, origin: Any, columns: Sequence[Attribute], reason: str, snapshot: str, page_size: int) -> Table:
+        chosen = self._features(columns)
+        taken = {a.name for a, _ in chosen}
+        left = [a for a in columns if not a.dropped and a.name not in taken]
+        if not chosen:
+            raise SourceError(f"{name} has no column that is a number", "name columns to convert: &features=COLUMN,…", code="E704")
+        one_hot = {*self.address.one_hot}
+        if self.like is not None:
+            one_hot |= {c.name for c in self.like.columns if c.is_numeric and c.is_array}
+        schema, pages, casts = read_rows(self.connection, name, origin, chosen, left, sorted(one_hot), page_size, self.like)
+        left_out = tuple((a.name, a.written if a.readable else "not readable by this user") for a in left)
+        return self._with_rows(Table(schema, pages, name, Provenance("rows", reason, snapshot, len(pages), casts=casts, left_out=left_out)))

@@ -1,0 +1,60 @@
+"""Where a table's rows come from, and what was done to them on the way: facts that reports can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Cast", "Provenance"]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A column whose values are not bound as they are stored.
+
+    `type` is the column's type in SQL, `becomes` the type that the table has, `how` what is done, in words for people. `categories` are
+    the labels of the numbers 0, 1, … (one-hot: of the places 0, 1, …) where the column holds categories.
+    """
+
+    column: str
+    type: str
+    becomes: str
+    how: str
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a table was read.
+
+    Parameters
+    ----------
+    way
+        "buffers": pages from the server's buffers; "files": pages from the relation's files; "rows": rows that the server sent, packed
+        into pages here.
+    reason
+        Why this way was taken, in words.
+    snapshot
+        The server's snapshot, as `pg_current_snapshot()` writes it.
+    pages, pages_untouched
+        Pages of the table, and how many of them are byte for byte the server's. Packed pages never are.
+    rebuilt
+        Rows of the direct ways that had compressed or out-of-line arrays and were packed anew.
+    casts
+        Columns that became numbers by a cast.
+    left_out
+        Columns that the table has at the source and not here, each with its type or with the reason.
+    """
+
+    way: str
+    reason: str
+    snapshot: str
+    pages: int
+    pages_untouched: int = 0
+    rebuilt: int = 0
+    casts: tuple[Cast, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def untouched_share(self) -> float:
+        """The share of pages that are byte for byte the server's, from 0 to 1."""
+        return self.pages_untouched / self.pages if self.pages else 0.0

@@ -1,0 +1,128 @@
+"""Groups of keys that come and go, as a host keeps them, and the jobs that refit them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Fit, Job, Label, Memo, Method, Window
+from ...models.qr.ranks import crowded
+
+__all__ = ["Group", "keys", "mean_offsets"]
+
+
+def keys(source: np.random.Generator, count: int, length: int, alphabet: int = 256, first: int = 0) -> NDArray[np.uint8]:
+    """Return `count` random rows of `length` bytes from an alphabet, in order (equal ones possible)."""
+    return _sorted(source.integers(first, first + alphabet, (count, length)).astype(np.uint8))
+
+
+def _sorted(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(rows[np.lexsort(rows.T[::-1])])
+
+
+def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return each column's mean, rounded: what a full training takes as the group's offsets."""
+    return np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.full(rows.shape[1], 128, dtype=np.uint8)
+
+
+class Group:
+    """A host's group that follows the rules: keeps rows, tombstones (`givens`) and slots (target `slot`), and makes jobs of batches of changes.
+
+    Slots: a full training spreads the rows evenly at 1 / `density` slots a row; a new row goes into the gap at its place, else the run of rows up to
+    the nearest gap moves by one. Where there is no gap left the next job is a full one.
+    """
+
+    def __init__(self, config: FitPlan, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:
+        self.config, self.number, self.density = config, number, density
+        self.rows = _sorted(rows)
+        self.live = np.ones(len(rows), dtype=bool)
+        self.memo: Memo | None = None
+        self.offsets = mean_offsets(self.rows)
+        self.slots: NDArray[np.int64] | None = None
+        self.moves = 0
+
+    @property
+    def window(self) -> Window:
+        return Window(0, self.rows.shape[1])
+
+    def _spread(self) -> None:
+        if self.config.target is Label.SLOT:
+            self.slots = (np.arange(len(self.rows)) / self.density).astype(np.int64)
+
+    def full(self) -> Job:
+        """The job that trains the group afresh: tombstones go, offsets and slots are chosen anew."""
+        self.rows, self.live = self.rows[self.live], np.ones(int(self.live.sum()), dtype=bool)
+        self.offsets = mean_offsets(self.rows)
+        self._spread()
+        return Job(self.number, self.window, self.offsets, self.rows, self.live, self.slots)
+
+    def batch(self, new: NDArray[np.uint8], doomed: NDArray[np.int64], limit: int = 1 << 30) -> Job:
+        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot or in its block, or where
+        the engine takes no tombstones: a full job."""
+        memo = self.memo
+        keep = np.ones(len(self.rows), dtype=bool)
+        tomb = self.config.method is Method.GIVENS
+        if tomb:
+            self.live = self.live.copy()                          # the job before has it too
+            self.live[doomed] = False
+        else:
+            keep[doomed] = False
+        gone, gone_live = self.rows[~keep], self.live[~keep]
+        old_slots = self.slots
+        stacked = np.concatenate([self.rows[keep], new])
+        order = np.lexsort(stacked.T[::-1]) if len(stacked) else np.zeros(0, dtype=np.int64)
+        at = np.argsort(order)                                    # where each stacked row ends up
+        kept = int(keep.sum())
+        inserted, places = np.sort(at[kept:]), np.zeros(len(keep), dtype=np.int64)
+        places[keep] = at[:kept]
+        # a removed row lies before the first kept row that followed it
+        removed_at = np.array([next((int(places[j]) for j in range(i + 1, len(keep)) if keep[j]), len(order)) for i in np.flatnonzero(~keep)], dtype=np.int64)
+        buried = np.sort(places[doomed]) if tomb else np.zeros(0, dtype=np.int64)
+        self.rows = stacked[order]
+        self.live = np.concatenate([self.live[keep], np.ones(len(new), dtype=bool)])[order]
+        job = Job(self.number, self.window, self.offsets, self.rows, self.live, None, inserted, buried, gone, removed_at, gone_live, memo=memo,
+                  epoch=0 if memo is None else memo.epoch, limit=limit)
+        if self.config.needs_live and not self.live.all():
+            return self.full()
+        if old_slots is None or memo is None:
+            return job if memo is not None and not (self.config.blocks and crowded(job, self.config)) else self.full()
+        slots = np.full(len(order), -1, dtype=np.int64)
+        slots[at[:kept]] = old_slots[keep]
+        before = slots.copy()
+        for i in inserted:
+            if not _place(slots, int(i), int(len(slots) / self.density) + 64):          # the host's array has an end
+                return self.full()
+        self.slots = slots
+        moved = np.flatnonzero((before >= 0) & (before != slots))
+        self.moves += len(moved)
+        return replace(job, labels=slots, removed_labels=old_slots[~keep], moved=moved, moved_from=before[moved])
+
+    def take(self, fit: Fit) -> None:
+        self.memo = fit.memo
+
+
+def _place(slots: NDArray[np.int64], i: int, capacity: int) -> bool:
+    """Give row i a slot between its neighbours that have one; rows without (-1) come later. Moves a run by one where there is no gap."""
+    placed = np.flatnonzero(slots >= 0)
+    left, right = placed[placed < i][::-1], placed[placed > i]
+    low = int(slots[left[0]]) if len(left) else -1
+    high = int(slots[right[0]]) if len(right) else capacity
+    if high - low > 1:
+        slots[i] = low + 1 if not len(right) else high - 1 if not len(left) else (low + high) // 2
+        return True
+    gaps_right = np.flatnonzero(np.diff(np.append(slots[right], capacity)) > 1)          # after so many neighbours there is room
+    gaps_left = np.flatnonzero(np.diff(np.append(slots[left], -1)) < -1)
+    run_right = int(gaps_right[0]) + 1 if len(gaps_right) else len(slots)
+    run_left = int(gaps_left[0]) + 1 if len(gaps_left) else len(slots)
+    if min(run_right, run_left) == len(slots):
+        return False
+    if run_right <= run_left:
+        slots[right[:run_right]] += 1
+        slots[i] = high
+    else:
+        slots[left[:run_left]] -= 1
+        slots[i] = low
+    return True

@@ -1,0 +1,260 @@
+"""Amaranth's own simulator as a machine: slow, but without any tool outside Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from amaranth.sim import Simulator
+from numpy.typing import NDArray
+
+from ..hdl.shell.shell import Shell
+from ..models.errors import HardwareError
+from ..models.memory import FixedLatency
+from ..models.shell import Control, Interrupt, RegisterMap, Status
+from .machine import Ended, Hung, Progress, Transfer
+from .memory import AxiMemory
+from .native.toolchain import PortSpec
+from .windows import Windows
+
+__all__ = ["PythonMachine"]
+
+#: cycles after which a run without a limit of its own has not come to an end
+_LIMIT = 10_000_000
+#: cycles between two calls of `progress`
+_REPORT = 1000
+
+
+class _Pins:
+    """A memory port of a shell under the names of the protocol."""
+
+    def __init__(self, shell: Shell, number: int) -> None:
+        self._shell, self._prefix = shell, f"m{number}_axi_"
+        self.signature = shell.ports[number]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shell, self._prefix + name)
+
+
+class _Port(AxiMemory):
+    """A memory port in the windows of its space."""
+
+    def __init__(self, pins: Any, memory: Windows, timing: FixedLatency, space: int) -> None:
+        super().__init__(pins, np.zeros(0, dtype=np.uint8), timing)
+        self._memory, self._space = memory, space
+
+    def load(self, address: int, width: int) -> bytes | None:
+        window = self._memory.find(address, width, self._space)
+        if window is None:
+            return None
+        return window.content[address - window.at :][:width].tobytes()
+
+    def store(self, address: int, word: bytes, strobe: int) -> bool:
+        window = self._memory.find(address, len(word), self._space)
+        if window is None or not window.writable:
+            return False
+        for k, value in enumerate(word):
+            if strobe >> k & 1:
+                window.content[address - window.at + k] = value
+        return True
+
+
+class PythonMachine:
+    """An engine in its shell, elaborated once.
+
+    Parameters: `engine`: not elaborated yet, its modules submodules (`hdl.modules.Submodules`);
+    `ports`: of its top; `memory`: timing of all ports, or by a port's name ("m0", …); `waves`: a
+    file for the waves of the latest run, as VCD.
+    """
+
+    capacity = None
+
+    def __init__(
+        self,
+        engine: Any,
+        ports: tuple[PortSpec, ...],
+        memory: FixedLatency | Mapping[str, FixedLatency] | None = None,
+        *,
+        waves: str | Path | None = None,
+    ) -> None:
+        self.register_map: RegisterMap = engine.register_map
+        self._shell = Shell(engine, self.register_map)
+        self._memory, self._waves = Windows(), waves
+        timings = (
+            {f"m{k}": memory or FixedLatency() for k in range(len(ports))}
+            if memory is None or isinstance(memory, FixedLatency)
+            else memory
+        )
+        self._ports = [
+            _Port(_Pins(self._shell, k), self._memory, timings[f"m{k}"], port.space)
+            for k, port in enumerate(ports)
+        ]
+        self._simulator = Simulator(self._shell)
+        self._simulator.add_clock(1e-6)
+        for port in self._ports:
+            if port.bus.signature.read:
+                self._simulator.add_testbench(port.reads, background=True)
+            if port.bus.signature.write:
+                self._simulator.add_testbench(port.writes, background=True)
+        self._simulator.add_testbench(self._bench)
+        self._changes: list[tuple[int, int, bytes, int]] = []
+        self._fresh, self._began, self._cycle = True, 0, 0
+        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
+
+    # control
+
+    async def _tick(self, ctx: Any, *sampled: Any) -> Any:
+        """Go on to the next cycle, in which memory may change; return what was sampled."""
+        self._cycle += 1
+        now = self._cycle - self._began
+        # before the ports look at memory in the cycle that begins
+        while self._started and self._changes and self._changes[0][0] <= now:
+            _, at, data, space = self._changes.pop(0)
+            self._memory.place(at, np.frombuffer(data, dtype=np.uint8), space)
+        _, _, *values = await ctx.tick().sample(*sampled)
+        return values
+
+    async def _write(self, ctx: Any, name: str, value: int) -> None:
+        register, pins = self.register_map[name], self._shell
+        for half in range(register.bits // 32):
+            ctx.set(pins.s_axil_awaddr, register.offset + 4 * half)
+            ctx.set(pins.s_axil_wdata, value >> 32 * half & 0xFFFFFFFF)
+            ctx.set(pins.s_axil_wstrb, 15)
+            for signal in (pins.s_axil_awvalid, pins.s_axil_wvalid, pins.s_axil_bready):
+                ctx.set(signal, 1)
+            answered = False
+            while not answered:
+                aw, w, answered = await self._tick(
+                    ctx,
+                    pins.s_axil_awvalid & pins.s_axil_awready,
+                    pins.s_axil_wvalid & pins.s_axil_wready,
+                    pins.s_axil_bvalid,
+                )
+                if aw:
+                    ctx.set(pins.s_axil_awvalid, 0)
+                if w:
+                    ctx.set(pins.s_axil_wvalid, 0)
+                    if name == "control":
+                        self._began, self._started = self._cycle - 1, True
+            ctx.set(pins.s_axil_bready, 0)
+
+    async def _read(self, ctx: Any, name: str) -> int:
+        register, pins, value = self.register_map[name], self._shell, 0
+        for half in range(register.bits // 32):
+            ctx.set(pins.s_axil_araddr, register.offset + 4 * half)
+            ctx.set(pins.s_axil_arvalid, 1)
+            ctx.set(pins.s_axil_rready, 1)
+            answered = False
+            while not answered:
+                taken, answered, word = await self._tick(
+                    ctx,
+                    pins.s_axil_arvalid & pins.s_axil_arready,
+                    pins.s_axil_rvalid,
+                    pins.s_axil_rdata,
+                )
+                if taken:
+                    ctx.set(pins.s_axil_arvalid, 0)
+            ctx.set(pins.s_axil_rready, 0)
+            value |= word << 32 * half
+        return value
+
+    async def _bench(self, ctx: Any) -> None:
+        self._cycle, self._started = 0, False
+        for name, value in self._registers.items():
+            await self._write(ctx, name, value)
+        await self._write(ctx, "interrupt", Interrupt.ENABLE | Interrupt.PENDING)
+        await self._write(ctx, "control", Control.START)
+        finished = False
+        while not finished and self._cycle - self._began < self._limit:
+            [finished] = await self._tick(ctx, self._shell.irq)
+            if self._progress is not None and self._cycle % _REPORT == 0:
+                self._progress(self._cycle - self._began)
+        if not finished:
+            return
+        error = None
+        if Status(await self._read(ctx, "status")) & Status.ERROR:
+            code, block, line = [
+                await self._read(ctx, name) for name in ("error_code", "error_block", "error_line")
+            ]
+            error = HardwareError(self.register_map.error(code), block, line)
+        cycles = await self._read(ctx, "cycles")
+        names = [counter.name for counter in self.register_map.counters]
+        self._ended = (
+            error,
+            cycles,
+            {name: await self._read(ctx, f"count_{name}") for name in names},
+        )
+
+    # a machine
+
+    def reserve(self, at: int, size: int, *, space: int = 0) -> None:
+        self._memory.reserve(at, size, space)
+
+    def write(self, at: int, data: NDArray[np.uint8], *, space: int = 0) -> None:
+        self._memory.place(at, data, space)
+
+    def read(self, at: int, size: int, *, space: int = 0) -> NDArray[np.uint8]:
+        return self._memory.read(at, size, space)
+
+    def run(
+        self,
+        registers: Mapping[str, int],
+        *,
+        watchdog: int = 1_000_000,
+        limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> Ended:
+        self._registers = {**registers, "watchdog": watchdog}
+        self._limit, self._progress = _LIMIT if limit is None else limit, progress
+        self._ended = None
+        for port in self._ports:
+            port.r, port.w, port.transfers = [], [], []
+        if not self._fresh:
+            self._simulator.reset()
+        self._fresh = False
+        begin = perf_counter()
+        if self._waves is None:
+            self._simulator.run()
+        else:
+            with self._simulator.write_vcd(str(self._waves)):
+                self._simulator.run()
+        seconds, self._changes = perf_counter() - begin, []
+        if self._ended is None:
+            raise Hung(f"not finished after {self._limit} cycles")
+        error, cycles, counters = self._ended
+        moved = [
+            sum(port.bus.signature.data_bytes * len(beats) for port, beats in channel)
+            for channel in (
+                [(port, port.r) for port in self._ports],
+                [(port, port.w) for port in self._ports],
+            )
+        ]
+        return Ended(error, cycles, counters, moved[0], moved[1], seconds)
+
+    def trace(self, port: int) -> list[Transfer]:
+        return [
+            Transfer(cycle - self._began, *rest)
+            for cycle, *rest in self._ports[port].transfers
+        ]
+
+    def alter(self, cycle: int, at: int, data: bytes, *, space: int = 0) -> None:
+        self._changes.append((cycle, at, data, space))
+        self._changes.sort(key=lambda change: change[0])
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> PythonMachine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,178 @@
+"""Names of `penstock`, for editors and type checkers: written by `scripts/stub`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from penstock.api import Design, KernelError, Run, SourceError, compile, load
+from penstock.devices import open_device as open
+from penstock.dsl.analytics.front import PythonKernel
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.graph import Uniform
+from penstock.dsl.core.python import Annotation
+from penstock.dsl.core.tensor import Tensor
+from penstock.dsl.qr.front import PythonFit
+from penstock.dsl.qr.kernel import FitKernel
+from penstock.host.sources import open_table
+
+__all__ = [
+    "Choices",
+    "Design",
+    "FitKernel",
+    "Input",
+    "Kernel",
+    "KernelError",
+    "Key",
+    "Meta",
+    "Model",
+    "Output",
+    "Run",
+    "SourceError",
+    "__version__",
+    "abs",
+    "compile",
+    "exp",
+    "fit",
+    "gaussian",
+    "kernel",
+    "least_squares",
+    "load",
+    "log",
+    "max",
+    "merge",
+    "min",
+    "norm",
+    "open",
+    "open_table",
+    "outer",
+    "prod",
+    "rank",
+    "sigmoid",
+    "slot",
+    "sqrt",
+    "sum",
+    "tanh",
+    "uniform",
+    "until",
+    "where",
+    "window",
+]
+
+__version__: str
+Input: Annotation
+Key: Annotation
+Meta: Annotation
+Model: Annotation
+Output: Annotation
+
+def abs(v: Any) -> Tensor:
+    """The magnitude, elementwise."""
+
+def exp(v: Any) -> Tensor:
+    """The exponential, elementwise."""
+
+@overload
+def fit(function: Callable[..., Any], /) -> PythonFit: ...
+@overload
+def fit(
+    *, method: str = "gram", incremental: bool = True, bounds: str | None = None
+) -> Callable[[Callable[..., Any]], PythonFit]:
+    """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
+
+    Parameters
+    ----------
+    method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
+    incremental: whether refits read the changed rows alone, not all of them.
+    bounds: of the errors: "widened" from refit to refit, or by a "rescan" of all rows.
+
+    Raises
+    ------
+    KernelError: the signature is not one of a fit kernel, or an option is wrong.
+    """
+
+def gaussian(v: Any) -> Tensor:
+    """exp(-v * v), elementwise."""
+
+@overload
+def kernel(function: Callable[..., Any], /) -> PythonKernel: ...
+@overload
+def kernel(
+    *, epochs: int = 1, init: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], PythonKernel]:
+    """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
+
+    Parameters
+    ----------
+    epochs: passes over the table, 1 unless given.
+    init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
+
+    Raises
+    ------
+    KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
+    """
+
+def least_squares(
+    features: Any,
+    target: Any,
+    *,
+    method: str | None = None,
+    incremental: bool | None = None,
+    bounds: str | None = None,
+) -> Tensor:
+    """The linear model of the features that comes nearest to the target: what a fit kernel returns.
+
+    `method`: "gram" (exact integer sums; unless given) or "givens" (a triangular factor). `incremental`: refits read the
+    changed rows alone (unless given); False: each reads all rows. `bounds`: of the errors, "widened" by a proven amount from
+    refit to refit, or by a "rescan" of all rows.
+    """
+
+def log(v: Any) -> Tensor:
+    """The natural logarithm, elementwise."""
+
+def max(v: Any, *, axis: int | None = None) -> Tensor:
+    """The largest element, or the largest along one axis."""
+
+def merge(v: Any, n: int | None = None, op: str = "+") -> Tensor:
+    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min"."""
+
+def min(v: Any, *, axis: int | None = None) -> Tensor:
+    """The smallest element, or the smallest along one axis."""
+
+def norm(v: Any, *, axis: int | None = None) -> Tensor:
+    """The square root of the sum of squares of all elements, or along one axis."""
+
+def outer(a: Any, b: Any) -> Tensor:
+    """The matrix of all products of two vectors' elements."""
+
+def prod(v: Any, *, axis: int | None = None) -> Tensor:
+    """The product of all elements, or along one axis."""
+
+def rank(key: Any) -> Tensor:
+    """How many keys of the group lie before this one."""
+
+def sigmoid(v: Any) -> Tensor:
+    """1 / (1 + exp(-v)), elementwise."""
+
+def slot(key: Any) -> Tensor:
+    """The key's place in the group's array, in which gaps are left."""
+
+def sqrt(v: Any) -> Tensor:
+    """The square root, elementwise."""
+
+def sum(v: Any, *, axis: int | None = None) -> Tensor:
+    """The sum of all elements, or along one axis."""
+
+def tanh(v: Any) -> Tensor:
+    """The hyperbolic tangent, elementwise."""
+
+def uniform(low: float, high: float, seed: int = 1) -> Uniform:
+    """A model's random start between `low` and `high`; the same numbers for the same seed and shape."""
+
+def until(condition: Any) -> None:
+    """Stop the training when the condition holds after an epoch's last batch."""
+
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """`a` where the condition is not zero, else `b`, elementwise; both are computed."""
+
+def window(key: Any, bytes: int) -> Tensor:
+    """The bytes of a key that tell a group's keys apart, at most so many; the index chooses where they begin, group by group."""

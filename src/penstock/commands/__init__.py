@@ -1,0 +1,17 @@
+"""The commands that are the same for every engine: each module here has its `COMMANDS`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import click
+
+__all__ = ["commands"]
+
+
+def commands() -> Iterator[click.Command]:
+    """Return all shared commands."""
+    for module in pkgutil.iter_modules(__path__):
+        yield from getattr(importlib.import_module(f"{__name__}.{module.name}"), "COMMANDS", ())

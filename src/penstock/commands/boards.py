@@ -1,0 +1,433 @@
+"""`penstock boards`, `penstock build` and `penstock program`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.boards.board import Board, boards, left_out
+from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.hints import closest
+from penstock.errors import Conflict
+from penstock.options import DATA, KERNEL, OUTPUT, PLAN, REPORT, Count, Once, parameters
+from penstock.report.rows import Column, Grid, Part
+from penstock.state import State
+
+if TYPE_CHECKING:
+    from penstock.boards.build import Build
+    from penstock.boards.flow import Unfit
+    from penstock.commands.job import Job
+    from penstock.engines.base import Design
+    from penstock.models.target import Target
+
+__all__ = ["COMMANDS", "board_named", "compile_for"]
+
+
+def board_named(name: str) -> Board:
+    """Return a board. Raises KernelError (E821)."""
+    known = boards()
+    if name not in known:
+        missing = "".join(
+            f"; boards of the entry point {point} are left out: {why}"
+            for point, why in left_out().items()
+        )
+        hint = closest(name.lower(), known) or "`penstock boards` lists them"
+        raise error(
+            "E821", f"there is no board {name!r}", Span.whole("--board"), hint=hint + missing
+        )
+    return known[name]
+
+
+# boards
+
+
+@click.pass_obj
+def _boards(state: State, as_json: bool) -> None:
+    """List the boards: device, memory, link, what was shown of them."""
+    if as_json:
+        click.echo(json.dumps(_listed(), indent=1))
+    else:
+        from penstock.report.terminal import show
+
+        show(state.out, (_grid(),))
+
+
+def _listed() -> list[dict[str, Any]]:
+    """Return all boards as plain data."""
+    return [
+        {
+            "name": b.name,
+            "title": b.title,
+            "device": b.device,
+            "package": b.package,
+            "speed": b.speed,
+            "memory": asdict(b.memory),
+            "link": b.link,
+            "baud": b.baud if b.open else None,
+            "clock_mhz": b.clock_mhz,
+            "oscillator_mhz": b.oscillator_mhz,
+            "open_tools": b.open,
+            "resources": {k: getattr(b.part, k) for k in ("lut", "ff", "dsp", "bram")},
+            "status": b.status,
+        }
+        for b in boards().values()
+    ]
+
+
+def _grid() -> Grid:
+    """Return all boards; below them, what other packages offer and cannot be used."""
+    unusable = "\n".join(
+        f"left out: boards of the entry point {point}: {why}"
+        for point, why in left_out().items()
+    )
+    rows = []
+    for b in boards().values():
+        size = b.memory.bytes
+        if size >= 1 << 30:
+            amount = f"{size >> 30} GB"
+        else:
+            amount = f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
+        memory = f"{amount} {b.memory.kind}"
+        rows.append((b.name, b.device, memory, b.link, f"{b.clock_mhz:g}", b.status))
+    columns = (
+        Column("board", whole=True),
+        Column("device", whole=True),
+        Column("memory"),
+        Column("link"),
+        Column("MHz", right=True),
+        Column("status"),
+    )
+    return Grid(columns, tuple(rows), caption=unusable)
+
+
+# build
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How a board is built: placements to try, the clock that is asked for, placements at a time,
+    minutes that synthesis and placement may take."""
+
+    seeds: int
+    clock: float | None
+    jobs: int | None
+    limit: int
+
+
+@click.pass_obj
+def _build(state: State, **values: Any) -> None:
+    """Make a board's bitstream, and report area and timing as placed, beside the estimate."""
+    rest = state.begin("build", values)
+    from penstock.commands.job import Job
+    from penstock.output import check_folder
+
+    board, folder = board_named(rest["board"]), Path(rest["out"])
+    options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"], rest["limit"] or LIMIT)
+    if state.asked.target is not None:
+        hint = "--board says what is built for: leave --target out"
+        raise Conflict("--target is not for build", hint)
+    job = Job.begin(state, "build")
+    if not board.open:
+        _project(job, board, folder, options)
+        return
+    from penstock.boards.flow import FLOWS, NAME
+
+    suffix = FLOWS[board.part.family].suffix
+    check_folder(folder, (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin"))
+    job = job.opened()
+    design = compile_for(job, board)
+    with _diagnosed(job, board, design, options):
+        built = _placed(state, board, design, options)
+    _publish(design, board, built, folder)
+    state.record.folder, state.record.placed = str(folder), built.report()
+    state.show((_summary(design, board, built, folder), *_charts(job)))
+
+
+def _charts(job: Job) -> list[Part]:
+    """Return the charts of the engine's report."""
+    from penstock.report.rows import Chart
+
+    return [part for part in job.engine.sections(job.state.record) if isinstance(part, Chart)]
+
+
+def _project(job: Job, board: Board, folder: Path, options: _Options) -> None:
+    """Write a project for the vendor's tools."""
+    from penstock.boards.vendor import FILES, project
+    from penstock.output import check_folder, write_folder
+
+    if options.clock is not None or options.seeds > 1:
+        message = f"--clock and --seeds are not for {board.name}"
+        raise Conflict(f"{message}, which is placed by its vendor's tools", "leave them out")
+    check_folder(folder, FILES)
+    design = compile_for(job.opened(), board)
+    job.state.record.folder = str(folder)
+    write_folder(folder, project(board, design.hardware, len(design.bus_ports)))
+    text = "a project for the vendor's tools; nothing in it was placed here"
+    job.state.out.print(f"{folder}: {text}")
+
+
+def compile_for(job: Job, board: Board) -> Design:
+    """Compile for the board's own resources, less what link and memory take, and put the design on
+    record. Raises KernelError."""
+    try:
+        design = job.compile(board.budget)
+    except KernelError as problem:
+        if problem.diagnostic.code != "E601":
+            raise
+        more = job.engine.largest(job.kernel, board.budget, job.given)
+        hint = f"{problem.diagnostic.hint}; {more}"
+        raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
+    job.state.record.design = design = design.on_board(board)
+    return design
+
+
+def _placed(state: State, board: Board, design: Design, options: _Options) -> Build:
+    """Run the open tools. Raises as `boards.build.build`."""
+    from penstock.boards.build import build, elaborate
+    from penstock.boards.clocks import chosen_clock
+    from penstock.boards.pll import Unreachable
+    from penstock.boards.top import clock_setting
+    from penstock.models.link.timing import divisor
+    from penstock.sim.native.toolchain import cache_folder
+
+    wanted = options.clock
+    if wanted is None:
+        wanted = chosen_clock(board, design.format, design.resources_on(board.budget).lut)
+    setting = clock_setting(board, wanted)
+    real = setting.output_mhz if setting is not None else board.oscillator_mhz
+    try:
+        divisor(round(real * 1e6), board.baud)
+    except ValueError as problem:
+        raise Unreachable(str(problem)) from None
+    with state.steps.step("the board's hardware"):
+        sources = elaborate(design.hardware, board, setting=setting)
+    with state.steps.log("synthesis, place and route") as latest:
+        return build(
+            sources,
+            board,
+            clock_mhz=real,
+            seeds=range(1, options.seeds + 1),
+            jobs=options.jobs or min(options.seeds, os.cpu_count() or 1),
+            cache=cache_folder(),
+            limit=60 * options.limit,
+            progress=latest,
+        )
+
+
+@contextmanager
+def _diagnosed(job: Job, board: Board, design: Design, options: _Options) -> Iterator[None]:
+    """Turn what the tools raise into diagnostics."""
+    from penstock.boards.build import Misdescribed, Slow
+    from penstock.boards.flow import Endless, Unfit
+    from penstock.boards.pll import Unreachable
+    from penstock.boards.tools import ToolError, ToolMissing
+
+    on_board, on_clock = Span.whole("--board"), Span.whole("--clock")
+    try:
+        yield
+    except Unreachable as problem:
+        hint = (
+            f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator, and its serial line "
+            f"needs about a whole multiple of {board.baud / 1e6:g} MHz"
+        )
+        raise error("E825", str(problem), on_clock, hint=hint) from None
+    except Misdescribed as problem:
+        hint = (
+            "the package that offers it names platform, clock and uart; "
+            "docs/boards.md, Boards of your own"
+        )
+        message = f"{board.name} is described wrongly: {problem}"
+        raise error("E821", message, on_board, hint=hint) from None
+    except ToolMissing as problem:
+        message = f"building for {board.name} needs the package {problem.package}"
+        raise error("E822", message, on_board, hint=TOOLS_HINT) from None
+    except Unfit as problem:
+        message = f"kernel {design.name!r} does not fit on {board.name}: placed, it needs {problem}"
+        part = _as_found(board.budget, design, problem)
+        hint = job.engine.largest(job.kernel, part, job.given, smaller=1)
+        raise error("E823", message, on_board, hint=hint) from None
+    except Slow as problem:
+        reached, asked = f"{problem.fmax_mhz:.1f}", f"{problem.clock_mhz:g}"
+        message = f"the design reaches {reached} MHz on {board.name}, not {asked}"
+        hint = (
+            f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; "
+            f"the path is {problem.path}; next step: {problem.advice}"
+        )
+        raise error("E824", message, on_clock, hint=hint) from None
+    except Endless as problem:
+        within = f"within {options.limit} minutes; its last line: {problem.line}"
+        message = f"{problem.tool} did not come to an end {within}"
+        hint = (
+            "--limit MINUTES gives more time; "
+            "a smaller dimension, a narrower format or a larger board needs less"
+        )
+        raise error("E830", message, Span.whole("--limit"), hint=hint) from None
+    except ToolError as problem:
+        hint = (
+            "this is a defect in Penstock or in the tool: "
+            "please report it with the command and `penstock --version`"
+        )
+        message = f"{problem.tool} failed: {problem.line}"
+        raise error("E826", message, on_board, hint=hint) from None
+
+
+def _as_found(part: Target, design: Design, problem: Unfit) -> Target:
+    """Return the part with as much less of what was short as the estimate was too low."""
+    if not problem.field or not problem.used:
+        return part
+    expected = getattr(design.resources_on(part), problem.field)
+    left = min(int(problem.available * expected / problem.used), max(expected - 1, 0))
+    less: dict[str, Any] = {problem.field: left}
+    return replace(part, **less)
+
+
+def _publish(design: Design, board: Board, built: Build, folder: Path) -> None:
+    from penstock.output import as_json, write_folder
+
+    facts = {
+        "estimate": {**asdict(design.resources_on(board.budget)), "source": "estimate"},
+        "build": built.report(),
+        "board": {
+            "name": board.name,
+            "device": board.device,
+            "clock_mhz": built.clock_mhz,
+            "baud": board.baud,
+            "memory": board.memory.kind,
+            "memory_bytes": board.memory.bytes,
+        },
+    }
+    manifest = as_json(design.manifest() | facts)
+    write_folder(folder, {**built.files, **design.images(), "manifest.json": manifest})
+
+
+def _summary(design: Design, board: Board, built: Build, folder: Path) -> Grid:
+    alone = design.resources_on(replace(board.budget, shared=None))
+    reached = f"{built.fmax_mhz:.1f}" if built.fmax_mhz else "?"
+    rows = tuple(
+        (title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
+        for title, r, mhz in (
+            ("estimate", design.resources_on(board.budget), ""),
+            ("of it the engine", alone, ""),
+            ("placed", built.resources, reached),
+            ("device", board.part, f"{built.clock_mhz:g} asked"),
+        )
+    )
+    runs = f"seed {built.seed} of {len(built.runs)}; {built.seconds:.0f} s"
+    lines = [
+        f"plan: {design.text()}",
+        f"{runs}; critical path: {built.path or 'not known'}",
+        *([f"next step for a faster clock: {built.advice}"] if built.advice else []),
+        f"written: {folder}",
+    ]
+    titles = ("", "LUT", "FF", "DSP", "BRAM", "MHz")
+    columns = tuple(Column(title, right=bool(title)) for title in titles)
+    title = f"{design.name} on {board.name}, {design.format_name}"
+    return Grid(columns, rows, title, "\n".join(lines))
+
+
+# program
+
+
+@click.pass_obj
+def _program(state: State, folder: str, board: str) -> None:
+    """Load the bitstream that `penstock build` wrote into DIR, with openFPGALoader."""
+    from penstock.boards.flow import FLOWS, NAME
+
+    chosen, place, where = board_named(board), Path(folder), Span.whole("program")
+    if not chosen.open:
+        message = f"{chosen.name} is programmed with its vendor's tools"
+        hint = "its project folder has the Tcl for it"
+        raise error("E827", message, Span.whole("--board"), hint=hint)
+    bitstream = place / f"{NAME}.{FLOWS[chosen.part.family].suffix}"
+    try:
+        built = json.loads((place / "manifest.json").read_text())["board"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        built = None
+    if built != chosen.name or not bitstream.is_file():
+        other = built and built != chosen.name
+        what = f"a bitstream for {built}, not one" if other else "no bitstream"
+        hint = f"penstock build KERNEL --board {chosen.name} --out {place}"
+        raise error("E827", f"{place} holds {what} for {chosen.name}", where, hint=hint)
+    loader = shutil.which("openFPGALoader")
+    arguments = [*(["-b", chosen.loader] if chosen.loader else []), str(bitstream)]
+    if loader is None:
+        typed = f"openFPGALoader {' '.join(arguments)}"
+        hint = f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: {typed}"
+        raise error("E828", "openFPGALoader is not installed", where, hint=hint)
+    try:
+        done = subprocess.run(
+            [loader, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as problem:
+        message = f"{loader} does not run: {problem.strerror}"
+        raise error("E828", message, where, hint="install openFPGALoader again") from None
+    if done.returncode:
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        message = f"openFPGALoader could not load it: {lines[-1] if lines else 'no output'}"
+        hint = "is the board connected and powered, and may this user open its USB device?"
+        raise error("E828", message, where, hint=hint)
+    state.out.print(f"{bitstream} runs on {chosen.name}")
+
+
+#: minutes that synthesis and placement may take where nothing is said
+LIMIT = 120
+TOOLS_HINT = "pip install 'penstock[boards]' installs the open tool chain"
+
+
+def _own() -> list[click.Parameter]:
+    folder = "Folder for bitstream, netlist and manifest; made whole or not at all."
+    board = "What to build for; `penstock boards` lists them."
+    seeds = "Placements to try; the fastest is taken.  [default: 1]"
+    clock = "The design's clock.  [default: what plans in this format reach on the board]"
+    jobs = "Placements at a time.  [default: one a core]"
+    limit = (
+        "End synthesis and placement after so long; at half of it, a placement is tried once more "
+        "in another way.  [default: 120]"
+    )
+    return [
+        Once(("--board",), required=True, metavar="B", help=board),
+        Once(("--out",), required=True, metavar="DIR", help=folder),
+        Once(("--seeds",), type=Count(1, 64), metavar="N", help=seeds),
+        Once(("--clock",), type=float, metavar="MHZ", help=clock),
+        Once(("--jobs",), type=Count(1, 64), metavar="N", help=jobs),
+        Once(("--limit",), type=Count(1, 100_000), metavar="MINUTES", help=limit),
+    ]
+
+
+COMMANDS = (
+    click.Command(
+        "build",
+        callback=_build,
+        params=parameters("build", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
+        help=_build.__doc__,
+    ),
+    click.Command(
+        "program",
+        callback=_program,
+        params=[
+            click.Argument(("folder",), metavar="DIR"),
+            Once(("--board",), required=True, metavar="B", help="The board that is connected."),
+        ],
+        help=_program.__doc__,
+    ),
+    click.Command(
+        "boards",
+        callback=_boards,
+        params=[click.Option(("--json", "as_json"), is_flag=True, help="Print them as JSON.")],
+        help=_boards.__doc__,
+    ),
+)

@@ -1,0 +1,42 @@
+"""`penstock check`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from penstock.options import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.state import State
+
+__all__ = ["COMMANDS"]
+
+
+@click.pass_obj
+def _check(state: State, **values: Any) -> None:
+    """Look for mistakes in a kernel, and in how it goes with its data; build nothing.
+
+    With --data, columns are bound and sizes settled; with --target or --format, the plan is made as
+    well.
+    """
+    state.begin("check", values)
+    from penstock.commands.job import Job
+
+    job = Job.begin(state, "check").opened()
+    request = state.asked
+    design = job.compile() if job.engine.plans(job.kernel, request) else None
+    parts = job.engine.check(job.kernel, job.given, design)
+    job.warn()
+    state.show(parts)
+    if not request.quiet:
+        state.out.print(f"{request.kernel}: the {job.kernel.title} {job.kernel.name} is fine")
+
+
+COMMANDS = (
+    click.Command(
+        "check",
+        callback=_check,
+        params=parameters("check", KERNEL, DATA, PLAN, OUTPUT),
+        help=_check.__doc__,
+    ),
+)

@@ -1,0 +1,53 @@
+"""`penstock compile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.options import DATA, KERNEL, OUTPUT, PLAN, Once, parameters
+from penstock.state import State
+
+__all__ = ["COMMANDS"]
+
+
+@click.pass_obj
+def _compile(state: State, **values: Any) -> None:
+    """Write a kernel's hardware: Verilog, program and parameters, manifest.json.
+
+    The data of --data give the schema and sizes; without them the kernel's own shapes do (--dim).
+    """
+    folder = Path(state.begin("compile", values)["out"])
+    from penstock.commands.job import Job
+    from penstock.output import check_folder
+
+    job = Job.begin(state, "compile")
+    check_folder(folder, ("penstock.v", "boot.bin", "strider.asm", "manifest.json"))
+    job = job.opened()
+    design = job.compile()
+    job.warn()
+    check_folder(folder, design.file_names())
+    with state.steps.step("Verilog"):
+        design.verilog  # noqa: B018  made once, here
+    design.save(folder)
+    state.record.folder = str(folder)
+    names = design.file_names()
+    state.record.files = {name: (folder / name).stat().st_size for name in names}
+    state.show(job.engine.sections(state.record))
+
+
+def _out() -> list[click.Parameter]:
+    text = "Folder for Verilog, program and manifest; made whole or not at all."
+    return [Once(("--out",), required=True, metavar="DIR", help=text)]
+
+
+COMMANDS = (
+    click.Command(
+        "compile",
+        callback=_compile,
+        params=parameters("compile", KERNEL, DATA, PLAN, OUTPUT, _out),
+        help=_compile.__doc__,
+    ),
+)

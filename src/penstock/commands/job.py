@@ -1,0 +1,97 @@
+"""What commands on a kernel have in common: the kernel, its engine, what was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.discovery import engine_of, engines
+from penstock.dsl.core.diagnostics import render
+from penstock.dsl.core.load import load_kernel
+from penstock.engines.base import Design, Engine, Given
+from penstock.errors import Conflict
+from penstock.targets import target_named
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.models.target import Target
+    from penstock.options import Request
+    from penstock.state import State
+
+__all__ = ["Job"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command on a kernel. `given` has no data until they are opened."""
+
+    state: State
+    command: str
+    kernel: AnyKernel
+    engine: Engine
+    given: Given
+
+    @classmethod
+    def begin(cls, state: State, command: str) -> Job:
+        """Load the kernel and check that the options are its engine's. Raises KernelError,
+        Conflict."""
+        request = state.asked
+        kernel = load_kernel(request.kernel)
+        engine = engine_of(kernel)
+        _check_own(engine, command, request)
+        engine.allow(kernel, command, request)
+        state.record.source = kernel.source or ""
+        given = Given(
+            source=request.source,
+            rows=request.rows,
+            seed=request.seed,
+            format=request.format,
+            memory=request.memory,
+            options=request.own,
+        )
+        return cls(state, command, kernel, engine, given)
+
+    def opened(self) -> Job:
+        """Return the job with its data at hand, where there are any."""
+        if self.given.source is None:
+            return self
+        with self.state.steps.step("reading the table"):
+            data = self.engine.open(self.given.source)
+        return replace(self, given=replace(self.given, data=data))
+
+    def compile(self, part: str | Target | None = None) -> Design:
+        """Return the design and put it on record; `part`: in place of the one that is asked for."""
+        if part is None:
+            asked = self.state.asked.target
+            part = self.engine.default_target if asked is None else asked
+        target = target_named(part)
+        with self.state.steps.step("planning"):
+            design = self.engine.compile(self.kernel, target, self.given)
+        self.state.record.design = design
+        return design
+
+    def warn(self) -> None:
+        """Print what was found doubtful."""
+        if self.state.asked.quiet:
+            return
+        for warning in dict.fromkeys(self.engine.warnings(self.kernel)):
+            self.state.say(render(warning, self.kernel.source))
+
+
+def _check_own(engine: Engine, command: str, request: Request) -> None:
+    """Raise Conflict for an option of other engines."""
+    mine = {option.name for option in engine.options.get(command, ())}
+    for name in request.own:
+        if name in mine:
+            continue
+        owners = {
+            other.name: option.flag
+            for other in engines().values()
+            for option in other.options.get(command, ())
+            if option.name == name
+        }
+        flag = next(iter(owners.values()))
+        raise Conflict(
+            f"{flag} is not for the engine {engine.name}",
+            f"leave {flag} out: it is for {' and '.join(owners)}",
+        )

@@ -1,0 +1,65 @@
+"""`penstock model`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from penstock.options import DATA, KERNEL, OUTPUT, PLAN, REPORT, Count, Once, parameters
+from penstock.state import State
+
+__all__ = ["COMMANDS"]
+
+
+@click.pass_obj
+def _model(state: State, **values: Any) -> int:
+    """Predict the exact cycles of a run, its bound and resources, without a simulation."""
+    rest = state.begin("model", values)
+    from penstock.commands.job import Job
+    from penstock.dsl.core.diagnostics import Span, error
+    from penstock.run import golden, model
+
+    job = Job.begin(state, "model")
+    request, outcome = state.asked, state.record
+    if request.data is None and request.rows is None:
+        needs = job.engine.needs(job.kernel)
+        raise error(
+            "E904",
+            f"model needs {needs}, or the number of rows",
+            Span.whole("penstock model"),
+            hint="give --data SRC, or --rows N",
+        )
+    job = job.opened()
+    design = job.compile()
+    job.warn()
+    outcome.workload = workload = design.workload(job.given)
+    if workload.results_with_model:
+        outcome.golden = golden(workload)
+    with state.steps.step(f"cycles of {workload.rows or 0:,} rows"):
+        outcome.model = model(workload, design.memory)
+    if outcome.model.errors:
+        return state.stop(workload.failure(outcome.model.errors[0]))
+    state.show(job.engine.sections(outcome))
+    if rest["profile"]:
+        state.show(job.engine.profile(outcome))
+    return 0
+
+
+def _own() -> list[click.Parameter]:
+    rows = "Assume N rows, alike, of the kernel's own columns, or of those of --data SRC; " \
+        "for a fit over keys: N random keys."
+    return [
+        Once(("--rows",), type=Count(1, 1 << 40), metavar="N", help=rows),
+        click.Option(("--profile",), is_flag=True, help="Show what each line costs."),
+    ]
+
+
+COMMANDS = (
+    click.Command(
+        "model",
+        callback=_model,
+        params=parameters("model", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
+        help=_model.__doc__,
+    ),
+)

@@ -1,0 +1,224 @@
+"""`penstock simulate`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.errors import Conflict
+from penstock.options import DATA, KERNEL, OUTPUT, PLAN, REPORT, Once, parameters
+from penstock.state import State
+
+if TYPE_CHECKING:
+    from penstock.commands.job import Job
+    from penstock.engines.base import Design
+    from penstock.host.device import Device
+    from penstock.models.memory import FixedLatency
+    from penstock.run import Run
+
+__all__ = ["COMMANDS"]
+
+#: formats of waves, by the backends that simulate the engine alone
+_SUFFIXES = {"rtl": (".fst", ".vcd"), "netlist": (".fst", ".vcd"), "pysim": (".vcd",)}
+
+
+@dataclass(frozen=True)
+class _How:
+    """How to run: the backend, and what belongs to it."""
+
+    backend: str
+    family: str | None
+    device: str | None
+    waves: str | None
+
+    def check(self, job: Job) -> None:
+        """Raise Conflict for options that do not go with the backend, E904 without data."""
+        from penstock.dsl.core.diagnostics import Span, error
+        from penstock.output import check_file
+
+        if self.family is not None and self.backend != "netlist":
+            hint = "add --backend netlist, or leave --family out"
+            raise Conflict("--family is for --backend netlist", hint)
+        if self.device is not None and self.backend != "board":
+            hint = "add --backend board, or leave --device out"
+            raise Conflict("--device is for --backend board", hint)
+        backends = job.engine.backends
+        if backends is not None and self.backend not in backends:
+            known = ", ".join(sorted(backends))
+            message = f"the engine {job.engine.name} has no backend {self.backend}"
+            raise Conflict(message, f"it has {known}")
+        if job.given.source is None:
+            raise error(
+                "E904",
+                f"simulate needs {job.engine.needs(job.kernel)}",
+                Span.whole("penstock simulate"),
+                hint="give --data SRC, for example --data random:rows=1000",
+            )
+        if self.waves is not None:
+            if self.backend not in _SUFFIXES:
+                hint = f"leave --waves or --backend {self.backend} out"
+                raise Conflict("--waves is for the engine alone", hint)
+            check_file(self.waves)
+            if Path(self.waves).suffix.lower() not in _SUFFIXES[self.backend]:
+                kinds = " or as ".join(s[1:].upper() for s in _SUFFIXES[self.backend])
+                message = f"--waves {self.waves}: waves are written as {kinds}"
+                hint = f"write --waves {Path(self.waves).stem}{_SUFFIXES[self.backend][0]}"
+                raise Conflict(f"{message}, and the file's suffix says which", hint)
+
+
+@click.pass_obj
+def _simulate(state: State, **values: Any) -> int:
+    """Run the hardware in simulation and compare it with the golden model and the cycle model."""
+    rest = state.begin("simulate", values)
+    from penstock.commands.job import Job
+    from penstock.run import golden, model
+
+    how = _How(rest["backend"] or "rtl", rest["family"], rest["device"], rest["waves"])
+    job, outcome, steps = Job.begin(state, "simulate"), state.record, state.steps
+    how.check(job)
+    job = job.opened()
+    design = _compiled(job, how)
+    job.warn()
+    outcome.workload = workload = design.workload(job.given)
+    with steps.step("golden run"):
+        outcome.golden = golden(workload)
+    timing = _timing(design, how)
+    if how.backend != "golden" and timing is not None and not outcome.golden.errors:
+        if how.backend == "board":
+            outcome.design = replace(design, memory=timing)            # what the report names
+        with steps.step("cycle model"):
+            outcome.model = model(workload, timing)
+    if how.backend not in ("golden", "model"):
+        outcome.rtl = _run(state, design, how)
+    state.show(job.engine.sections(outcome))
+    if rest["profile"] and outcome.model is not None:
+        state.show(job.engine.profile(outcome))
+    return _verdict(state)
+
+
+def _compiled(job: Job, how: _How) -> Design:
+    """Return the design; for a device of a board what `penstock build` makes for it."""
+    from penstock.boards.board import boards
+
+    board = boards().get(job.state.asked.target or "") if how.backend == "board" else None
+    if board is not None:
+        from penstock.commands.boards import compile_for
+
+        return compile_for(job, board)
+    design = job.compile()
+    if how.backend == "netlist":
+        from penstock.netlists import family_of
+
+        family_of(design.target, how.family)            # said before anything takes long
+    return design
+
+
+def _timing(design: Design, how: _How) -> FixedLatency | None:
+    """Return the timing of the memory that the run has, None where no model of it is exact."""
+    from penstock.boards.board import boards
+
+    if how.backend != "board":
+        return design.memory
+    kind = design.device_memory[0]
+    if how.device is not None:
+        board = boards().get(design.part)
+        kind = board.memory.kind if board is not None else ""
+    return design.device_timing(kind)
+
+
+def _device(design: Design, url: str) -> Device:
+    from penstock.boards.board import boards
+    from penstock.devices import open_device
+
+    board = boards().get(design.part)
+    baud = board.baud if board is not None else None
+    return open_device(url, register_map=design.registers, baud=baud)
+
+
+def _run(state: State, design: Design, how: _How) -> Run:
+    """Run the hardware."""
+    from penstock.run import hardware
+
+    outcome, steps = state.record, state.steps
+    workload = outcome.workload
+    assert workload is not None
+    options: dict[str, Any] = {}
+    if how.backend in ("rtl", "netlist"):
+        with steps.step("Verilog"):
+            design.verilog  # noqa: B018  made once, here
+    if how.backend == "netlist":
+        options["family"] = how.family
+        with steps.step("synthesis (Yosys)"):
+            design.netlist(how.family)
+    if how.waves is not None:
+        options["waves"] = how.waves
+    with ExitStack() as stack:
+        if how.device is not None:
+            options["device"] = stack.enter_context(_device(design, how.device))
+        with steps.step("building the simulation"):
+            needed = workload.memory_bytes()
+            machine = stack.enter_context(design.machine(how.backend, needed, **options))
+        total = outcome.model.cycles if outcome.model is not None else None
+        with steps.step("simulating", total) as advance:
+            return hardware(how.backend, workload, machine, progress=advance)
+
+
+def _verdict(state: State) -> int:
+    """Say whether the backends agree; return the exit code."""
+    from penstock.failures import DISAGREE
+    from penstock.outcome import differences
+
+    outcome = state.record
+    assert outcome.golden is not None and outcome.workload is not None
+    runs = [run for run in (outcome.rtl, outcome.golden) if run is not None and run.errors]
+    wrong = [] if outcome.rtl is None else differences(outcome.golden, outcome.rtl)
+    if outcome.cycle_exact is False and outcome.model is not None and outcome.rtl is not None:
+        model, rtl = outcome.model.cycles, outcome.rtl.cycles
+        wrong.append(f"cycles: model {model:,}, RTL {rtl:,}")
+    if runs:
+        code = state.stop(outcome.workload.failure(runs[0].errors[0]))
+        if not wrong:
+            return code
+    if not wrong:
+        return 0
+    outcome.errors += [{"code": "DISAGREE", "message": text, "address": ""} for text in wrong]
+    state.say(
+        "error: backends disagree: "
+        + "; ".join(wrong)
+        + "\nhint: this is a defect in Penstock: please report it with the command, its input "
+        "and `penstock --version`"
+    )
+    return DISAGREE
+
+
+def _own() -> list[click.Parameter]:
+    from penstock.run import BACKENDS
+
+    backend = (
+        "What runs: the engine alone (rtl), the engine as it is synthesised (netlist), the whole "
+        "device of a board, from its serial pins inwards (board), the engine in Amaranth's "
+        "simulator (pysim), or the golden model alone or beside the cycle model.  [default: rtl]"
+    )
+    family = "With --backend netlist: whose cells: ecp5, ice40, gowin.  [default: the target's]"
+    device = "With --backend board: a board that is connected, as in serial:/dev/ttyUSB0."
+    return [
+        Once(("--backend",), type=click.Choice(BACKENDS), help=backend),
+        Once(("--family",), metavar="F", help=family),
+        Once(("--device",), metavar="URL", help=device),
+        Once(("--waves",), metavar="FILE", help="Write the run's waves (large; for short runs)."),
+        click.Option(("--profile",), is_flag=True, help="Show what each line costs."),
+    ]
+
+
+COMMANDS = (
+    click.Command(
+        "simulate",
+        callback=_simulate,
+        params=parameters("simulate", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
+        help=_simulate.__doc__,
+    ),
+)

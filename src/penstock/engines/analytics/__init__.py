@@ -1,0 +1,7 @@
+"""The engine of kernels that learn from a table, row by row."""
+
+from .engine import AnalyticsEngine
+
+__all__ = ["ENGINE"]
+
+ENGINE = AnalyticsEngine()

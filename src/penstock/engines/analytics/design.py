@@ -1,0 +1,208 @@
+"""Designs of kernels that learn from a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.assumed import Assumed, assume
+from penstock.boards.board import Board, boards
+from penstock.dsl.analytics.kernel import checked_epochs
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.engines.base import Design, Given
+from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.analytics.resources import estimate
+from penstock.models.analytics.shell import count_bits, images, register_map
+from penstock.models.numerics.formats import Codes, Format
+from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
+from penstock.models.target import Target
+from penstock.tables import table_on
+
+from .workload import Assumption, Training
+
+if TYPE_CHECKING:
+    from penstock.hdl.modules import Parts
+    from penstock.sim.native import PortSpec
+
+__all__ = ["AnalyticsDesign"]
+
+
+@dataclass(frozen=True, repr=False)
+class AnalyticsDesign(Design):
+    """A compiled kernel: the plan, where columns go, and the models' start.
+
+    `start`: of each model as float64 in the kernel's shape; `shapes`: of the models; `run_values`:
+    of metas and constants; `labels`: columns that a random table must make learnable.
+    """
+
+    plan: AnalyticsPlan
+    start: dict[str, np.ndarray]
+    shapes: dict[str, tuple[int, ...]]
+    run_values: dict[str, Any]
+    labels: tuple[str, ...] = ()
+
+    engine_name = "analytics"
+    arguments = frozenset({"epochs"})
+
+    @property
+    def name(self) -> str:
+        return self.plan.kernel
+
+    @cached_property
+    def digest(self) -> str:
+        plan = json.dumps(self.plan.to_json(), sort_keys=True)
+        return hashlib.sha256(plan.encode()).hexdigest()
+
+    @property
+    def format(self) -> Format:
+        return self.plan.format
+
+    @property
+    def format_name(self) -> str:
+        return self.plan.format_name
+
+    @property
+    def registers(self) -> RegisterMap:
+        return register_map(self.plan, self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.native import PortSpec
+
+        return tuple(
+            PortSpec(f"m{q}_axi", self.plan.bus_bytes, True, q == 0)
+            for q in range(self.plan.ports)
+        )
+
+    def component(self, parts: Parts) -> Any:
+        from penstock.hdl.analytics.engine import AnalyticsEngine
+
+        return AnalyticsEngine(self.plan, self.plan.port, parts, design=self.identity)
+
+    def resources_on(self, part: Target) -> Resources:
+        return estimate(self.plan, part)
+
+    def config(self) -> dict[str, Any]:
+        plan = self.plan
+        names = (
+            "threads",
+            "lanes",
+            "ports",
+            "walkers",
+            "page_buffers",
+            "tuple_slots",
+            "input_slots",
+            "bus_bytes",
+            "merge_count",
+            "epochs",
+            "visibility",
+            "page_size",
+        )
+        return {
+            **{name: getattr(plan, name) for name in names},
+            "on_null": plan.layout.on_null,
+            "interval": plan.schedule.interval,
+            "batch": plan.schedule.batch,
+            "units": len(plan.units),
+            "memory": str(self.memory),
+            "clock_mhz": self.target.clock_mhz,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plan": self.plan.to_json(),
+            "start": {name: value.tolist() for name, value in self.start.items()},
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "labels": list(self.labels),
+            "run_values": self.run_values,
+        }
+
+    def images(self) -> dict[str, bytes]:
+        return {"boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes()}
+
+    def listings(self) -> dict[str, bytes]:
+        from penstock.models.strider.isa import disassemble
+        from penstock.models.strider.program import generate
+
+        return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}
+
+    def text(self) -> str:
+        plan = self.plan
+        return (
+            f"{plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.walkers}, "
+            f"pages of {plan.page_size} bytes"
+        )
+
+    # numbers
+
+    def runs(self) -> list[Codes]:
+        """Return the codes of metas and constants in load order."""
+        fmt = self.plan.format
+        names = [self.plan.buffers[n].name for n in self.plan.runs]
+        return [
+            fmt.encode(np.asarray(self.run_values[name], dtype=np.float64)) for name in names
+        ]
+
+    def models(self) -> dict[str, Codes]:
+        """Return the models' start as codes (rows, cols)."""
+        buffers = [self.plan.buffers[n] for n in self.plan.models]
+        return {
+            b.name: self.plan.format.encode(self.start[b.name]).reshape(b.rows, -1)
+            for b in buffers
+        }
+
+    def decode(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        """Return codes of models as numbers in the kernel's shapes."""
+        return {
+            name: self.plan.format.decode(value).reshape(self.shapes[name])
+            for name, value in codes.items()
+        }
+
+    # devices
+
+    def on_board(self, board: Board) -> AnalyticsDesign:
+        chosen = replace(
+            self.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0
+        )
+        most = (1 << count_bits(chosen)) - 1
+        if chosen.epochs > most:
+            raise error(
+                "E441",
+                f"epochs on {board.name} must be from 1 to {most}, not {chosen.epochs}",
+                Span.whole("epochs"),
+                hint="the device has a counter of that size; "
+                "train several times, from the models of the time before",
+            )
+        return replace(self, plan=chosen)
+
+    @property
+    def device_memory(self) -> tuple[str, int]:
+        board = boards().get(self.plan.target)
+        single = board is not None and board.memory.kind == "SPRAM" and self.plan.memory_bytes
+        return "SPRAM" if single else "block RAM", self.plan.memory_bytes
+
+    # runs
+
+    def workload(self, given: Given) -> Training | Assumption:
+        """Return a training. Options: `epochs`, in place of the plan's own.
+
+        Raises SourceError for the table, KernelError for a number of epochs that is none.
+        """
+        epochs = given.option("epochs")
+        design = self
+        if epochs is not None:
+            plan = replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
+            design = replace(self, plan=plan)
+        if given.rows is not None:
+            return Assumption(design, assume(self.plan.schema, given.rows))
+        if isinstance(given.data, Assumed):
+            return Assumption(design, given.data)
+        table = table_on(given.data, given.source, self.plan.walk, self.labels)
+        return Training(design, table, given.place)

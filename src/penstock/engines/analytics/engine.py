@@ -1,0 +1,241 @@
+"""The registration of the engine of kernels that learn from a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.engines.base import Design, Engine, Given
+from penstock.models.strider.errors import PageError
+
+from .options import OPTIONS
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.bind import Binding
+    from penstock.dsl.core.graph import Graph
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.models.heap.schema import Schema
+    from penstock.models.numerics.formats import Format
+    from penstock.models.target import Target
+    from penstock.outcome import Outcome
+    from penstock.report.rows import Part
+
+    from .design import AnalyticsDesign
+
+__all__ = ["AnalyticsEngine"]
+
+#: the largest dimension that the search for a size that fits tries
+_LARGEST = 1 << 14
+
+
+class AnalyticsEngine(Engine):
+    """Kernels of one row each, trained on heap pages by a multi-threaded engine."""
+
+    name = "analytics"
+    kernels = (Kernel,)
+    default_target = "small"
+    options = OPTIONS
+    arguments = frozenset({"choices"})
+    errors = (PageError,)
+    names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
+
+    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
+        from penstock.dsl.analytics.overrides import initial_value
+        from penstock.dsl.analytics.plan import plan
+        from penstock.dsl.analytics.ranges import out_of_range
+        from penstock.targets import timing_of
+
+        from .design import AnalyticsDesign
+
+        assert isinstance(kernel, Kernel)
+        graph, schema, binding = _bound(kernel, part, given)
+        fmt = _format(given.format)
+        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt)]
+        choices = _choices(given)
+        planned = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
+        models = {v.name: v for v in graph.of_kind("model")}
+        return AnalyticsDesign(
+            part.name,
+            timing,
+            planned,
+            {name: initial_value(v) for name, v in models.items()},
+            {name: v.shape for name, v in models.items()},
+            dict(planned.notes["run_values"]),
+            tuple(v.name for v in graph.of_kind("output")),
+        )
+
+    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
+        import numpy as np
+
+        from penstock.models.analytics.config import AnalyticsPlan
+        from penstock.models.memory import parse_memory
+
+        from .design import AnalyticsDesign
+
+        plan = AnalyticsPlan.from_json(manifest["plan"])
+        return AnalyticsDesign(
+            plan.target,
+            parse_memory(manifest["memory"]),
+            plan,
+            {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
+            {k: tuple(v) for k, v in manifest["shapes"].items()},
+            manifest["run_values"],
+            tuple(manifest["labels"]),
+            given_verilog=verilog,
+        )
+
+    def check(
+        self, kernel: AnyKernel, given: Given, design: Design | None
+    ) -> Iterable[Part]:
+        from .sections import binding_grid
+
+        assert isinstance(kernel, Kernel)
+        warned = kernel.warnings
+        dims = given.option("dims", {})
+        if given.source is None and any(name not in dims for name in kernel.dim_names):
+            kernel.check(dims)                      # sizes may stay unknown
+            kernel.warnings = warned or kernel.warnings
+            return ()
+        graph, schema, binding = _front(kernel, given)
+        kernel.warnings = warned or kernel.warnings  # the plan's are the same and more
+        if given.source is None:
+            return (binding_grid(graph, None, None),)
+        return (binding_grid(graph, schema, binding),)
+
+    def sections(self, outcome: Outcome) -> Iterable[Part]:
+        from .sections import summary
+
+        return summary(outcome)
+
+    def profile(self, outcome: Outcome) -> Iterable[Part]:
+        from .sections import profile
+
+        return (profile(outcome),)
+
+    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+        assert isinstance(kernel, Kernel)
+        if not kernel.dim_names:
+            return (
+                "the kernel's sizes are written in it: with a named dimension, "
+                "the largest size that fits would stand here"
+            )
+        given_dims = given.option("dims", {})
+        dims = {name: size for name, size in given_dims.items() if isinstance(size, int)}
+        asked = {name: dims.get(name, _LARGEST) for name in kernel.dim_names}
+        # a size for one dimension alone, or one for all together
+        for chosen in dict.fromkeys([*((name,) for name in asked), tuple(asked)]):
+            low, high = 0, min(max(asked[name] for name in chosen) - smaller, _LARGEST)
+            while low < high:
+                middle = (low + high + 1) // 2
+                sizes = {name: min(asked[name], middle) for name in chosen}
+                tried = {**dict.fromkeys(kernel.dim_names, 1), **dims, **sizes}
+                if self._plans(kernel, part, given, tried):
+                    low = middle
+                else:
+                    high = middle - 1
+            if low:
+                fits = "fits is" if len(chosen) == 1 else "fit are"
+                return f"the largest {' and '.join(chosen)} that {fits} about {low}"
+        return (
+            "no size of this kernel fits: a board with a larger device, "
+            "or a narrower --format, would"
+        )
+
+    def _plans(
+        self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]
+    ) -> bool:
+        """Return whether the kernel with these sizes fits."""
+        from penstock.dsl.core.diagnostics import KernelError
+        from penstock.host.sources import SourceError
+
+        try:
+            fewer = _fewer(kernel.trace(dims), given.option("bindings", {}))
+            options = {"dims": dims, "bindings": fewer}
+            self.compile(kernel, part, Given(format=given.format, options=options))
+        except (KernelError, SourceError):
+            return False
+        return True
+
+
+def _front(kernel: Kernel, given: Given) -> tuple[Graph, Schema, Binding]:
+    """Return the kernel's graph for given data, the table's schema, and how its columns are bound.
+
+    Without a table, or for random numbers, the table is one of the kernel's own shapes.
+    """
+    from penstock.assumed import fitted
+    from penstock.dsl.analytics.overrides import with_overrides
+    from penstock.dsl.core.bind import bind, schema_for
+    from penstock.models.heap.schema import Schema
+
+    dims, bindings = given.option("dims"), given.option("bindings")
+    if given.data is None or isinstance(given.data, str):
+        schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
+    else:
+        schema = given.data if isinstance(given.data, Schema) else given.data.schema
+    binding = bind(kernel, schema, bindings, dims)
+    graph = kernel.trace(binding.dims)
+    metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
+    return with_overrides(graph, metas, init, epochs), schema, binding
+
+
+def _bound(kernel: Kernel, part: Target, given: Given) -> tuple[Graph, Schema, Binding]:
+    """Return `_front` with pages that suit the part, where Penstock packs them."""
+    from penstock.assumed import paged
+    from penstock.tables import packed_here
+
+    graph, schema, binding = _front(kernel, given)
+    if packed_here(given.data, given.source):
+        schema = paged(schema, part)
+    return graph, schema, binding
+
+
+def _choices(given: Given) -> Any:
+    from penstock.dsl.analytics.plan import Choices
+
+    if given.option("choices") is not None:
+        return given.option("choices")
+    numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
+    return Choices(
+        **numbers,
+        on_null=given.option("on_null", "error"),
+        visibility=given.option("visibility", "hints"),
+    )
+
+
+def _format(given: str | Format | None) -> Format:
+    """Return the format that is asked for, float32 without. Raises KernelError (E603)."""
+    from penstock.dsl.core.diagnostics import Span, error
+    from penstock.dsl.core.hints import closest
+    from penstock.models.numerics.formats import float32, parse_format
+
+    if not isinstance(given, str):
+        return given or float32
+    try:
+        return parse_format(given)
+    except ValueError as problem:
+        what, _, hint = str(problem).partition("; ")
+        hint = (
+            closest(given.strip().lower(), ("float32", "bfloat16", "float16"))
+            or hint
+            or "float32, bfloat16, float16 and fixed:8,24 are such formats"
+        )
+        raise error("E603", what, Span.whole("--format"), hint=hint) from None
+
+
+def _fewer(
+    graph: Graph, bindings: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the bindings with as many columns as the graph's inputs and outputs have elements,
+    where each element has a column of its own."""
+    counts = {
+        v.name: math.prod(v.shape) for kind in ("input", "output") for v in graph.of_kind(kind)
+    }
+    return {
+        name: tuple(columns)
+        if len(columns) == 1
+        else tuple(columns)[: counts.get(name, len(columns))]
+        for name, columns in bindings.items()
+    }

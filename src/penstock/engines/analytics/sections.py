@@ -1,0 +1,180 @@
+"""Reports on kernels that learn from a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.dsl.core.bind import Binding
+from penstock.dsl.core.graph import Graph, Uniform, Variable
+from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.heap.schema import Schema
+from penstock.outcome import Outcome
+from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
+from penstock.report.rows import Column, Facts, Grid, Part, Row, Share
+from penstock.report.words import (
+    amount,
+    byte_rate,
+    plural,
+    seconds_text,
+    target_text,
+    values_text,
+)
+
+from .charts import busy, charts
+from .design import AnalyticsDesign
+
+__all__ = ["binding_grid", "profile", "summary"]
+
+
+def _design(outcome: Outcome) -> AnalyticsDesign:
+    assert isinstance(outcome.design, AnalyticsDesign)
+    return outcome.design
+
+
+def summary(outcome: Outcome) -> Iterable[Part]:
+    """Return the report on a compiled, predicted or simulated design."""
+    design = _design(outcome)
+    plan, target = design.plan, design.target
+    yield Facts.of(
+        ("kernel", f"{plan.kernel} ({outcome.kernel})" if outcome.kernel else plan.kernel),
+        ("target", target_text(target)),
+        ("format", plan.format_name),
+        ("plan", _plan(plan)),
+        ("memory", _memory(design)),
+    )
+    if outcome.rows is not None:
+        yield Facts(tuple(_run_rows(outcome)))
+    if outcome.cycles:
+        yield Facts(tuple(_shares(outcome, outcome.cycles)))
+    models = (
+        Row(f"{name}{_shape(value.shape)}", values_text(value.ravel().tolist()))
+        for name, value in (outcome.result or {}).items()
+    )
+    yield Facts((resources(outcome), *models))
+    yield written(outcome)
+    yield from charts(outcome, design)
+
+
+def _run_rows(outcome: Outcome) -> Iterable[Row]:
+    design, cycles, pages = _design(outcome), outcome.cycles, outcome.pages or 0
+    page_size, clock = design.plan.page_size, design.target.clock_mhz
+    note = ", assumed" if outcome.assumed else ""
+    size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
+    yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
+    yield Row("epochs", _epochs(outcome))
+    yield from agreement(outcome)
+    if cycles is not None:
+        yield from cycle_rows(outcome)
+        seconds = cycles / (clock * 1e6)
+        run = outcome.rtl or outcome.model or outcome.golden
+        epochs = run.epochs if run is not None else 0
+        speed = byte_rate(pages * page_size * epochs / seconds if seconds else 0.0)
+        text = f"{seconds_text(seconds)} at {amount(clock)} MHz: {speed} of pages"
+        yield Row("at the clock", text)
+    yield from speed_rows(outcome)
+
+
+def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
+    """Where cycles go: how much of the run each part would need by itself."""
+    parts = busy(outcome)
+    if not parts:
+        return
+    yield Row("busy", "each part alone, of all cycles (they overlap)")
+    for name, value in parts.items():
+        yield Row(f"  {name}", Share(value, cycles))
+    if outcome.rtl is not None and "starved" in outcome.rtl.counters:
+        yield Row("  no tuple", Share(outcome.rtl.counters["starved"], cycles))
+
+
+def _plan(plan: AnalyticsPlan) -> str:
+    schedule = plan.schedule
+    unit = "a batch" if plan.merge_count != 1 else "a new model"
+    striders = plural(plan.walkers, "Strider") + (" each" if plan.ports > 1 else "")
+    threads = f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}"
+    tuples = "a tuple" if plan.threads == 1 else f"{plan.threads} tuples"
+    return (
+        f"{threads}, {plural(plan.ports, 'port')} with {striders}; "
+        f"{tuples} every {plural(schedule.interval, 'cycle')}, "
+        f"{unit} every {schedule.batch:,} cycles at least"
+    )
+
+
+def _memory(design: AnalyticsDesign) -> str:
+    speed = amount(design.memory.rate(design.plan.bus_bytes))
+    return f"{plural(design.memory.latency, 'cycle')} latency, {speed} bytes a cycle and port"
+
+
+def _epochs(outcome: Outcome) -> str:
+    plan, run = _design(outcome).plan, outcome.rtl or outcome.golden
+    if run is not None and run.converged:
+        return f"{run.epochs} of at most {plan.epochs:,}: converged"
+    if run is None and plan.until is not None and outcome.assumed:
+        return f"{plan.epochs:,} (the kernel may stop earlier)"
+    known = run if run is not None else outcome.model
+    return f"{plan.epochs if known is None else known.epochs:,}"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]" if shape else ""
+
+
+def profile(outcome: Outcome) -> Grid:
+    """Return what each line of the kernel costs: the cycles in which its operations keep a unit
+    busy."""
+    plan, source = _design(outcome).plan, outcome.source
+    assert outcome.model is not None
+    counters = outcome.model.counters
+    times = {
+        "group": counters["groups"],
+        "batch": counters["batches"],
+        "epoch": counters["epochs"] if plan.until is not None else 0,
+    }
+    costs: dict[int, int] = {}
+    for op in plan.ops:
+        costs[op.line] = costs.get(op.line, 0) + op.beats * times[op.region]
+    total, lines = max(sum(costs.values()), 1), source.splitlines()
+    rows = []
+    for line in sorted(costs):
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        rows.append(
+            (str(line) if line else "", text, f"{costs[line]:,}", f"{costs[line] / total:.1%}")
+        )
+    columns = (
+        Column("line", right=True),
+        Column("what it computes", whole=True, width=46),
+        Column("cycles of its units", right=True, whole=True),
+        Column("share", right=True, whole=True),
+    )
+    return Grid(columns, tuple(rows))
+
+
+def binding_grid(graph: Graph, schema: Schema | None, binding: Binding | None) -> Grid:
+    """Return a kernel's variables with their shapes and, for a table, the columns that feed them."""
+    rows = []
+    for variable in graph.variables.values():
+        shape = ", ".join(
+            f"{d}={n}" if isinstance(d, str) else str(n)
+            for d, n in zip(variable.dims, variable.shape, strict=True)
+        )
+        shown = f"[{shape}]" if shape else "scalar"
+        rows.append((variable.name, variable.kind, shown, _origin(variable, schema, binding)))
+    names = ("variable", "kind", "shape", "from")
+    return Grid(tuple(Column(name) for name in names), tuple(rows))
+
+
+def _origin(variable: Variable, schema: Schema | None, binding: Binding | None) -> str:
+    if variable.kind == "meta":
+        return "--set" if variable.value is None else f"{variable.value:g}"
+    if variable.kind == "model":
+        start = variable.init
+        if isinstance(start, (int, float)):
+            return f"starts at {start:g}"
+        if isinstance(start, Uniform):
+            return f"starts at uniform({start.low:g}, {start.high:g}, seed={start.seed})"
+        return "starts at the given array"
+    if schema is None or binding is None:
+        return ""
+    names = [schema.columns[s.attribute].name for s in binding.fields[variable.name]]
+    if len(names) == 1:
+        return f"column {names[0]}"
+    return f"columns {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"

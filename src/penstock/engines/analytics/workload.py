@@ -1,0 +1,193 @@
+"""Trainings on a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.assumed import Assumed
+from penstock.engines.base import Cycles, Result, Workload
+from penstock.failures import Failure
+from penstock.host.sources import Table
+from penstock.models.analytics.job import (
+    bound,
+    golden,
+    model_cycles,
+    page_costs,
+    port_pages,
+    strider_cycles,
+)
+from penstock.models.analytics.shell import images, unpack_result
+from penstock.models.errors import HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.numerics.formats import Codes
+from penstock.models.strider.costs import Costs
+from penstock.sim.machine import PAGE, Metered, round_up
+from penstock.tables import table_failure
+
+if TYPE_CHECKING:
+    from .design import AnalyticsDesign
+
+__all__ = ["Assumption", "Training"]
+
+#: the widest bus there is, in bytes
+_BUS = 128
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a run's bytes lie: the boot image at 0, then the result, then each port's pages.
+
+    `size`: bytes of all of it. Pages begin at multiples of 4 KiB, which bursts do not cross; the
+    result shares such a piece with the boot image where both fit.
+    """
+
+    result: int
+    pages: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, boot: int, result: int, page_bytes: list[int]) -> _Places:
+        place = round_up(boot, _BUS)
+        if place // PAGE != (place + result - 1) // PAGE:
+            place = round_up(boot)
+        end, pages = round_up(place + result), []
+        for size in page_bytes:
+            pages.append(end)
+            end += round_up(size)
+        return cls(place, tuple(pages), end)
+
+
+def _watchdog(design: AnalyticsDesign) -> int:
+    """Return after how many cycles without progress the hardware has hung: many times what anything
+    may take."""
+    plan, memory = design.plan, design.memory
+    schedule, words = plan.schedule, plan.page_size * (memory.interval(plan.bus_bytes) + 8)
+    steps = schedule.batch + schedule.interval + schedule.settle + schedule.decide
+    return max(1_000_000, 16 * (memory.latency + words + steps))
+
+
+def _cycles(
+    design: AnalyticsDesign, costs: Costs, pages: int, memory: FixedLatency, epochs: int
+) -> Cycles:
+    plan = design.plan
+    taken = model_cycles(plan, costs, memory, epochs)
+    counters = {
+        "tuples": taken.tuples,
+        "groups": taken.groups,
+        "batches": taken.batches,
+        "epochs": epochs,
+        "boot": taken.boot,
+        "trained": taken.trained,
+        "striders": strider_cycles(plan, costs) * epochs,
+    }
+    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs)
+    return Cycles(taken.total, limits, counters, {"epochs": epochs, "converged": False})
+
+
+class Assumption(Workload):
+    """A training on rows that are only assumed: it has cycles, but no results."""
+
+    assumed = True
+
+    def __init__(self, design: AnalyticsDesign, table: Assumed) -> None:
+        self.design, self.table = design, table
+        self.name, self.rows, self.pages = design.plan.schema.table, table.rows, table.pages
+
+    def golden(self) -> Result:
+        raise NotImplementedError("assumed rows have no values")
+
+    def model(self, memory: FixedLatency) -> Cycles:
+        plan = self.design.plan
+        costs = self.table.costs(plan.port, plan.walk)
+        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs)
+
+    def memory_bytes(self) -> int:
+        return self.table.pages * self.design.plan.page_size
+
+    def drive(self, machine: Metered) -> Result:
+        raise NotImplementedError("assumed rows have no values")
+
+
+class Training(Workload):
+    """A training on a table.
+
+    Parameters: `source`: the text that the table was opened from.
+    """
+
+    def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
+        self.design, self.table, self.source = design, table, source
+        self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
+        self.watchdog = _watchdog(design)
+
+    @cached_property
+    def _golden(self) -> Result:
+        design = self.design
+        trained = golden(design.plan, self.table.pages, design.runs(), design.models())
+        if isinstance(trained, HardwareError):
+            return Result(None, trained)
+        facts = {"epochs": trained.epochs, "converged": bool(trained.converged)}
+        counters = {
+            "tuples": trained.tuples,
+            "batches": trained.batches,
+            "epochs": trained.epochs,
+            "converged": int(trained.converged),
+        }
+        return Result(trained.models, None, facts, counters)
+
+    def golden(self) -> Result:
+        return self._golden
+
+    def model(self, memory: FixedLatency) -> Cycles:
+        plan, epochs = self.design.plan, self.design.plan.epochs
+        if plan.until is not None:              # how many epochs there are is a result
+            if self._golden.error is not None:
+                return Cycles(None, error=self._golden.error)
+            epochs = self._golden.facts["epochs"]
+        costs = page_costs(plan, self.table.pages)
+        if isinstance(costs, HardwareError):
+            return Cycles(None, error=costs)
+        return _cycles(self.design, costs, len(self.table.pages), memory, epochs)
+
+    def _laid_out(self) -> tuple[np.ndarray, list[np.ndarray], int, _Places]:
+        """Return the boot image, each port's pages, the bytes of the result, and the places."""
+        design = self.design
+        image = images(design.plan, design.runs(), design.models())
+        parts = port_pages(design.plan, self.table.pages)
+        sizes = [len(part) * design.plan.schema.page_size for part in parts]
+        result = max(image.result_bytes, 1)
+        return image.boot, parts, result, _Places.of(len(image.boot), result, sizes)
+
+    def memory_bytes(self) -> int:
+        return self._laid_out()[3].size
+
+    def drive(self, machine: Metered) -> Result:
+        boot, parts, result, places = self._laid_out()
+        machine.reserve(0, places.result + result)
+        machine.write(0, boot)
+        registers = {
+            "boot_address": 0,
+            "result_address": places.result,
+            "epochs": self.design.plan.epochs,
+        }
+        for q, (part, at) in enumerate(zip(parts, places.pages, strict=True)):
+            machine.write(at, np.ascontiguousarray(part))
+            registers |= {f"page_address{q}": at, f"pages{q}": len(part)}
+        ended = machine.run(registers)
+        facts = {
+            "epochs": ended.counters.get("epochs", 0),
+            "converged": bool(ended.counters.get("converged", 0)),
+        }
+        if ended.error is not None:
+            return Result(None, ended.error, facts)
+        return Result(unpack_result(self.design.plan, machine.read(places.result, result)), None, facts)
+
+    def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        return self.design.decode(codes)
+
+    def failure(self, error: HardwareError) -> Failure:
+        return table_failure(self.source, self.table, error)

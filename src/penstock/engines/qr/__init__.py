@@ -1,0 +1,7 @@
+"""The engine of kernels that fit least squares: over keys, and over columns of a table."""
+
+from .engine import FitEngine
+
+__all__ = ["ENGINE"]
+
+ENGINE = FitEngine()

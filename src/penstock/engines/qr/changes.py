@@ -1,0 +1,172 @@
+"""Which rows a fit runs on, and how many come and go: no more than can be played through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.hints import closest
+from penstock.dsl.qr.kernel import FitGraph
+from penstock.engines.base import Given
+from penstock.errors import Conflict
+from penstock.host.sources import RandomOptions, Table
+from penstock.host.workloads import Changes, Refits, TooFew
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Bounds, Sums
+
+__all__ = ["changes_of", "check_random", "key_column", "key_texts", "limited_fits", "refits_of"]
+
+#: most rows, and most fits, that are played through: the models go through all of them
+MOST_ROWS, MOST_FITS = 1 << 22, 1 << 16
+#: most keys that come to a group, or leave it, before one refit: each one looks for its place among
+#: all of the group's
+MOST_CHANGES = 4096
+_FEWER = "fewer will do: with target=slot(key) a refit's cycles do not grow with the rows"
+
+
+def changes_of(given: Given, groups: int | None = None) -> Changes:
+    """Return the groups, refits and changes that the options ask for; `groups`: where they may not
+    be chosen."""
+    if given.option("changes") is not None:
+        changes: Changes = given.option("changes")
+        return changes
+    base = Changes() if groups is None else Changes(groups)
+    numbers = {n: given.option(n) for n in ("groups", "refits", "new", "gone")}
+    return replace(base, **{name: n for name, n in numbers.items() if n is not None})
+
+
+def _too_many(what: str, most: int, where: str, hint: str) -> KernelError:
+    message = f"{what} are too many to be played through: the most is {most:,}"
+    return error("E701", message, Span.whole(where), hint=hint)
+
+
+def check_random(source: Any, keys: bool) -> RandomOptions | None:
+    """Return what stands behind `random:`, None for other sources. Raises SourceError, KernelError
+    (E701)."""
+    if not isinstance(source, str) or not source.startswith("random:"):
+        return None
+    options = RandomOptions.parse(source.removeprefix("random:"))
+    if options.rows > MOST_ROWS:
+        hint = _FEWER if keys else "penstock model --rows N needs no table at all"
+        raise _too_many(f"{options.rows:,} rows", MOST_ROWS, source, hint)
+    return options
+
+
+def limited_fits(changes: Changes) -> None:
+    """Raise KernelError (E701) where so many fits would take hours."""
+    fits = changes.groups * (1 + changes.refits)
+    if fits > MOST_FITS:
+        hint = "fewer will do: fewer --groups, or fewer --refits of each"
+        raise _too_many(f"{fits:,} fits", MOST_FITS, "--refits", hint)
+
+
+def _limited_rows(rows: int, changes: Changes, plan: FitPlan, where: str) -> None:
+    """Raise KernelError (E701) where what is asked for would take hours."""
+    if rows > MOST_ROWS:
+        raise _too_many(f"{rows:,} rows", MOST_ROWS, where, _FEWER)
+    limited_fits(changes)
+    for name in ("new", "gone"):
+        if getattr(changes, name) > MOST_CHANGES:
+            what = f"{getattr(changes, name):,} keys at once"
+            hint = "fewer will do: a group has some 1,000 keys"
+            raise _too_many(what, MOST_CHANGES, f"--{name}", hint)
+    scans = plan.sums is Sums.SCAN or plan.bounds is Bounds.RESCAN
+    changed = changes.groups * changes.refits * (changes.new + changes.gone)
+    read = rows * (1 + changes.refits * scans) + changed
+    if read > MOST_ROWS:
+        hint = "fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each"
+        raise _too_many(f"{read:,} rows in all fits", MOST_ROWS, "--refits", hint)
+
+
+def refits_of(graph: FitGraph, plan: FitPlan, span: Span, given: Given) -> tuple[Refits, str]:
+    """Return the refits of keys that are asked for, and the name of the keys; `span`: of the
+    kernel's key. Raises KernelError."""
+    changes, source = changes_of(given), given.place
+    random = check_random(source, True)
+    named = key_texts(graph, span, given)
+    try:
+        if named is None:
+            options = random or RandomOptions()
+            seed = options.seed if random or given.seed is None else given.seed
+            options = replace(options, rows=given.rows or options.rows, seed=seed)
+            _limited_rows(options.rows, changes, plan, source or "--rows")
+            return Refits.random(options.rows, plan.n_max, changes, options.seed), "random keys"
+        name, keys = named
+        later = changes.groups * changes.refits * changes.new
+        _limited_rows(max(len(keys) - later, 0), changes, plan, str(source))
+        seed = 1 if given.seed is None else given.seed
+        return Refits.of_keys(keys, plan.n_max, changes, seed), name
+    except TooFew as problem:
+        hint = "more rows, or fewer --groups, --refits, --new or --gone"
+        place = Span.whole(source or "--rows")
+        raise error("E701", str(problem), place, hint=hint) from None
+
+
+def key_texts(graph: FitGraph, span: Span, given: Given) -> tuple[str, list[bytes]] | None:
+    """Return the name of the given table and its keys, None where they are to be random.
+
+    Raises KernelError, and Conflict for options that say nothing of either.
+    """
+    bindings = given.option("bindings", {})
+    if isinstance(given.data, Table):
+        if given.rows is not None:
+            raise Conflict(
+                f"--rows {given.rows} and --data {given.place} both say which keys there are",
+                "leave one of them out: with --rows alone keys are random ones",
+            )
+        return given.data.name, _keys(graph, span, given, given.data)
+    if other := next((name for name in bindings if name != graph.features), None):
+        raise _wrong(
+            graph,
+            span,
+            f"the kernel {graph.name} has no key {other}",
+            f"write --bind {graph.features}=COLUMN, beside --data SRC",
+        )
+    if bindings:
+        what = "there is no table" if given.source is None else None
+        raise Conflict(
+            f"--bind names a column, but {what or 'random keys have none'}",
+            "give --data SRC with a table, or leave --bind out",
+        )
+    return None
+
+
+def _wrong(graph: FitGraph, span: Span, message: str, hint: str) -> KernelError:
+    return error("E619", message, span, hint=hint, source=graph.source)
+
+
+def key_column(graph: FitGraph, span: Span, given: Given, table: Table) -> str:
+    """Return the name of the key's column. Raises KernelError (E619)."""
+    bound, key, columns = given.option("bindings", {}), graph.features, table.schema.columns
+    texts = [column.name for column in columns if column.type == "text" and not column.dropped]
+    listing = (
+        f"its columns of text are {', '.join(texts)}" if texts else "it has no column of text"
+    )
+    if other := next((name for name in bound if name != key), None):
+        message = f"the kernel {graph.name} has no key {other}"
+        raise _wrong(graph, span, message, f"write --bind {key}=COLUMN; {listing}")
+    chosen: Sequence[str] = bound.get(key, ())
+    if not chosen:
+        chosen = [key] if key in texts else texts
+    if len(chosen) != 1:
+        hint = f"name it with --bind {key}=COLUMN; {listing}" if texts else listing
+        raise _wrong(graph, span, f"the key {key} takes one column, not {len(chosen)}", hint)
+    if chosen[0] not in texts:
+        have = [column.name for column in columns if not column.dropped]
+        what = "is not of text" if chosen[0] in have else f"is not in the table {table.name}"
+        hint = closest(chosen[0], texts) or listing
+        raise _wrong(graph, span, f"the column {chosen[0]} {what}", hint)
+    return chosen[0]
+
+
+def _keys(graph: FitGraph, span: Span, given: Given, table: Table) -> list[bytes]:
+    """Return the texts of the key's column, in the order of rows. Raises KernelError (E619)."""
+    name = key_column(graph, span, given, table)
+    values = [None if value is None else str(value) for value in table.columns()[name]]
+    empty = next((number for number, value in enumerate(values, 1) if value is None), None)
+    if empty is not None and given.option("on_null", "error") != "skip":
+        message = f"the column {name} is NULL in row {empty:,}"
+        raise _wrong(graph, span, message, "--on-null skip leaves such rows out")
+    return [value.encode() for value in values if value is not None]

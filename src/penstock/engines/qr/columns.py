@@ -1,0 +1,246 @@
+"""Designs of fits over numeric columns of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from penstock.assumed import Assumed, assume, fitted, paged
+from penstock.dsl.core.bind import bind
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.qr.kernel import FitGraph, FitKernel
+from penstock.dsl.qr.table_plan import lower_table
+from penstock.engines.base import Design, Given
+from penstock.host.sources import Table
+from penstock.models.heap.schema import Column, Schema
+from penstock.models.memory import FixedLatency
+from penstock.models.numerics.formats import Format, float32
+from penstock.models.qr.columns import Columns
+from penstock.models.qr.job import Method
+from penstock.models.qr.table_config import TableFitPlan, layout, register_map
+from penstock.models.qr.table_resources import estimate
+from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
+from penstock.models.strider.config import WalkConfig
+from penstock.models.strider.isa import disassemble
+from penstock.models.strider.program import generate
+from penstock.models.target import Target
+from penstock.tables import packed_here, table_on
+from penstock.targets import timing_of
+
+from .changes import changes_of, limited_fits
+from .graphs import graph_json
+from .table_fits import AssumedFits, TableFits
+
+if TYPE_CHECKING:
+    from penstock.hdl.modules import Parts
+    from penstock.sim.native import PortSpec
+
+__all__ = ["ColumnsDesign", "check_method", "compile_columns", "table_engine_text"]
+
+#: the format of values unless another one is asked for
+FORMAT = "fixed:8,8"
+
+
+def table_engine_text(plan: TableFitPlan) -> str:
+    """Return in words how the engine of a fit over columns is built."""
+    from penstock.report.words import plural
+
+    columns = plan.columns
+    rows = f"{plural(columns.row_cycles, 'cycle')} a row"
+    return f"{plural(columns.gram_lanes, 'product')} a cycle, {rows}; {plural(plan.walkers, 'Strider')}"
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnsDesign(Design):
+    """A compiled fit over columns: where they are in the table, and the engine."""
+
+    graph: FitGraph
+    plan: TableFitPlan
+
+    engine_name = "qr"
+    kind = "columns"
+    arguments = frozenset({"changes"})
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    @cached_property
+    def digest(self) -> str:
+        built = {
+            "engine": "qr",
+            "kernel": self.name,
+            "target": self.part,
+            "config": self.plan.to_json(),
+        }
+        return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.walk.schema
+
+    @property
+    def label(self) -> str:
+        """The name of the label's column."""
+        return self.schema.columns[self.plan.walk.layout.sources[-1].column].name
+
+    @property
+    def format(self) -> Format:
+        return float32                                       # the solver's
+
+    @property
+    def format_name(self) -> str:
+        return self.plan.columns.format_name
+
+    @property
+    def registers(self) -> RegisterMap:
+        return register_map(self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.native import PortSpec
+
+        return (PortSpec("m0_axi", self.plan.bus_bytes, True, True),)
+
+    def component(self, parts: Parts) -> Any:
+        from penstock.hdl.qr.table_engine import TableFitEngine
+
+        return TableFitEngine(self.plan, parts, design=self.identity)
+
+    def resources_on(self, part: Target) -> Resources:
+        return estimate(self.plan, part)
+
+    def config(self) -> dict[str, Any]:
+        plan = self.plan
+        return asdict(plan.columns) | {
+            "method": "gram",
+            "incremental": self.graph.incremental,
+            "walkers": plan.walkers,
+            "tuple_slots": plan.slots,
+            "bus_bytes": plan.bus_bytes,
+            "on_null": plan.walk.layout.on_null,
+            "page_size": self.schema.page_size,
+            "memory": str(self.memory),
+            "clock_mhz": self.target.clock_mhz,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
+
+    def listings(self) -> dict[str, bytes]:
+        return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}
+
+    def text(self) -> str:
+        return table_engine_text(self.plan)
+
+    def leaving_out(self, on_null: str) -> ColumnsDesign:
+        """Return the design with this policy for rows with NULL in a used column: "error" or
+        "skip"."""
+        walk = self.plan.walk
+        if walk.layout.on_null == on_null:
+            return self
+        changed = replace(walk, layout=replace(walk.layout, on_null=on_null))
+        return replace(self, plan=replace(self.plan, walk=changed), given_verilog=None)
+
+    def workload(self, given: Given) -> TableFits | AssumedFits:
+        """Return fits of the table's first rows, and refits with rows that come and go.
+
+        Raises SourceError for the table, KernelError (E701) where its rows are too few or too many.
+        """
+        changes = changes_of(given, 1)
+        limited_fits(changes)
+        if given.rows is not None:
+            return AssumedFits(self.graph, self.plan, assume(self.schema, given.rows), changes)
+        if isinstance(given.data, Assumed):
+            return AssumedFits(self.graph, self.plan, given.data, changes)
+        table = table_on(given.data, given.source, self.plan.walk, (self.label,))
+        return TableFits(self.graph, self.plan, table, given.place, changes)
+
+
+def _schema_of(
+    kernel: FitKernel, dims: Mapping[str, int], bindings: Mapping[str, Sequence[str]]
+) -> Schema:
+    """Return the schema of the kernel's own shapes, with the columns that are bound. Raises
+    KernelError (E505)."""
+    [x], [y] = kernel.of_kind("input"), kernel.of_kind("output")
+    several = bindings.get(x.name, ())
+    missing = next((dim for dim in kernel.dim_names if dim not in dims), None)
+    if missing and len(several) < 2:
+        message = f"the size of dimension {missing} is not known"
+        raise kernel.error("E505", message, x.span, hint=f"give it with --dim {missing}=SIZE")
+    labels = bindings.get(y.name, ()) or (y.name,)
+    features = [Column(name, "float4", not_null=True) for name in several]
+    if len(several) < 2:
+        sizes = (dims[dim] if isinstance(dim, str) else dim for dim in x.dims)
+        size, name = next(sizes, None), several[0] if several else x.name
+        kind = "float4" if size is None else "float4[]"
+        features = [Column(name, kind, not_null=True, length=size)]
+    outputs = (Column(name, "float4", not_null=True) for name in labels)
+    return Schema(kernel.name, (*features, *outputs))
+
+
+def check_method(graph: FitGraph) -> None:
+    """Raise KernelError (E606) where a fit over columns has a method without hardware."""
+    if graph.method is not Method.GRAM:
+        raise error(
+            "E606",
+            "a fit over columns has no method givens yet",
+            graph.span,
+            hint='leave method out, or write method="gram"',
+            source=graph.source,
+        )
+
+
+def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDesign:
+    """Compile a fit over columns for a part and a table. Raises KernelError, SourceError.
+
+    Where the memory is on the part and no timing is given, the planner chooses the width of the
+    memory port.
+    """
+    dims, bindings = given.option("dims", {}), given.option("bindings", {})
+    kernel.trace(dims)
+    data = given.data
+    if data is None or isinstance(data, str):
+        data = _schema_of(kernel, dims, bindings)
+    schema = data.schema if isinstance(data, Table) else data
+    if packed_here(given.data, given.source):
+        schema = paged(schema, part)
+    binding = bind(kernel, schema, bindings, dims)
+    graph = kernel.trace(binding.dims)
+    check_method(graph)
+    fmt = given.format
+    name = FORMAT if fmt is None else str(getattr(fmt, "name", fmt))
+    try:
+        columns = Columns(graph.columns, name, 1)
+    except ValueError as problem:
+        hint = "as in --format fixed:8,8, which is what there is without"
+        raise error("E603", str(problem), Span.whole("--format"), hint=hint) from None
+    assert graph.label is not None
+    attributes = [
+        (run.attribute, run.first + k)
+        for variable in (graph.features, graph.label)
+        for run in binding.fields[variable]
+        for k in range(run.count)
+    ]
+    walk = WalkConfig(schema, layout(attributes), columns.format)
+    memory = None
+    if given.memory is not None or not part.shared:
+        memory = timing_of(part.memory if given.memory is None else given.memory, part)
+    plan = lower_table(graph, columns, walk, _full_page(walk), part, memory)
+    timing = memory or FixedLatency(part.latency, plan.bus_bytes)
+    design = ColumnsDesign(part.name, timing, graph, plan)
+    return design.leaving_out(given.option("on_null", "error"))
+
+
+def _full_page(walk: WalkConfig) -> Any:
+    """Return a page full of the table's rows, with arrays as long as they have to be."""
+    columns = tuple(
+        replace(column, length=max(1, walk.array_length(k))) if column.is_array else column
+        for k, column in enumerate(walk.schema.columns)
+    )
+    return assume(fitted(replace(walk.schema, columns=columns)), 1 << 20).full

@@ -1,0 +1,160 @@
+"""The registration of the engine of fit kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.qr.kernel import FitKernel
+from penstock.engines.base import Design, Engine, Given
+from penstock.errors import Conflict
+from penstock.models.qr.errors import FitError
+from penstock.models.strider.errors import PageError
+
+from .options import OPTIONS
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.models.target import Target
+    from penstock.options import Request
+    from penstock.outcome import Outcome
+    from penstock.report.rows import Part
+
+__all__ = ["FitEngine"]
+
+
+def _over_keys(kernel: AnyKernel) -> bool:
+    return bool(kernel.of_kind("key"))
+
+
+class FitEngine(Engine):
+    """Least squares that is fitted again when rows come and go."""
+
+    name = "qr"
+    kernels = (FitKernel,)
+    default_target = "vu9p"             # the engine is too large for the small part
+    options = OPTIONS
+    arguments = frozenset({"load"})
+    errors = (PageError, FitError)
+
+    def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
+        keys = _over_keys(kernel)
+        if keys and request.own.get("dims"):
+            raise Conflict(
+                "--dim is not for fits of keys",
+                "leave --dim out: the window says how many bytes of a key are fitted",
+            )
+        if not keys and request.own.get("groups") not in (None, 1):
+            raise Conflict(
+                "--groups is for fits of keys",
+                "leave --groups out: a table is one group of rows",
+            )
+        if keys and request.format not in (None, "float32"):
+            raise Conflict(
+                f"--format {request.format} is not for fits of keys",
+                "leave --format out: weights are float32",
+            )
+        if command == "build" and request.memory is not None:
+            raise Conflict(
+                "--memory is not for builds of fit kernels",
+                "leave --memory out: the board has the memory that it has",
+            )
+
+    def needs(self, kernel: AnyKernel) -> str:
+        return "keys" if _over_keys(kernel) else "a table"
+
+    def open(self, source: Any) -> Any:
+        from .changes import check_random
+
+        check_random(source, True)
+        return super().open(source)
+
+    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+        from penstock.dsl.qr.plan import lower
+        from penstock.host.sources import Table
+        from penstock.models.memory import FixedLatency
+        from penstock.targets import timing_of
+
+        from .changes import key_column
+        from .keys import FitDesign
+
+        assert isinstance(kernel, FitKernel)
+        if not _over_keys(kernel):
+            from .columns import compile_columns
+
+            return compile_columns(kernel, part, given)
+        self._keys_alone(kernel, given)
+        graph, memory = kernel.trace(), None
+        [key] = kernel.of_kind("key")
+        if isinstance(given.data, Table):
+            key_column(graph, key.span, given, given.data)
+        # where the memory is on the part, the planner chooses the width of its port
+        if given.memory is not None or not part.shared:
+            memory = timing_of(part.memory if given.memory is None else given.memory, part)
+        plan = lower(graph, part, memory=memory, load=given.option("load"))
+        timing = memory or FixedLatency(part.latency, plan.bus_bytes)
+        return FitDesign(part.name, timing, graph, plan, key.span)
+
+    @staticmethod
+    def _keys_alone(kernel: FitKernel, given: Given) -> None:
+        """Raise ValueError for arguments that mean nothing to a fit over keys."""
+        other = getattr(given.format, "name", given.format)
+        if given.option("dims"):
+            raise ValueError(f"the fit kernel {kernel.name} takes no dims")
+        if other not in (None, "float32"):
+            raise ValueError(f"the fit kernel {kernel.name} takes no format")
+
+    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+        from penstock.models.memory import parse_memory
+        from penstock.models.qr.config import FitPlan
+        from penstock.models.qr.table_config import TableFitPlan
+
+        from .columns import ColumnsDesign
+        from .graphs import graph_from
+        from .keys import FitDesign
+
+        graph, memory = graph_from(manifest["fit"]), parse_memory(manifest["memory"])
+        part, config = manifest["target"], manifest["config"]
+        # manifests without a kind are older
+        if manifest.get("kind", "keys" if graph.keys else "columns") == "keys":
+            return FitDesign(
+                part, memory, graph, FitPlan.from_json(config), given_verilog=verilog
+            )
+        plan = TableFitPlan.from_json(config)
+        return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog)
+
+    def plans(self, kernel: AnyKernel, request: Request) -> bool:
+        columns = not _over_keys(kernel)
+        given = request.data is not None or bool(request.own.get("bindings"))
+        return (columns and given) or super().plans(kernel, request)
+
+    def check(
+        self, kernel: AnyKernel, given: Given, design: Design | None
+    ) -> Iterable[Part]:
+        from .changes import key_texts
+        from .columns import check_method
+        from .sections import fit_facts
+
+        assert isinstance(kernel, FitKernel)
+        if _over_keys(kernel):
+            graph = kernel.trace()
+            [key] = kernel.of_kind("key")
+            key_texts(graph, key.span, given)
+        else:
+            graph = getattr(design, "graph", None) or kernel.trace(given.option("dims", {}))
+            check_method(graph)
+        return (fit_facts(graph),)
+
+    def sections(self, outcome: Outcome) -> Iterable[Part]:
+        from .sections import summary
+
+        return summary(outcome)
+
+    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+        if not _over_keys(kernel):
+            return "fewer columns take less; or choose a board with a larger device"
+        from penstock.dsl.qr.plan import Load, longest_text
+
+        assert isinstance(kernel, FitKernel)
+        longest = longest_text(kernel.trace(), part, Load())
+        return f"the longest window that fits is {longest}; or choose a board with a larger device"

@@ -1,0 +1,285 @@
+"""Designs of fits over keys, and the refits that they run: each round is one start of the engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.qr.kernel import FitGraph
+from penstock.engines.base import Cycles, Design, Given, Result, Workload
+from penstock.host.workloads import Changes, Refits, Round, TooMany
+from penstock.models.errors import HardwareCode, HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.numerics.formats import Codes, Format, float32
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.cycles import Bound, bound, run
+from penstock.models.qr.image import pack_memo, place_jobs, unpack_result
+from penstock.models.qr.job import Fit
+from penstock.models.qr.resources import estimate
+from penstock.models.qr.shell import register_map
+from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
+from penstock.models.target import Target
+from penstock.sim.machine import Metered, round_up
+
+from .changes import refits_of
+from .graphs import graph_json
+
+if TYPE_CHECKING:
+    from penstock.hdl.modules import Parts
+    from penstock.host.device import Device
+    from penstock.sim.native import PortSpec
+
+__all__ = ["FitDesign", "Refitting", "engine_text"]
+
+
+def engine_text(plan: FitPlan) -> str:
+    """Return in words how an engine is built."""
+    from penstock.report.words import plural
+
+    if plan.method.value == "gram":
+        solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.lanes, 'lane')}"
+        units = f"{solvers}, {plural(plan.gram_lanes, 'sum')} a cycle"
+    else:
+        units = f"{plan.vectors} × {plural(plan.lanes, 'rotation lane')}"
+    groups = plural(plan.contexts, "group")
+    held = f"{groups} interleaved, {plural(plan.jobs, 'job')} in flight"
+    return f"{plural(plan.n_max, 'column')}, {units}, {held}"
+
+
+@dataclass(frozen=True, repr=False)
+class FitDesign(Design):
+    """A compiled fit over keys: what is fitted, and the engine; `key`: where the kernel names it."""
+
+    graph: FitGraph
+    plan: FitPlan
+    key: Span | None = field(default=None, compare=False)
+
+    engine_name = "qr"
+    kind = "keys"
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    @cached_property
+    def digest(self) -> str:
+        built = {
+            "engine": "qr",
+            "kernel": self.name,
+            "target": self.part,
+            "config": self.plan.to_json(),
+        }
+        return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def format(self) -> Format:
+        return float32
+
+    @property
+    def registers(self) -> RegisterMap:
+        return register_map(self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.native import PortSpec
+
+        return (PortSpec("m0_axi", self.plan.bus_bytes, True, True),)
+
+    def component(self, parts: Parts) -> Any:
+        from penstock.hdl.qr.engine import FitEngine
+
+        return FitEngine(self.plan, parts, design=self.identity)
+
+    def resources_on(self, part: Target) -> Resources:
+        return estimate(self.plan, part)
+
+    def config(self) -> dict[str, Any]:
+        return self.plan.to_json() | {
+            "window": self.plan.n_max - 1,
+            "incremental": self.graph.incremental,
+            "memory": str(self.memory),
+            "clock_mhz": self.target.clock_mhz,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
+
+    def text(self) -> str:
+        return engine_text(self.plan)
+
+    def trainer(
+        self, backend: str = "golden", *, device: Device | None = None, **options: Any
+    ) -> Any:
+        """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the
+        trainer's.
+
+        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts
+        cycles, with "rtl" an `EngineBackend`, to be closed by the caller, with "board" one on
+        `device`, which `penstock.open` gives.
+
+        Raises ValueError for another backend, for a `device` that does not go with it, and for
+        method "givens" with target slot, whose tombstones would keep their slots: an index has no
+        such engine. Raises DeviceError where the device runs another design.
+        """
+        from penstock.host.learned_index import Trainer
+
+        backends = ("golden", "model", "rtl", "board")
+        if backend not in backends:
+            raise ValueError(f"backend must be one of {', '.join(backends)}, not {backend!r}")
+        if (backend == "board") != (device is not None):
+            raise ValueError(
+                "backend board takes the device that it runs on, no other one does"
+            )
+        if backend == "golden":
+            return Trainer(self.plan, **options)
+        from penstock.host.learned_index.engine import EngineBackend, Timed
+
+        if backend == "model":
+            return Trainer(self.plan, Timed(self.plan, self.memory), **options)
+        own: dict[str, Any] = {} if device is None else {"device": device}
+        machine = self.machine(backend, 0, **own)
+        return Trainer(self.plan, EngineBackend(self.plan, machine), **options)
+
+    def refits(
+        self,
+        rows: int | None = None,
+        keys: Iterable[bytes] | None = None,
+        *,
+        changes: Changes | None = None,
+        seed: int = 1,
+    ) -> Refits:
+        """Return refits to run: of random keys, `rows` at first (1,000 a group unless given), or of
+        given keys in the order of their arrival.
+
+        Raises ValueError where they are too few, and where rows and keys are given.
+        """
+        changes = changes or Changes()
+        if keys is not None:
+            if rows is not None:
+                raise ValueError("rows is for random keys: leave it or keys out")
+            return Refits.of_keys(list(keys), self.plan.n_max, changes, seed)
+        if rows is not None and rows < 1:
+            raise ValueError(f"rows must be at least 1, not {rows}")
+        first = 1000 * changes.groups if rows is None else rows
+        return Refits.random(first, self.plan.n_max, changes, seed)
+
+    def workload(self, given: Given) -> Refitting:
+        """Return refits. `given.data`: `Refits`, or what `changes.refits_of` makes some of."""
+        if isinstance(given.data, Refits):
+            return Refitting(self.plan, given.data, "keys", given)
+        return Refitting(self.plan, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given)
+
+
+class Refitting(Workload):
+    """Fits of groups of keys, then refits round by round. Raises KernelError (E701) where groups
+    have more rows than blocks hold.
+
+    Parameters: `name`: of the keys, for reports; `given`: what the user gave.
+    """
+
+    def __init__(self, plan: FitPlan, refits: Refits, name: str, given: Given) -> None:
+        self.plan, self.name, self.rows = plan, name, refits.rows
+        self.assumed = given.rows is not None and given.source is None
+        self._refits, self._given = refits, given
+
+    @cached_property
+    def rounds(self) -> list[Round]:
+        """The rounds, with what the golden model makes of them."""
+        try:
+            return self._refits.play(self.plan)
+        except TooMany as problem:
+            hint = "more --groups, or target=slot(key), which has no blocks"
+            place = Span.whole(self._given.place or "--rows")
+            raise error("E701", str(problem), place, hint=hint) from None
+
+    def golden(self) -> Result:
+        fits = [fit for step in self.rounds for fit in step.fits]
+        return Result(self._codes(fits), counters=self._counters())
+
+    def model(self, memory: FixedLatency) -> Cycles:
+        total = read = written = training = 0
+        least = np.zeros(5, dtype=np.int64)
+        for step in self.rounds:
+            taken, limits = run(self.plan, step.works, memory), bound(self.plan, step.works, memory)
+            total += taken.total
+            read += taken.words_read
+            written += taken.words_written
+            training = training or taken.total
+            terms = (limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence)
+            least += np.array(terms)
+        bus, counters = self.plan.bus_bytes, self._counters() | {"training_cycles": training}
+        limits = Bound(*least.tolist())
+        return Cycles(total, limits, counters, {}, read * bus, written * bus)
+
+    def memory_bytes(self) -> int:
+        return max(
+            round_up(len(place_jobs(step.jobs, self.plan, 0).memory)) for step in self.rounds
+        )
+
+    def drive(self, machine: Metered) -> Result:
+        machine.reserve(0, self.memory_bytes())
+        fits: list[Fit] = []
+        for step in self.rounds:
+            image = place_jobs(step.jobs, self.plan, 0)
+            machine.write(0, np.frombuffer(image.memory.tobytes(), dtype=np.uint8))
+            ended = machine.run({"ring": 0, "jobs": len(step.jobs)})
+            if ended.error is not None:
+                return Result(None, ended.error)
+            placed = zip(step.jobs, image.places, image.sizes, strict=True)
+            for number, (job, place, size) in enumerate(placed):
+                data = machine.read(place.result, size).tobytes()
+                fit = unpack_result(data, job.window.columns, self.plan)
+                if isinstance(fit, HardwareCode):
+                    return Result(None, HardwareError(fit, number))
+                fits.append(fit)
+        return Result(self._codes(fits), counters=self._counters())
+
+    def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        last = len(self.rounds[-1].jobs)
+        weights = np.asarray(float32.decode(codes["weights"][-last:]), dtype=np.float64)
+        low, high = codes["bounds"][-last:, 0], codes["bounds"][-last:, 1]
+        return {
+            "weights": weights,
+            "low": low.astype(np.float64),
+            "high": high.astype(np.float64),
+        }
+
+    def _codes(self, fits: Sequence[Fit]) -> dict[str, Codes]:
+        width = self.plan.n_max
+        memos = b"".join(pack_memo(fit.memo, self.plan) for fit in fits)
+        bounds = [[fit.err_min, fit.err_max, fit.rescanned] for fit in fits]
+        return {
+            "weights": _padded([fit.weights for fit in fits], width),
+            "mask": _padded([fit.mask.astype(np.int64) for fit in fits], width),
+            "bounds": np.array(bounds, dtype=np.int64),
+            "memos": np.frombuffer(memos, dtype=np.uint8).astype(np.int64),
+        }
+
+    def _counters(self) -> dict[str, int]:
+        works = [work for step in self.rounds for work in step.works]
+        again = [work for step in self.rounds[1:] for work in step.works]
+        return {
+            "groups": len(self.rounds[0].jobs),
+            "jobs": len(works),
+            "refits": len(again),
+            "from_memo": sum(not work.size.full for work in again),
+            "passes": sum(work.rescanned for work in again),
+            "rows": sum(len(job.rows) for job in self.rounds[-1].jobs),
+            "changes": sum(work.size.records for work in again),
+        }
+
+
+def _padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """Return rows of codes as one array, filled up with zeros."""
+    codes = np.zeros((len(rows), width), dtype=np.int64)
+    for number, row in enumerate(rows):
+        codes[number, : len(row)] = row
+    return codes

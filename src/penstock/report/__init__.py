@@ -1,0 +1,1 @@
+"""Reports: parts as data (`rows`), and what prints them (`terminal`, `html`)."""

@@ -1,0 +1,117 @@
+"""Figures of matplotlib as SVG that can stand in a page: no ids twice, colours of the page."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FONT", "GRID", "INK", "MUTED", "PAPER", "WIDTH", "cut", "drawing", "figure", "svg"]
+
+#: width of every chart in px, and the size of its text
+WIDTH, FONT = 700, 11.5
+#: colours that the page chooses: each stands for the style sheet's variable below
+INK, MUTED, GRID, PAPER = "#010203", "#020304", "#030405", "#040506"
+_VARIABLES = {
+    INK: "var(--ink, #1b1f24)",
+    MUTED: "var(--muted, #59636e)",
+    GRID: "var(--grid, #d8dee4)",
+    PAPER: "var(--paper, #ffffff)",
+}
+_SETTINGS = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED,
+    "axes.facecolor": "none",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.family": "DejaVu Sans",  # comes with matplotlib: no font of the machine is asked
+    "font.size": FONT,
+    "grid.color": GRID,
+    "hatch.color": PAPER,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "penstock",
+    "text.color": INK,
+    "text.parse_math": False,  # a `$` in a kernel's line is a `$`
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+}
+_FAMILY = "'DejaVu Sans', Verdana, sans-serif"
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Set matplotlib up for one chart, and put it back as it was."""
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)  # nothing about its caches belongs into a report
+    try:
+        import matplotlib
+
+        with warnings.catch_warnings(), matplotlib.rc_context():
+            # signs that DejaVu lacks are the viewer's to draw
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(_SETTINGS)
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def figure(height: float) -> Figure:
+    """Return an empty figure of `WIDTH` × `height` px."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text without control characters, of so many characters at most."""
+    plain = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
+def svg(chart: Figure, title: str) -> str:
+    """Return a figure as an SVG element; equal figures give equal texts."""
+    out = io.StringIO()
+    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    chart.savefig(out, format="svg", metadata=nothing)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
+    width, height = (round(size * 72) for size in chart.get_size_inches())
+    head = (
+        f'<svg role="img" viewBox="0 0 {width} {height}" '
+        f'style="font-family: {_FAMILY}" aria-label="{html.escape(title)}">'
+    )
+    text = head + text[text.index(">") + 1 :]
+    text = text.replace("xlink:href", "href").replace("font-family: &#39;DejaVu Sans&#39;; ", "")
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, variable)
+    return _own_ids(text)
+
+
+def _own_ids(text: str) -> str:
+    """Leave ids out that nothing refers to; let the others be this chart's alone."""
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
+    mark = "c" + hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    def named(match: re.Match[str]) -> str:
+        return f' id="{mark}-{match[1]}"' if match[1] in used else ""
+
+    text = re.sub(r' id="([^"]*)"', named, text)
+    return re.sub(r'(url\(|href=")#([^)"]+)', rf"\1#{mark}-\2", text)

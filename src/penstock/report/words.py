@@ -1,0 +1,68 @@
+"""Numbers as reports write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.models.resources import Resources
+from penstock.models.target import Target
+
+__all__ = [
+    "amount",
+    "byte_rate",
+    "plural",
+    "rate",
+    "resource_text",
+    "seconds_text",
+    "target_text",
+    "values_text",
+]
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def amount(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    size, unit = next((u for u in units if value >= u[0]), units[-1])
+    return f"{value / size:.3g} {unit}"
+
+
+def seconds_text(value: float) -> str:
+    if value >= 120:
+        return f"{value / 60:,.1f} min"
+    return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")))
+
+
+def byte_rate(value: float) -> str:
+    """Return bytes a second."""
+    return _scaled(value, ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))) + "/s"
+
+
+def rate(value: float) -> str:
+    """Return a number a second without its unit."""
+    return _scaled(value, ((1e6, "M"), (1e3, "k"), (1.0, ""))).rstrip()
+
+
+def target_text(target: Target) -> str:
+    """Return a target in one line."""
+    ports = plural(target.ports, "memory port")
+    return f"{target.name}: {amount(target.clock_mhz)} MHz, {ports} of {target.bus_bytes} bytes"
+
+
+def resource_text(need: Resources, have: Target) -> str:
+    """Return estimated resources in one line."""
+    parts = []
+    for name in ("lut", "ff", "dsp", "bram"):
+        count, most = getattr(need, name), getattr(have, name)
+        parts.append(f"{name.upper()} {count:,}" + (f" ({count / most:.0%})" if most else ""))
+    return " · ".join(parts) + ", estimated"
+
+
+def values_text(values: Sequence[float]) -> str:
+    """Return the first of some numbers."""
+    return " ".join(f"{v:.4g}" for v in values[:6]) + (" …" if len(values) > 6 else "")

@@ -1,0 +1,256 @@
+"""One run of a design, on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from penstock.engines.base import Bound, Design, Given, Workload
+from penstock.models.errors import HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.numerics.formats import Codes
+from penstock.targets import timing_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from penstock.host.device import Device
+    from penstock.sim.machine import Machine, Progress
+
+__all__ = ["BACKENDS", "MACHINES", "Run", "carry_out", "golden", "hardware", "model", "run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gave.
+
+    `result`: what was computed, by name, as float64 arrays (None after an error, and for the model,
+    which only counts cycles); `codes`: the same bit for bit; `cycles`: the hardware's or the
+    model's; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in;
+    `design`, `workload`: what ran, for reports (None where a command knows it).
+    """
+
+    backend: str
+    result: Mapping[str, np.ndarray] | None
+    codes: Mapping[str, Codes] | None
+    cycles: int | None
+    counters: Mapping[str, int]
+    errors: tuple[HardwareError, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    bound: Bound | None = None
+    seconds: float = 0.0
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    design: Design | None = field(default=None, repr=False, compare=False)
+    workload: Workload | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the data; 0 where the engine makes none."""
+        return int(self.facts.get("epochs", 0))
+
+    @property
+    def converged(self) -> bool:
+        """Whether a test of convergence ended the run."""
+        return bool(self.facts.get("converged", False))
+
+    def __repr__(self) -> str:
+        how = str(self.errors[0]) if self.errors else "done"
+        cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
+        names = "" if self.result is None else f", result {', '.join(self.result)}"
+        return f"<Run on {self.backend}: {how}{cycles}{names}>"
+
+    def _repr_html_(self) -> str:
+        from penstock.report.html import fragment
+
+        return fragment(self)
+
+
+def golden(workload: Workload) -> Run:
+    """Return the golden results."""
+    begin = perf_counter()
+    found = workload.golden()
+    seconds = perf_counter() - begin
+    result = None if found.codes is None else workload.values(found.codes)
+    errors = () if found.error is None else (found.error,)
+    return Run(
+        "golden", result, found.codes, None, found.counters, errors, found.facts, seconds=seconds
+    )
+
+
+def model(workload: Workload, memory: FixedLatency) -> Run:
+    """Return the cycles of a run by the cycle model."""
+    begin = perf_counter()
+    found = workload.model(memory)
+    return Run(
+        "model",
+        None,
+        None,
+        found.total,
+        found.counters,
+        () if found.error is None else (found.error,),
+        found.facts,
+        found.bound,
+        perf_counter() - begin,
+        found.bytes_read,
+        found.bytes_written,
+    )
+
+
+def hardware(
+    backend: str,
+    workload: Workload,
+    machine: Machine,
+    *,
+    watchdog: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Return what the hardware of a machine made of a workload, and its cycles."""
+    from penstock.sim.machine import Metered
+
+    meter = Metered(
+        machine,
+        watchdog=workload.watchdog if watchdog is None else watchdog,
+        limit=limit,
+        progress=progress,
+    )
+    found = workload.drive(meter)
+    total = meter.total
+    result = None if found.codes is None else workload.values(found.codes)
+    return Run(
+        backend,
+        result,
+        found.codes,
+        total.cycles,
+        {**total.counters, **found.counters},
+        () if found.error is None else (found.error,),
+        found.facts,
+        None,
+        total.seconds,
+        total.bytes_read or None,
+        total.bytes_written or None,
+    )
+
+
+# machines
+
+
+def _format(waves: str | None) -> str:
+    """Return the format of a file of waves, "" without one. Raises ValueError."""
+    from penstock.sim.native import wave_format
+
+    return "" if waves is None else wave_format(waves)
+
+
+def _native(
+    design: Design,
+    needed: int,
+    memory: Mapping[str, FixedLatency],
+    *,
+    waves: str | None = None,
+    stall_percent: int = 0,
+    seed: int = 1,
+) -> Machine:
+    from penstock.sim.native.machine import NativeMachine
+
+    library = design.library(trace=_format(waves))
+    return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
+
+
+def _netlist(
+    design: Design,
+    needed: int,
+    memory: Mapping[str, FixedLatency],
+    *,
+    family: str | None = None,
+    waves: str | None = None,
+    stall_percent: int = 0,
+    seed: int = 1,
+) -> Machine:
+    from penstock.sim.native.machine import NativeMachine
+
+    library = design.netlist_library(family, trace=_format(waves))
+    return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
+
+
+def _python(
+    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, waves: str | None = None
+) -> Machine:
+    from penstock.hdl.modules import Submodules
+    from penstock.sim.python import PythonMachine
+
+    return PythonMachine(design.component(Submodules()), design.bus_ports, memory, waves=waves)
+
+
+def _board(
+    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, device: Device | None = None
+) -> Machine:
+    from penstock.host.device.machine import DeviceMachine
+
+    if device is None:
+        machine = DeviceMachine(design.device_in_simulation(needed), owned=True)
+    else:
+        machine = DeviceMachine(design.runs_on(device))
+    try:
+        machine.reserve(0, needed)              # said before anything is loaded
+    except BaseException:
+        machine.close()
+        raise
+    return machine
+
+
+#: by backend, what opens a machine: design, bytes of memory that its runs take, the ports' timings,
+#: options
+MACHINES: dict[str, Callable[..., Machine]] = {
+    "rtl": _native,
+    "netlist": _netlist,
+    "pysim": _python,
+    "board": _board,
+}
+BACKENDS = ("golden", "model", *MACHINES)
+#: options of `run` that are not the machine's
+_METERED = ("watchdog", "limit", "progress")
+#: options of machines
+_OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed")
+
+
+def carry_out(
+    design: Design,
+    workload: Workload,
+    backend: str,
+    memory: FixedLatency | None = None,
+    **options: Any,
+) -> Run:
+    """Return the run of a workload on one backend; `options`: of machine and run."""
+    if backend == "golden":
+        return golden(workload)
+    if backend == "model":
+        return model(workload, design.memory if memory is None else memory)
+    metered = {name: options.pop(name) for name in _METERED if name in options}
+    with design.machine(backend, workload.memory_bytes(), memory, **options) as machine:
+        return hardware(backend, workload, machine, **metered)
+
+
+def run(
+    design: Design,
+    data: Any = None,
+    backend: str = "golden",
+    *,
+    memory: FixedLatency | str | None = None,
+    **options: Any,
+) -> Run:
+    """Run a design on data, see `Design.run`."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    timing = None if memory is None else timing_of(memory, design.target)
+    machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
+    if unknown := next((name for name in options if name not in design.arguments), None):
+        raise ValueError(f"a run of {design.name} takes no {unknown}")
+    workload = design.workload(Given(data, data, options=options))
+    if backend in ("golden", "model"):
+        machine = {}
+    done = carry_out(design, workload, backend, timing, **machine)
+    return replace(done, design=design, workload=workload)

@@ -1,0 +1,111 @@
+"""Fit kernels from both front ends: their graphs, options and warnings; mistakes are among the cases of `bad/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text, load_kernel
+from penstock.dsl.qr.kernel import FitKernel
+from penstock.models.qr.job import Bounds, Label, Method
+
+
+@ps.fit
+def plain(key: ps.Key):
+    return ps.least_squares(ps.window(key, 32), target=ps.rank(key))
+
+
+@ps.fit(method="givens", bounds="rescan")
+def decorated(key: ps.Key):
+    """What stands here is kept."""
+    length = 4 * 2
+    part = ps.window(key, length)
+    return ps.least_squares(part, ps.slot(key), incremental=True, method="givens")
+
+
+@ps.fit(incremental=False)
+def columns(x: ps.Input["d"], y: ps.Output):
+    return ps.least_squares(features=x, target=y)
+
+
+def text(body: str, parameters: str = "key: key") -> FitKernel:
+    made = from_text(f"fit f({parameters})\n  {body}\n", "f.psk")
+    assert isinstance(made, FitKernel) and made.keyword == "fit"
+    return made
+
+
+def test_graphs() -> None:
+    graph = plain.trace()
+    assert (graph.name, graph.features, graph.label, graph.columns, graph.target) == ("plain", "key", None, 33, Label.RANK)
+    assert (graph.method, graph.incremental, graph.bounds, graph.keys) == (Method.GRAM, True, Bounds.WIDENED, True)
+    graph = decorated.trace()
+    assert (graph.columns, graph.target, graph.method, graph.incremental, graph.bounds) == (9, Label.SLOT, Method.GIVENS, True, Bounds.RESCAN)
+    assert decorated.__doc__ == "What stands here is kept." and decorated.check() == []
+    graph = columns.trace({"d": 5})
+    assert (graph.features, graph.label, graph.columns, graph.target, graph.keys, graph.incremental) == ("x", "y", 6, None, False, False)
+    assert columns.trace().columns == 0 and columns.dim_names == ["d"] and columns.check() == []
+
+
+def test_both_languages_say_the_same() -> None:
+    assert text("model <- least_squares(window(key, 32), target=rank(key))").trace().columns == 33
+    made = text('part = window(key, 4 * 2)\n  w <- least_squares(part, slot(key), incremental=True, method="givens", bounds="rescan")').trace()
+    same = decorated.trace()
+    assert [getattr(made, name) for name in ("features", "columns", "target", "method", "incremental", "bounds")] == \
+        [getattr(same, name) for name in ("features", "columns", "target", "method", "incremental", "bounds")]
+    made = text("m <- least_squares(x, target=y, incremental=False)", "x: input[7], y: output").trace()
+    assert (made.columns, made.incremental, made.bounds, made.label) == (8, False, Bounds.RESCAN, "y")
+    assert text("m <- least_squares(x, target=y)", "x: input, y: output").trace().columns == 2
+
+
+def test_dimensions_are_checked() -> None:
+    with pytest.raises(KernelError, match="E504"):
+        columns.trace({"n": 3})
+    with pytest.raises(KernelError, match="x has 64 columns; a fit takes at most 63"):
+        columns.trace({"d": 64})
+    with pytest.raises(KernelError, match="the kernel plain has no dimension d"):
+        plain.check({"d": 3})
+    with pytest.raises(KernelError, match="the kernel plain cannot be called like a function"):
+        plain(3)
+
+
+def test_files_hold_kernels_of_both_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("both.py").write_text('''from __future__ import annotations
+import penstock as ps
+
+@ps.kernel
+def learns(x: ps.Input["d"], w: ps.Model["d"]):
+    return w - x
+
+@ps.fit
+def fits(key: ps.Key):
+    return ps.least_squares(ps.window(key, 8), target=ps.rank(key))
+''')
+    assert isinstance(load_kernel("both.py:learns"), Kernel) and isinstance(load_kernel("both.py:fits"), FitKernel)
+    with pytest.raises(KernelError, match=r"both\.py has 2 kernels: learns, fits"):
+        load_kernel("both.py")
+    Path("f.psk").write_text("# a comment\nfit f(\n  key: key,\n)\n  model <- least_squares(\n    window(key, 8),\n    target=rank(key))\n")
+    assert load_kernel("f.psk:f").name == "f"
+
+
+def test_steps_outside_a_kernel() -> None:
+    with pytest.raises(KernelError, match="E214"):
+        ps.window(3, 4)
+    kept = []
+
+    @ps.fit
+    def keeps(key: ps.Key):
+        kept.append(key)
+        return ps.least_squares(ps.window(key, 8), target=ps.rank(key))
+
+    @ps.fit
+    def uses(key: ps.Key):
+        return ps.least_squares(ps.window(kept[0], 8), target=ps.rank(key))
+
+    keeps.check()
+    with pytest.raises(KernelError, match="this value belongs to another kernel"):
+        uses.check()

@@ -1,0 +1,169 @@
+"""An engine of another distribution, installed beside Penstock through entry points: all commands
+work for it, and no file of Penstock names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "tests" / "support" / "outside"
+KERNEL = '''import penstock as ps
+
+@ps.tally(gain=3)
+def sums(x: ps.Words["n"]):
+    return ps.total(x)
+'''
+WORDS = [5, 7, 1 << 63, 11, 13, 17]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment in which the distribution is installed, in an empty folder."""
+    info = tmp_path / "site" / "penstock_tally-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: penstock-tally\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[penstock.engines]\ntally = penstock_tally.engine:TallyingEngine\n"
+        "[penstock.dialects]\ntally = penstock_tally.dialect:DIALECT\n"
+    )
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("sums.py").write_text(KERNEL)
+    Path("sums.psk").write_text("tally sums(x: words[n])\n  y <- total(x)\n")
+    places = os.pathsep.join([str(tmp_path / "site"), str(PACKAGE)])
+    return os.environ | {"PYTHONPATH": places, "COLUMNS": "100"}
+
+
+def penstock(
+    site: dict[str, str], *arguments: str, code: int = 0
+) -> tuple[str, dict[str, Any]]:
+    """Run a command; return what it printed and its report."""
+    command = [sys.executable, "-m", "penstock", *arguments]
+    report = Path("report.json")
+    report.unlink(missing_ok=True)
+    if arguments[0] in ("check", "compile", "model", "simulate", "build"):
+        command += ["--json", str(report)]
+    done = subprocess.run(command, env=site, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    return said, json.loads(report.read_text()) if report.exists() else {}
+
+
+def data(words: list[int]) -> tuple[str, str]:
+    return "--data", f"numbers:{','.join(map(str, words))}"
+
+
+def expected(words: list[int], gain: int = 3) -> list[float]:
+    return [float(gain * sum(words) % (1 << 64))]
+
+
+def test_check_compile_and_load(site: dict[str, str]) -> None:
+    said, _ = penstock(site, "check", "sums.py")
+    assert "the tally kernel sums is fine" in said
+    penstock(site, "check", "sums.psk")
+    penstock(site, "compile", "sums.py", "--out", "made")
+    manifest = json.loads(Path("made/manifest.json").read_text())
+    assert manifest["engine"] == "tally" and manifest["gain"] == 3
+    assert [entry["name"] for entry in manifest["register_map"]["errors"]] == ["TALLY_FORBIDDEN"]
+    script = (
+        "import penstock as ps, numpy as np\n"
+        "design = ps.load('made')\n"
+        "run = design.run(np.array([1, 2, 3, 4], dtype=np.uint64))\n"
+        "print(repr(design).count('\\n'), run.result['total'], run)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=site, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("0 [30.]"), done.stdout
+
+
+def test_model(site: dict[str, str]) -> None:
+    _, report = penstock(site, "model", "sums.py", "--rows", "100")
+    assert report["cycles"]["bound"] == 100 < report["cycles"]["model"]
+
+
+@pytest.mark.parametrize("backend", ["rtl", "pysim"])
+def test_simulate(backend: str, site: dict[str, str]) -> None:
+    how = ("simulate", "sums.py", "--backend", backend)
+    _, report = penstock(site, *how, *data(WORDS))
+    assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
+    assert report["result"]["total"] == expected(WORDS)
+    _, report = penstock(site, *how, *data(WORDS), "--memory", "latency=7,bytes=3")
+    assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
+
+
+@pytest.mark.parametrize("backend", ["rtl", "pysim"])
+def test_a_word_altered_during_the_run(backend: str, site: dict[str, str]) -> None:
+    altered = expected([*WORDS[:3], 12345, *WORDS[4:]])
+    how = ("simulate", "sums.py", "--backend", backend, *data(WORDS))
+    seen = set()
+    # the cycles around the one in which word 3 is read
+    for cycle in (0, 24, 25, 26, 27, 60):
+        _, report = penstock(site, *how, "--fault", str(cycle))
+        assert report["bit_exact"], (cycle, report)
+        seen.add(report["result"]["total"][0])
+    assert seen == {altered[0], expected(WORDS)[0]}
+
+
+def test_an_error_of_its_own(site: dict[str, str]) -> None:
+    words = [*WORDS[:2], (1 << 64) - 1, *WORDS]
+    for backend in ("rtl", "pysim", "golden"):
+        said, report = penstock(
+            site, "simulate", "sums.py", "--backend", backend, *data(words), code=1
+        )
+        assert "TALLY_FORBIDDEN: a word is the forbidden one" in said
+        assert "leave all-ones words out" in said
+        assert [(e["code"], e["block"]) for e in report["errors"]] == [("TALLY_FORBIDDEN", 2)]
+    said, _ = penstock(site, "explain", "TALLY_FORBIDDEN")
+    assert said.startswith("# E703")
+
+
+def test_a_whole_device(site: dict[str, str]) -> None:
+    how = ("simulate", "sums.py", "--backend", "board", "--target", "ulx3s-25f")
+    said, report = penstock(site, *how, *data(WORDS))
+    assert report["bit_exact"] and report["result"]["total"] == expected(WORDS)
+    assert "not compared" in said and "writes" in said
+
+
+def test_build_a_project(site: dict[str, str]) -> None:
+    penstock(site, "build", "sums.py", "--board", "arty-a7-100t", "--out", "project")
+    assert any(Path("project").iterdir())
+
+
+@pytest.mark.long
+def test_build(site: dict[str, str]) -> None:
+    """Two minutes of placement."""
+    _, report = penstock(
+        site, "build", "sums.py", "--board", "ulx3s-12f", "--out", "made", "--report", "b.html"
+    )
+    assert report["resources"]["source"] == "placed" and "<svg" in Path("b.html").read_text()
+
+
+def test_report(site: dict[str, str]) -> None:
+    how = ("simulate", "sums.py", "--backend", "pysim", *data(WORDS), "--report", "r.html")
+    penstock(site, *how)
+    page = Path("r.html").read_text()
+    assert "<svg" in page and "sums" in page and "bit for bit" in page
+
+
+def test_options_of_other_engines(site: dict[str, str]) -> None:
+    said, _ = penstock(site, "model", "sums.py", "--rows", "9", "--epochs", "2", code=1)
+    assert "--epochs is not for the engine tally" in said
+    said, _ = penstock(
+        site, "simulate", str(ROOT / "examples" / "logistic.py"), "--fault", "3", code=1
+    )
+    assert "--fault is not for the engine analytics" in said
+
+
+def test_no_file_of_penstock_names_it() -> None:
+    folders = [ROOT / name for name in ("src", "boards", "dsl", "hdl", "host", "models", "sim")]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert files and not [path for path in files if "tally" in path.read_text().lower()]

@@ -1,0 +1,62 @@
+"""Planted defects: the real component with a line of its source changed."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .bench import Problem
+
+__all__ = ["Defect", "planted"]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`old`, which stands once in the source of module `penstock.<module>`, becomes `new`."""
+
+    module: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"`{' '.join(self.old.split())}` → `{' '.join(self.new.split())}`"
+
+
+def _functions(space: dict, module: str) -> dict[str, types.FunctionType]:
+    """The functions and methods that a module defines, by qualified name."""
+    found = {}
+    for value in space.values():
+        if getattr(value, "__module__", None) != module:
+            continue
+        members = vars(value).values() if isinstance(value, type) else [value]
+        for member in members:
+            if isinstance(member, types.FunctionType):
+                found[member.__qualname__] = member
+    return found
+
+
+@contextmanager
+def planted(defect: Defect) -> Iterator[None]:
+    """Run the body with the defect in place, for everyone who uses the module."""
+    name = f"penstock.{defect.module}"
+    module = importlib.import_module(name)
+    source = inspect.getsource(module)
+    if source.count(defect.old) != 1:
+        raise Problem(f"a defect cannot be planted: {defect.old!r} is {source.count(defect.old)} times in {name}")
+    space: dict = {"__name__": name, "__package__": module.__package__, "__file__": module.__file__}
+    exec(compile(source.replace(defect.old, defect.new), f"{name} with a defect", "exec"), space)
+    changed = _functions(space, name)
+    kept = []
+    for label, function in _functions(vars(module), name).items():
+        if label in changed and changed[label].__code__.co_freevars == function.__code__.co_freevars:
+            kept.append((function, function.__code__))
+            function.__code__ = changed[label].__code__
+    try:
+        yield
+    finally:
+        for function, code in kept:
+            function.__code__ = code

@@ -1,0 +1,56 @@
+"""A proof: a property of a part, how it is decided, and a defect that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .bench import Bench
+from .defects import Defect
+
+__all__ = ["Proof"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One row of the table in docs/proofs.md.
+
+    Parameters
+    ----------
+    part
+        The component, as it is imported.
+    states
+        What is proven, in the contract's words, with the parameters of the instance.
+    bench
+        Makes the bench anew.
+    method
+        "pdr" or "induction": unbounded. "bounded": up to `depth` cycles from reset.
+    depth
+        Of induction and of bounded checks: cycles.
+    covers
+        Cycles within which every cover has to be reached.
+    search
+        Cycles within which a defect has to show.
+    defects
+        Each breaks the property.
+    seconds
+        Of processor that a tool may take; beyond them the proof counts as failed.
+    long
+        Why only `--long` runs it: about how long it takes. Its defects are then `long` too.
+    """
+
+    part: str
+    states: str
+    bench: Callable[[], Bench]
+    defects: tuple[Defect, ...]
+    method: str = "pdr"
+    depth: int = 0
+    covers: int = 30
+    search: int = 40
+    seconds: int = 120
+    long: str = ""
+
+    @property
+    def name(self) -> str:
+        """For test reports."""
+        return f"{self.part}: {self.states}"

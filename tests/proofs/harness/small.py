@@ -1,0 +1,38 @@
+# amaranth: UnusedElaboratable=no
+"""Components made smaller than their constructors allow, where a proof would not end otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from amaranth.hdl import Elaboratable, Fragment
+
+__all__ = ["made", "shrunk"]
+
+
+class _Made(Elaboratable):
+    def __init__(self, fragment: Fragment) -> None:
+        self.fragment = fragment
+
+    def elaborate(self, platform) -> Fragment:
+        return self.fragment
+
+
+def made(component) -> Elaboratable:
+    """A component elaborated now, with all that is in it."""
+    return _Made(Fragment.get(component, None))
+
+
+def shrunk(module: ModuleType, make: Callable[[], Any], **constants: int) -> tuple[Any, Elaboratable]:
+    """Make a component, and elaborate it, with other constants in its module; return it, and what stands for it as a submodule."""
+    kept = {name: getattr(module, name) for name in constants}
+    for name, value in constants.items():
+        setattr(module, name, value)
+    try:
+        component = make()
+        return component, made(component)
+    finally:
+        for name, value in kept.items():
+            setattr(module, name, value)

@@ -1,0 +1,183 @@
+"""Decides benches: property-directed reachability and bounded checks on AIGER, k-induction on SMT."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import resource
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from penstock.sim.native.toolchain import cache_folder
+
+from .bench import Bench, Problem
+from .tools import abc, smtbmc, versions, yosys
+
+__all__ = ["Verdict", "decide"]
+
+_COMMON = """
+read_rtlil top.il
+hierarchy -check -top top
+proc
+flatten
+opt -fast
+memory_collect
+memory_nordff
+async2sync
+setundef -undriven -anyseq
+"""
+
+#: bits and flip-flops alone. Initial contents are Amaranth's: what a bench does not want to rely on, it leaves free
+_AIGER = _COMMON + """
+chformal -remove
+memory_map -formal
+setundef -anyseq
+opt -full
+formalff -clk2ff -ff2anyinit
+techmap
+opt -fast
+dffunmap
+setundef -anyseq
+techmap
+setundef -anyseq
+aigmap
+opt_clean
+write_aiger -I -zinit -no-startoffset -symbols top.aig
+"""
+
+_SMT = _COMMON + """
+chformal -lower
+opt -fast
+dffunmap
+write_smt2 -wires top.smt2
+"""
+
+
+@dataclass
+class Verdict:
+    """What was found out about a bench.
+
+    `holds` is None where the time was not enough. `depth`: frames of the invariant, cycles of induction or of the bounded check.
+    `reached`: the cycle in which each cover was reached first.
+    `seconds`: of processor. `trace`: the inputs' values by name, one a cycle, if a check fails.
+    """
+
+    holds: bool | None
+    depth: int = 0
+    seconds: float = 0.0
+    reached: dict[str, int] = field(default_factory=dict)
+    trace: dict[str, list[int]] = field(default_factory=dict)
+    detail: str = ""
+
+
+def decide(bench: Bench, *, method: str, depth: int = 0, covers: int = 0, seconds: float = 120) -> Verdict:
+    """Decide a bench, or recall what was decided of the same one by the same tools.
+
+    `covers`: cycles within which covers are looked for; 0: they are not.
+    """
+    text = bench.rtlil()
+    key = "\n".join([text, method, str(depth), str(covers), versions(), _AIGER, _SMT])
+    file = cache_folder() / "proofs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    if file.exists():
+        return Verdict(**json.loads(file.read_text()))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "top.il").write_text(text)
+        begun = _spent()
+        smt = _SMT if method == "induction" else ""
+        yosys(_AIGER + (f"design -reset\n{smt}" if smt else ""), folder)
+        if method == "pdr":
+            verdict = _reachability(bench, folder, seconds)
+        elif method == "bounded":
+            verdict = _bounded(bench, folder, depth, seconds)
+        elif method == "induction":
+            verdict = _induction(bench, folder, depth, seconds)
+        else:
+            raise Problem(f"there is no method {method}")
+        if covers:
+            verdict.reached = _covered(bench, folder, covers, seconds)
+        verdict.seconds = round(_spent() - begun, 1)
+    if verdict.holds is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{time.monotonic_ns()}")
+        part.write_text(json.dumps(asdict(verdict)))
+        part.replace(file)
+    return verdict
+
+
+def _spent() -> float:
+    """Seconds of processor that the tools have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _checked(out: str | None) -> str:
+    if out is None:
+        return ""
+    if "Error" in out or "cannot" in out.lower():
+        raise Problem(f"ABC failed:\n{out[-2000:]}")
+    return out
+
+
+def _failed(out: str) -> int | None:
+    found = re.search(r"[Oo]utput \d+ of miter \".*?\" was asserted in frame (\d+)", out)
+    return int(found[1]) if found else None
+
+
+def _trace(bench: Bench, folder: Path, frames: int) -> dict[str, list[int]]:
+    """The inputs of a counterexample that ABC wrote."""
+    names = {signal.name: name for name, signal in bench.inputs.items()}
+    values = {name: [0] * (frames + 1) for name in bench.inputs}
+    for name, bit, cycle, value in re.findall(r"(\w+)(?:\[(\d+)\])?@(\d+)=([01])", (folder / "cex").read_text()):
+        if name in names and value == "1":
+            values[names[name]][int(cycle)] |= 1 << int(bit or 0)
+    for name in bench.constants:
+        values[name] = values[name][:1] * (frames + 1)
+    return values
+
+
+def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
+    out = _checked(abc("read_aiger top.aig; cone -a -O 0; strash; scleanup; pdr; write_cex -n cex", folder, seconds))
+    if (frames := _failed(out)) is not None:
+        return Verdict(False, frames, trace=_trace(bench, folder, frames))
+    if "Property proved" in out:
+        depth = re.findall(r"Invariant F\[(\d+)\]", out)
+        return Verdict(True, int(depth[-1]) if depth else 0)
+    return Verdict(None, detail=out[-500:])
+
+
+def _bounded(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdict:
+    out = _checked(abc(f"read_aiger top.aig; cone -a -O 0; strash; scleanup; bmc3 -F {depth}; write_cex -n cex", folder, seconds))
+    if (frames := _failed(out)) is not None:
+        return Verdict(False, frames, trace=_trace(bench, folder, frames))
+    reached = re.search(r"No output (?:was )?asserted in (\d+) frames", out)
+    return Verdict(True if reached and int(reached[1]) >= depth else None, depth, detail=out[-500:])
+
+
+def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdict:
+    base = _bounded(bench, folder, depth + 1, seconds)
+    if not base.holds:
+        return base
+    out = smtbmc(["-i", "-t", str(depth), "top.smt2"], folder, seconds)
+    if out is None:
+        return Verdict(None, depth, detail="z3 ran out of time")
+    if "Status: PASSED" in out:
+        steps = [int(step) for step in re.findall(r"Trying induction in step (\d+)", out)]
+        return Verdict(True, depth - min(steps) if steps else depth)
+    return Verdict(None, depth, detail=out[-500:])
+
+
+def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
+    """The cycle in which each cover is reached first."""
+    commands = [f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
+                for number in range(1, len(bench.covers) + 1)]
+    out = _checked(abc("; ".join(commands), folder, seconds))
+    found = re.findall(r"asserted in (?:frame +)?(\d+)( frames)?", out)
+    if not out:
+        return {}
+    if len(found) != len(bench.covers):
+        raise Problem(f"ABC did not look for all covers:\n{out[-2000:]}")
+    return {text: int(cycle) for text, (cycle, none) in zip(bench.covers, found, strict=True) if not none}

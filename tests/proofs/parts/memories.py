@@ -1,0 +1,61 @@
+# amaranth: UnusedElaboratable=no
+"""BlockRam and Spram: RLAST, B, order, bounds, and data by a symbolic address."""
+
+from __future__ import annotations
+
+import sys
+
+from harness import Bench, Defect, Proof
+from harness.environment import Manager, remember
+from harness.small import shrunk
+
+from penstock.hdl.memory import AXI4, BlockRam, Spram
+
+WORDS = 4
+_PORT = AXI4(address_width=12, data_bytes=4)
+
+
+def block_ram() -> tuple:
+    """Of four words."""
+    dut = BlockRam(_PORT, 4096)
+    dut.size = 4 * WORDS
+    return dut, dut
+
+
+def spram() -> tuple:
+    """With cells of four words."""
+    return shrunk(sys.modules["penstock.hdl.memory.spram"], lambda: Spram(_PORT, 4 * WORDS), SPRAM_WORDS=WORDS)
+
+
+def control(make, bound: int, *, writes_first: bool = False) -> Bench:
+    b = Bench()
+    dut, b.m.submodules.dut = make()
+    manager = Manager(b, dut.bus, address_bits=3, fair=1)
+    manager.check_answers(b, dut.bus, bound=bound, data=0, writes_first=writes_first)
+    b.check("bursts beyond the end answer SLVERR, all others OKAY", ~dut.bus.bvalid | (dut.bus.bresp[0] == 0))
+    b.cover("SLVERR is read", dut.bus.rvalid & (dut.bus.rresp == 2))
+    return b
+
+
+def word(make) -> Bench:
+    b = Bench()
+    dut, b.m.submodules.dut = make()
+    manager = Manager(b, dut.bus, address_bits=2, opened=2)
+    remember(b, manager, dut.bus, words=WORDS, shift=2, opened=2)
+    return b
+
+
+_RAM, _SPRAM = "hdl.memory.blockram", "hdl.memory.spram"
+_ANSWERS = "R and B: order, RLAST, B after W, steady, within {} cycles; 3 bursts open, ≤ 2 beats, answers taken within 1"
+_DATA = "what is read of a word is what was written last; 4 words, single beats"
+
+PROOFS = [
+    Proof("hdl.memory.BlockRam", _ANSWERS.format(8), lambda: control(block_ram, 8), (
+        Defect(_RAM, "final.eq(burst.p.length == 0)", "final.eq(0)"), Defect(_RAM, "ended.eq(moved & bus.wlast)", "ended.eq(moved)"))),
+    Proof("hdl.memory.BlockRam", _DATA, lambda: word(block_ram), (
+        Defect(_RAM, "with m.If(~kept.valid):", "with m.If(kept.valid):"), Defect(_RAM, "Cat(strobe & moved & ~burst.p.outside", "Cat(moved & ~burst.p.outside"))),
+    Proof("hdl.memory.Spram", _ANSWERS.format(10) + "; writes go first", lambda: control(spram, 10, writes_first=True), (
+        Defect(_SPRAM, "late.eq(writing & bus.wlast)", "late.eq(writing)"),)),
+    Proof("hdl.memory.Spram", _DATA, lambda: word(spram), (
+        Defect(_SPRAM, "target.eq(bus.awaddr >> shift)", "target.eq(bus.araddr >> shift)"),)),
+]

@@ -1,0 +1,52 @@
+# amaranth: UnusedElaboratable=no
+"""Each proof holds, its covers are reached, and its planted defects break it."""
+
+from __future__ import annotations
+
+import pytest
+from harness import Defect, Proof, decide, planted
+from harness.report import failure
+from parts import PROOFS
+from parts.copiers import copiers
+
+
+def cases() -> list:
+    return [pytest.param(proof, id=proof.name, marks=[pytest.mark.long] if proof.long else []) for proof in PROOFS]
+
+
+def defects() -> list:
+    """The first defect of each component on every run, all others with --long."""
+    found, parts = [], set()
+    for proof in PROOFS:
+        for defect in proof.defects:
+            long = bool(proof.long) or proof.part in parts
+            if not long:
+                parts.add(proof.part)
+            found.append(pytest.param(proof, defect, id=f"{proof.name} | {defect}", marks=[pytest.mark.long] if long else []))
+    return found
+
+
+@pytest.mark.parametrize("proof", cases())
+def test_holds(proof: Proof) -> None:
+    bench = proof.bench()
+    verdict = decide(bench, method=proof.method, depth=proof.depth, covers=proof.covers, seconds=proof.seconds)
+    assert verdict.holds, failure(proof, verdict)
+    assert not [text for text in bench.covers if text not in verdict.reached], "the proof says nothing of what never happens"
+
+
+@pytest.mark.parametrize(("proof", "defect"), defects())
+def test_a_planted_defect_is_caught(proof: Proof, defect: Defect) -> None:
+    with planted(defect):
+        verdict = decide(proof.bench(), method="bounded", depth=proof.search, seconds=proof.seconds)
+        assert verdict.holds is False, f"{defect} changes nothing that {proof.name} looks at"
+        assert "fails in cycle" in failure(proof, verdict)
+
+
+def test_two_copiers_with_less_than_a_burst_wait_for_each_other() -> None:
+    """What `Arbiter` refuses with `copiers` is real."""
+    assert decide(copiers(kept=(1, 1)), method="bounded", depth=30).holds is False
+
+
+def test_there_are_at_least_thirty_defects() -> None:
+    assert len({(proof.name, defect) for proof in PROOFS for defect in proof.defects}) >= 30
+    assert all(proof.defects for proof in PROOFS)

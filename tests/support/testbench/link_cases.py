@@ -1,0 +1,88 @@
+"""Devices for tests of the host's end of the link."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.models.link import Device as GoldenDevice
+from penstock.models.link import Identity, Words
+from penstock.models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
+from penstock.sim.serial import Golden
+
+__all__ = ["MAP", "SIZE", "Paced", "Registers", "Silent", "golden"]
+
+SIZE = 1 << 16
+MAP = RegisterMap([EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234)
+
+
+class Registers(Words):
+    """A register file that notes what is written; a start ends at once."""
+
+    def __init__(self) -> None:
+        super().__init__(4096, 4)
+        self.log: list[tuple[int, int]] = []
+        for name, value in (("identity", IDENTITY), ("version", VERSION), ("design", MAP.design), ("status", int(Status.IDLE))):
+            self.put(name, value)
+
+    def put(self, name: str, value: int) -> None:
+        register = MAP[name]
+        self.content[register.offset:register.offset + register.bits // 8] = value.to_bytes(register.bits // 8, "little")
+
+    def write(self, address: int, word: bytes, strobes: int) -> int:
+        value = int.from_bytes(word, "little")
+        self.log.append((address, value))
+        if address == MAP["identity"].offset:
+            return 2
+        if address == MAP["interrupt"].offset:
+            value &= 1
+        if address == MAP["control"].offset and value & 1:
+            self.put("interrupt", 3)
+            self.put("status", int(Status.IDLE | Status.DONE))
+            self.put("cycles", 1 << 40 | 5)
+            self.put("count_words", 77)
+            return 0
+        return super().write(address, value.to_bytes(4, "little"), strobes)
+
+
+class Silent:
+    """A device that stops answering when it is told to."""
+
+    active = False
+
+    def __init__(self, endpoint: Golden) -> None:
+        self.endpoint, self.silent = endpoint, False
+
+    def exchange(self, data: bytes) -> bytes:
+        return b"" if self.silent else self.endpoint.exchange(data)
+
+
+class Paced:
+    """An endpoint on a line of `baud`: ten bits a byte, each way."""
+
+    active = True
+
+    def __init__(self, endpoint: Golden, baud: int) -> None:
+        self.endpoint, self.seconds = endpoint, 10 / baud
+        self.waiting = (bytearray(), bytearray())            # into the device, out of it
+        self.since = [time.monotonic()] * 2
+
+    def _pass(self, way: int, data: bytes) -> bytes:
+        now, line = time.monotonic(), self.waiting[way]
+        if not line:
+            self.since[way] = now
+        line += data
+        count = min(len(line), int((now - self.since[way]) / self.seconds))
+        self.since[way] += count * self.seconds
+        out = bytes(line[:count])
+        del line[:count]
+        return out
+
+    def exchange(self, data: bytes) -> bytes:
+        time.sleep(0.0005)
+        return self._pass(1, self.endpoint.exchange(self._pass(0, data)))
+
+
+def golden() -> tuple[Golden, Registers, Words]:
+    """A device with `SIZE` bytes of memory and the registers of `MAP`."""
+    registers, memory = Registers(), Words(SIZE, 8)
+    return Golden(GoldenDevice(Identity(8, SIZE, 25_000_000), registers, memory)), registers, memory

@@ -1,0 +1,138 @@
+"""The qr engines in simulation: from a plan to a library or a machine, to runs of jobs, to one fit
+over a table's pages. Memory is mapped byte for byte, so that no access beside it goes unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.hdl.modules import ModuleLibrary, Submodules
+from penstock.hdl.qr.engine import FitEngine
+from penstock.hdl.qr.table_engine import TableFitEngine
+from penstock.hdl.shell.shell import Shell
+from penstock.hdl.shell.verilog import to_verilog
+from penstock.models.errors import HardwareCode, HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.qr.columns import Totals
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.image import Placed, place_jobs, unpack_result
+from penstock.models.qr.job import Fit, Job
+from penstock.models.qr.table_config import Segment, TableFitPlan
+from penstock.models.qr.table_memory import SIMULATED, pack_totals, registers
+from penstock.sim.machine import Ended
+from penstock.sim.native import Library, PortSpec
+from penstock.sim.native import build as build_native
+from penstock.sim.native.machine import NativeMachine
+from penstock.sim.python import PythonMachine
+
+__all__ = ["Fitted", "Simulated", "build", "fit_pages", "ports", "python_machine", "run_jobs",
+           "simulate"]
+
+
+@dataclass(frozen=True)
+class Simulated(Ended):
+    """What a run gave: of each job a fit, or what was wrong with it; none where it ended early.
+    `memory`: all of it afterwards."""
+
+    results: list[Fit | HardwareError]
+    memory: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Fitted(Ended):
+    """What a run left: its answer's bytes, None after an error."""
+
+    answer: NDArray[np.uint8] | None
+
+
+def ports(plan: FitPlan | TableFitPlan) -> tuple[PortSpec, ...]:
+    """Return the memory ports of the engine's top."""
+    return (PortSpec("m0_axi", plan.bus_bytes, True, True),)
+
+
+def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
+    """Compile a plan's engine for simulation; `options` as `sim.native.build`."""
+    library = ModuleLibrary()
+    kind: Any = FitEngine if isinstance(plan, FitPlan) else TableFitEngine
+    engine = kind(plan, library)
+    verilog = to_verilog(Shell(engine, engine.register_map), library=library)
+    return build_native(verilog, ports=ports(plan), register_map=engine.register_map, **options)
+
+
+def python_machine(plan: FitPlan, memory: FixedLatency) -> PythonMachine:
+    """Return a plan's engine in Amaranth's simulator."""
+    return PythonMachine(FitEngine(plan, Submodules()), ports(plan), memory)  # type: ignore[arg-type]
+
+
+def _unpacked(
+    plan: FitPlan, jobs: Sequence[Job], placed: Placed, memory: NDArray[np.uint8], ended: Ended
+) -> Simulated:
+    results: list[Fit | HardwareError] = []
+    if ended.error is None:
+        for number, (job, place, size) in enumerate(
+            zip(jobs, placed.places, placed.sizes, strict=True)
+        ):
+            data = memory[place.result - placed.base :][:size].tobytes()
+            fit = unpack_result(data, job.window.columns, plan)
+            results.append(HardwareError(fit, number) if isinstance(fit, HardwareCode) else fit)
+    return Simulated(**vars(ended), results=results, memory=memory)
+
+
+def run_jobs(machine: PythonMachine, plan: FitPlan, jobs: Sequence[Job]) -> Simulated:
+    """Run jobs on a machine that stays open, from address 0 on."""
+    placed = place_jobs(jobs, plan, base=0)
+    machine.reserve(0, 1 << 20)
+    machine.write(0, placed.memory)
+    ended = machine.run({"ring": 0, "jobs": len(jobs)}, limit=1_000_000)
+    return _unpacked(plan, jobs, placed, machine.read(0, len(placed.memory)), ended)
+
+
+def simulate(
+    plan: FitPlan,
+    library: Library,
+    jobs: Sequence[Job],
+    *,
+    placed: Placed | None = None,
+    memory: FixedLatency | None = None,
+    limit: int | None = None,
+    stall_percent: int = 0,
+    seed: int = 1,
+) -> Simulated:
+    """Run jobs on the engine, in the order of the ring; a group's next job needs the memo of this
+    one, so it belongs to another run. `placed`: memory as the engine finds it, if not `place_jobs`
+    of the jobs. Raises Hung."""
+    image = place_jobs(jobs, plan) if placed is None else placed
+    content = image.memory.copy()
+    start = {"ring": image.base, "jobs": len(image.places)}
+    with NativeMachine(library, memory, stall_percent=stall_percent, seed=seed) as machine:
+        machine.session.map(image.base, content)
+        ended = machine.run(start, limit=limit)
+    return _unpacked(plan, jobs, image, content, ended)
+
+
+def fit_pages(
+    plan: TableFitPlan,
+    library: Library,
+    pages: NDArray[np.uint8],
+    totals: Totals,
+    segments: Sequence[Segment],
+    *,
+    memory: FixedLatency | None = None,
+    limit: int | None = None,
+    stall_percent: int = 0,
+    seed: int = 1,
+) -> Fitted:
+    """Make one fit: rows that come, rows that go, in segments of the pages that lie at
+    `SIMULATED.pages`. Raises Hung."""
+    (before, after), first = SIMULATED.answers, SIMULATED.pages
+    answer = np.zeros(plan.answer_words * plan.bus_bytes, dtype=np.uint8)
+    with NativeMachine(library, memory, stall_percent=stall_percent, seed=seed) as machine:
+        machine.session.map(before, pack_totals(totals, plan), writable=False)
+        machine.session.map(after, answer)
+        machine.session.map(first, np.ascontiguousarray(pages), writable=False)
+        ended = machine.run(registers(before, after, segments), limit=limit)
+    return Fitted(**vars(ended), answer=answer if ended.error is None else None)
