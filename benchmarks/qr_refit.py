@@ -136,9 +136,8 @@ def options_table(options: Options) -> str:
         ways = (count * stride, fenwick, two, held if count <= number * BLOCK_ROWS else None, NEW * record,
                 2 * NEW * record)
         rows.append((f"{count:,} × {columns}", *("–" if value is None else f"{value / 1024:,.1f}" for value in ways)))
-    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks",
-                     "blocks that move: read", "slots, no moves",
-                     "slots, a move each"), rows)
+    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks", "blocks that move: read",
+                     "slots, no moves", "slots, a move each"), rows)
 
 
 def traffic(options: Options) -> str:

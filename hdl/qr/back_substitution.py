@@ -105,10 +105,10 @@ class BackSubstitution(wiring.Component):
 
     def _take(self, m):
         """u as it goes out, a cycle after it was read."""
-        self.take_, taken = Signal(), Signal.like(self.take_operation)
+        self.taking, taken = Signal(), Signal.like(self.take_operation)
         self.address, self.values = Signal(index_range(self.depth)), Signal.like(self.take_values)
         m.d.sync += [
-            self.take_.eq(self.take),
+            self.taking.eq(self.take),
             taken.eq(self.take_operation),
             self.values.eq(self.take_values),
             self.address.eq(
@@ -172,7 +172,7 @@ class BackSubstitution(wiring.Component):
             out = memory.read_port()
             here_address = Signal(index_range(self.depth), name=f"address{bank}")
             m.d.comb += [
-                write.en.eq(self.take_),
+                write.en.eq(self.taking),
                 write.addr.eq(self.address),
                 write.data.eq(self.values[bank]),
                 here_address.eq(

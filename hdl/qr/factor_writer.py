@@ -69,7 +69,7 @@ class FactorWriter(wiring.Component):
         m.submodules.asked = self.asked = Queue(len(self.goes_context), max(self.count, 2))
         self.active = Signal()
         self.context = Signal.like(self.goes_context)
-        self.columns_ = Signal(range(self.n + 1))
+        self.factor_columns = Signal(range(self.n + 1))
         self.job = Signal(range(max(config.jobs, 2)))
         self._read(m)
         self._pack(m)
@@ -94,7 +94,7 @@ class FactorWriter(wiring.Component):
             self.column_address.eq(self.context * self.n + column),
             self.en.eq(self.advance),
             row_ends.eq(behind <= self.lanes),
-            final.eq(row_ends & (column == self.columns_ - 1)),
+            final.eq(row_ends & (column == self.factor_columns - 1)),
             self.gone.eq(self.active & final & self.advance),
             self.gone_context.eq(self.context),
         ]
@@ -115,7 +115,7 @@ class FactorWriter(wiring.Component):
             with m.If(row_ends):
                 m.d.sync += [
                     column.eq(column + 1),
-                    behind.eq((self.columns_ - 2 - column)[: len(behind)]),
+                    behind.eq((self.factor_columns - 2 - column)[: len(behind)]),
                 ]
             with m.Else():
                 m.d.sync += behind.eq(behind - self.lanes)
@@ -126,7 +126,7 @@ class FactorWriter(wiring.Component):
             m.d.sync += [
                 self.active.eq(1),
                 self.context.eq(self.asked.o.payload),
-                self.columns_.eq(here),
+                self.factor_columns.eq(here),
                 self.job.eq(Array([self.jobs[c] for c in range(self.count)])[self.asked.o.payload]),
                 column.eq(0),
                 slot.eq(0),
