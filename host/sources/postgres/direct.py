@@ -36,8 +36,8 @@ from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
 from ..table import SourceError
 from .catalog import Relation
-from .counting import counting
 from .copying import concatenated, fields, messages
+from .counting import counting
 
 __all__ = ["NotDirect", "Pages", "read_pages"]
 
