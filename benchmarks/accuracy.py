@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from common import EXAMPLES, SEED, Options, Section, kernel, main, markdown, versions
 
-from penstock.api import Design, compile, front
+from penstock.api import Design, compile
 from penstock.dsl.analytics import interp
+from penstock.dsl.core.bind import bind
 from penstock.host.sources import open_table
 from penstock.models.numerics.formats import Format, parse_format
 
@@ -33,7 +34,9 @@ def epsilon(fmt: Format, largest: float) -> float:
 
 def reference(design: Design, name: str, table: Any, dims: dict[str, int], epochs: int) -> dict[str, np.ndarray]:
     """Return the models of a float64 run of the same updates on the table's rows."""
-    graph, _, binding = front(kernel(name), table, dims)
+    learner = kernel(name)
+    binding = bind(learner, table.schema, None, dims)
+    graph = learner.trace(binding.dims)
     columns = table.columns()
     stored = [np.asarray(columns[column.name], dtype=np.float64).reshape(table.rows, -1) for column in table.schema.columns]
     given = {variable: np.concatenate([stored[s.attribute][:, s.first:s.first + s.count] for s in sources], axis=1)

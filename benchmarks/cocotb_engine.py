@@ -9,7 +9,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from penstock.models.shell import Status
-from penstock.sim.cocotb.bench import Bench
+from testbench.cocotb.bench import Bench
 
 
 @cocotb.test()

@@ -31,6 +31,7 @@ __all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machin
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
+sys.path.append(str(ROOT / "tests" / "support"))        # `testbench`, for cocotb
 SEED = 1
 
 #: DAnA's table shapes (PVLDB 11(11), table 3) as features -> (name, rows)

@@ -24,17 +24,20 @@ from time import perf_counter
 import numpy as np
 from common import kernel, markdown
 
-from penstock.api import Choices, Design, SourceError, compile
+from penstock import Choices
+from penstock.api import Design, SourceError, compile
 from penstock.boards.board import Board, boards
 from penstock.boards.build import elaborate
 from penstock.boards.flow import synthesise
 from penstock.boards.tools import run_tool, tool_versions
 from penstock.boards.top import clock_setting
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.hdl.analytics.engine import AnalyticsEngine
+from penstock.hdl.modules import ModuleLibrary
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.resources import Resources
-from penstock.sim.analytics import engine
 
 #: kernels with the dimensions that are drawn for them
 KERNELS = {"linear": {"d": (1, 16)}, "logistic": {"d": (1, 16)}, "svm": {"d": (1, 16)}, "ridge": {"d": (1, 12)},
@@ -97,9 +100,15 @@ def _table(rng: random.Random, name: str, dims: dict[str, int]) -> tuple[Schema,
     return fitted(Schema(f"random_{name}", tuple(columns), page_size=size)), words
 
 
+def hardware(plan: AnalyticsPlan) -> tuple[AnalyticsEngine, ModuleLibrary]:
+    """Return a plan's engine, not elaborated yet, and the library of its modules."""
+    library = ModuleLibrary()
+    return AnalyticsEngine(plan, plan.port, library, design=1), library
+
+
 def measure(case: Case, keep: Path) -> dict:
     """Return what synthesis and packing make of a case: resources, cells by type, seconds, and the plan."""
-    return packed(lambda: engine(case.design.plan, 1), case.board, keep, {"plan": case.design.plan.to_json(), "words": case.words})
+    return packed(lambda: hardware(case.design.plan), case.board, keep, {"plan": case.design.plan.to_json(), "words": case.words})
 
 
 def packed(hardware: Callable[[], tuple], board: Board, keep: Path, said: dict) -> dict:
@@ -130,7 +139,7 @@ PARTS = {"port": ("penstock_port", ()), "thread": ("penstock_thread", ()), "core
 
 def measure_parts(case: Case, keep: Path) -> dict[str, int]:
     """Return the look-up tables of each part of a case, as nextpnr counts them."""
-    sources = elaborate(lambda: engine(case.design.plan, 1), case.board, setting=clock_setting(case.board, 40.0))
+    sources = elaborate(lambda: hardware(case.design.plan), case.board, setting=clock_setting(case.board, 40.0))
     key = hashlib.sha256(f"parts{sources.rtlil}{tool_versions(('yosys',))}".encode()).hexdigest()[:32]
     kept = keep / f"{key}.json"
     if kept.is_file():

@@ -144,7 +144,7 @@ def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
 
 def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
     """Return the cycles of a refit with the table's last `NEW` rows that come and the first that go, and their bound."""
-    engine = design.engine
+    engine = design.plan
     places, size = RowPages(analyse(engine.port, engine.walk, table.pages)), design.schema.page_size
     segments = []
     for first, last in ((rows, rows + NEW), (0, NEW)):

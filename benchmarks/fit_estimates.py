@@ -17,10 +17,11 @@ from estimates import packed
 from penstock.api import compile
 from penstock.boards.board import Board, boards
 from penstock.dsl.core.load import load_kernel
+from penstock.hdl.modules import ModuleLibrary
+from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.qr.table_resources import estimate
-from penstock.sim.table_fit import engine
 
 KERNEL = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
 
@@ -43,11 +44,17 @@ def draw(seed: int, kernel: Path) -> Case:
     bindings = {"x": [column.name for column in columns]} if features > 1 else {"x": ["x0"]}
     board = boards()["ulx3s-85f"]
     planned = compile(load_kernel(kernel), board.budget, table, rng.choice(("fixed:8,8", "fixed:5,12", "fixed:4,4")), bindings=bindings,
-                      dims={"d": features}).engine
+                      dims={"d": features}).plan
     lanes, walkers = rng.choice((1, 2, 4, planned.columns.products)), rng.choice((1, 1, 2))
     chosen = replace(planned, columns=replace(planned.columns, gram_lanes=min(lanes, planned.columns.products)), walkers=walkers,
                      bus_bytes=rng.choice((8, 16, 32)), slots=4 if walkers == 1 else rng.choice((8, 64)))
     return Case(board, chosen, ", ".join(types))
+
+
+def hardware(plan: TableFitPlan) -> tuple[TableFitEngine, ModuleLibrary]:
+    """Return a plan's engine, not elaborated yet, and the library of its modules."""
+    library = ModuleLibrary()
+    return TableFitEngine(plan, library, design=1), library
 
 
 def main() -> int:
@@ -63,7 +70,7 @@ def main() -> int:
     for seed in range(first, end):
         case = draw(seed, kernel)
         made, expected = case.engine, estimate(case.engine, case.board.budget)
-        found = packed(lambda made=made: engine(made, 1), case.board, options.keep, {"config": made.to_json()})
+        found = packed(lambda made=made: hardware(made), case.board, options.keep, {"config": made.to_json()})
         columns, error = made.columns, expected.lut / found["lut"] - 1
         errors.append(abs(error))
         exact += (expected.dsp, expected.bram) == (found["dsp"], found["bram"])

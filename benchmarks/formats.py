@@ -17,7 +17,7 @@ def make(options: Options) -> str:
         for name, dims in list(EXAMPLES.items())[:1 if options.quick else None]:
             for number in FORMATS:
                 design = compile(kernel(name), target, schema(54), number, dims=dims)
-                run = design.predict(assume(design.plan.schema, count), epochs=1)
+                run = design.run(assume(design.plan.schema, count), "model", epochs=1)
                 assert run.bound is not None and run.cycles is not None
                 found, part = design.resources, design.target
                 shares = [f"{getattr(found, what):,} ({getattr(found, what) / getattr(part, what):.0%})" for what in ("lut", "ff", "dsp", "bram")]

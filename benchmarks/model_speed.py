@@ -18,9 +18,9 @@ def make(options: Options) -> str:
     for target in ("small",) if options.quick else ("small", "ulx3s-85f"):
         design = compile(kernel("logistic"), target, table)
         for epochs in (1, design.plan.epochs):
-            model = repeated(lambda design=design, epochs=epochs: design.predict(table, epochs=epochs), 9)
+            model = repeated(lambda design=design, epochs=epochs: design.run(table, "model", epochs=epochs), 9)
             runs = [design.run(table, "rtl", epochs=epochs) for _ in range(1 if options.quick else 3 if epochs == 1 else 1)]
-            wanted = design.predict(table, epochs=epochs).cycles
+            wanted = design.run(table, "model", epochs=epochs).cycles
             assert all(run.cycles == wanted for run in runs)
             ratio = statistics.median(run.seconds for run in runs) / statistics.median(model)
             rows.append((f"logistic 54, {target}", f"{count:,} × {epochs}", f"{wanted:,}", spread(model, ms), spread([run.seconds for run in runs], ms),
@@ -33,8 +33,8 @@ def make(options: Options) -> str:
             begin = repeated(lambda target=target, features=features: compile(kernel("logistic"), target, schema(features)), 1)
             design = compile(kernel("logistic"), target, schema(features))
             assumed = assume(design.plan.schema, size)
-            model = repeated(lambda design=design, assumed=assumed: design.predict(assumed, epochs=1), 3)
-            full.append((f"logistic {features}, {name}", target, f"{size:,}", f"{design.predict(assumed, epochs=1).cycles:,}", ms(begin[0]), spread(model, ms)))
+            model = repeated(lambda design=design, assumed=assumed: design.run(assumed, "model", epochs=1), 3)
+            full.append((f"logistic {features}, {name}", target, f"{size:,}", f"{design.run(assumed, "model", epochs=1).cycles:,}", ms(begin[0]), spread(model, ms)))
     return (f"{head}\n\n" + markdown(("design", "rows × epochs", "cycles", "model, ms", "native simulation, ms", f"simulation ÷ model, goal ≥ {GOAL}"), rows)
             + "\n\n" + markdown(("kernel, table", "target", "rows", "cycles", "plan, ms", "model, ms"), full))
 

@@ -37,7 +37,7 @@ def epochs(features: int, rows: int) -> dict[tuple[str, int], float]:
     for target in TARGETS:
         for count in (16, BATCH):
             design = compile(merged(TASKS[features], count), target, schema(features))
-            run = design.predict(assume(design.plan.schema, rows), epochs=1)
+            run = design.run(assume(design.plan.schema, rows), "model", epochs=1)
             assert run.cycles is not None
             found[target, count] = run.cycles / design.target.clock_mhz / 1e6
     return found

@@ -39,7 +39,7 @@ def make(options: Options) -> str:
                 rows.append((label, f"{count:,}", f"no plan: {problem}", *[""] * 8))
                 continue
             table = assume(design.plan.schema, count)
-            run = design.predict(table, epochs=epochs)
+            run = design.run(table, "model", epochs=epochs)
             assert run.bound is not None and run.cycles is not None
             plan, ratio = design.plan, run.cycles / run.bound.cycles
             seconds = run.cycles / design.target.clock_mhz / 1e6

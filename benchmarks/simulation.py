@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from common import Options, Section, kernel, machine, main, markdown, random_table, spread, versions
 
-from penstock.api import Choices, Design, Table, compile
+from penstock import Choices
+from penstock.api import Design, Table, compile
 from penstock.host.sources import open_table
 from penstock.models.analytics.job import port_pages
 from penstock.models.analytics.shell import images, unpack_result
-from penstock.sim.analytics import BOOT, PAGES, RESULT, WINDOW
 
 LABELS = {"svm": "signed", "linear": "regression", "ridge": "regression"}
 #: example, target, format, features, other dimensions, rows, choices
@@ -35,6 +35,10 @@ DESIGNS = (
 )
 
 
+#: where things lie under cocotb; each port's pages have a window of their own
+BOOT, RESULT, PAGES, WINDOW = 0x0100_0000, 0x0200_0000, 0x1_0000_0000, 0x1_0000_0000
+
+
 def table_for(name: str, features: int, rows: int) -> Table:
     if name == "lrmf":
         from common import EXAMPLES
@@ -49,7 +53,7 @@ def equality(options: Options) -> str:
         table = table_for(name, features, 200 if options.quick else count)
         design = compile(kernel(name), target, table, number, dims=dims, epochs=2, choices=choices)
         golden, rtl = design.run(table, "golden"), design.run(table, "rtl")
-        model = design.predict(table, epochs=golden.epochs)
+        model = design.run(table, "model", epochs=golden.epochs)
         assert rtl.codes is not None and golden.codes is not None and model.bound is not None and rtl.cycles is not None
         bits = all(np.array_equal(rtl.codes[key], golden.codes[key]) for key in golden.codes)
         unequal += not bits or rtl.cycles != model.cycles
@@ -64,7 +68,7 @@ def equality(options: Options) -> str:
 
 def cocotb_run(design: Design, table: Table) -> tuple[float, int]:
     """Train one epoch under cocotb; return seconds and cycles. The result must be the golden model's."""
-    from penstock.sim.cocotb.runner import run_cocotb
+    from testbench.cocotb.runner import run_cocotb
     plan, library = design.plan, design.library()
     image = images(plan, design.runs(), design.models())
     with tempfile.TemporaryDirectory() as name:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from common import SHAPES, Options, Section, main, markdown, merged, schema
 
-from penstock.api import Choices, assume, compile
+from penstock import Choices
+from penstock.api import assume, compile
 from penstock.dsl.core.diagnostics import KernelError
 
 GOAL = 100.0
@@ -21,7 +22,7 @@ def make(options: Options) -> str:
                 rows.append((number, ports or "the planner's", f"no plan: {problem}", *[""] * 9))
                 continue
             table = assume(design.plan.schema, count)
-            run = design.predict(table, epochs=1)
+            run = design.run(table, "model", epochs=1)
             assert run.bound is not None and run.cycles is not None
             plan, found, part = design.plan, design.resources, design.target
             rate = table.pages * plan.page_size / (run.cycles / part.clock_mhz / 1e6) / 1e9

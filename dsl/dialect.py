@@ -98,11 +98,11 @@ def function(
     literal: whether its value is one of Python's (see `Function`).
     """
     if declared is None:
-        return lambda late: function_of(late.__name__, late, usage, too_many, literal)
-    return function_of(declared.__name__, declared, usage, too_many, literal)
+        return lambda late: _function(late.__name__, late, usage, too_many, literal)
+    return _function(declared.__name__, declared, usage, too_many, literal)
 
 
-def function_of(
+def _function(
     name: str,
     declared: Callable[..., Any],
     usage: str = "",
@@ -222,7 +222,9 @@ def left_out() -> Mapping[str, str]:
 
 def absent() -> str:
     """Return what a hint about an unknown word adds where dialects are left out."""
-    return "".join(f"; the installed dialect {name} is left out: {why}" for name, why in left_out().items())
+    return "".join(
+        f"; the installed dialect {name} is left out: {why}" for name, why in left_out().items()
+    )
 
 
 def find(keyword: str) -> Dialect:

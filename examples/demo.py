@@ -56,7 +56,7 @@ def main() -> int:
     if golden.codes is None or golden.result is None:
         print(f"the pages cannot be read: {golden.errors[0]}", file=sys.stderr)
         return 2
-    model = design.predict(table, epochs=golden.epochs)
+    model = design.run(table, "model", epochs=golden.epochs)
     start = perf_counter()
     lines = design.verilog.count("\n")
     verilog = perf_counter() - start

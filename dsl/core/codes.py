@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from ..dialect import dialects
+from ..dialect import Dialect, dialects, own
 from .diagnostics import Span, error
 from .hints import closest
 
@@ -32,23 +33,28 @@ _GROUPS = {
 }
 
 
-@cache
-def _pages() -> dict[str, Path]:
-    """All pages by code, in order: common ones and the dialects'."""
-    folders = [_PAGES, *(dialect.pages for dialect in dialects().values() if dialect.pages is not None)]
-    return dict(sorted((page.stem, page) for folder in folders for page in folder.glob("*.md")))
+def _pages(languages: Iterable[Dialect]) -> dict[str, Path]:
+    """The pages by code, in order: common ones and these dialects'; what comes first keeps its code."""
+    folders = [_PAGES, *(dialect.pages for dialect in languages if dialect.pages is not None)]
+    found: dict[str, Path] = {}
+    for folder in folders:
+        found = {page.stem: page for page in folder.glob("*.md")} | found
+    return dict(sorted(found.items()))
+
+
+def _title(page: Path) -> str:
+    return page.read_text(encoding="utf-8").partition("\n")[0].partition(": ")[2]
 
 
 @cache
 def codes() -> dict[str, str]:
     """Return all codes with their titles, in order."""
-    headings = {code: page.read_text(encoding="utf-8").partition("\n")[0] for code, page in _pages().items()}
-    return {code: heading.partition(": ")[2] for code, heading in headings.items()}
+    return {code: _title(page) for code, page in _pages(dialects().values()).items()}
 
 
 def _group(code: str) -> str:
     """The heading of a code in the list: that of the longest beginning which has one."""
-    groups = _GROUPS | {begin: title for dialect in dialects().values() for begin, title in dialect.groups.items()}
+    groups = _GROUPS | {begin: title for dialect in own() for begin, title in dialect.groups.items()}
     return groups[max((begin for begin in groups if code.startswith(begin)), key=len)]
 
 
@@ -58,11 +64,11 @@ def explain(code: str) -> str:
     if wanted not in codes():
         hint = closest(wanted, codes()) or "docs/diagnostics.md lists them all"
         raise error("E901", f"there is no diagnostic {code}", Span.whole("explain"), hint=hint)
-    return _pages()[wanted].read_text(encoding="utf-8")
+    return _pages(dialects().values())[wanted].read_text(encoding="utf-8")
 
 
 def document() -> str:
-    """Return the list of all diagnostics with their pages, as Markdown."""
+    """Return the list of all of Penstock's diagnostics with their pages, as Markdown."""
     lines = [
         "# Diagnostics",
         "",
@@ -70,11 +76,11 @@ def document() -> str:
         "ends give the same codes and messages. This file is written by `python -m penstock.dsl.core.codes docs/diagnostics.md`.",
     ]
     group = ""
-    for code in codes():
+    for code, page in _pages(own()).items():
         if _group(code) != group:
             group = _group(code)
             lines += ["", f"## {group}"]
-        lines += ["", "##" + explain(code).rstrip()]
+        lines += ["", "##" + page.read_text(encoding="utf-8").rstrip()]
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, TracebackType
 
 from .diagnostics import Span
 
-__all__ = ["caller_span", "decisive", "function_node", "interrupted", "iterated", "node_span", "traceback_span"]
+__all__ = ["caller_span", "decisive", "defect", "function_node", "interrupted", "iterated", "node_span", "traceback_span"]
 
 _HERE = str(Path(__file__).resolve().parents[1]) + os.sep
 #: code of Python, of installed packages and of our own, wherever that is installed, is not the user's
@@ -82,6 +82,21 @@ def traceback_span(traceback: TracebackType | None, fallback: Span) -> Span:
             found = _code_span(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
+
+
+def defect(problem: BaseException) -> bool:
+    """Return whether an exception came out of this package's own code, not out of the user's.
+
+    What asks for an attribute that a value lacks, calls itself without end or needs too much memory is the user's all the same.
+    """
+    if isinstance(problem, (AttributeError, RecursionError, MemoryError)):
+        return False
+    traceback, ours = problem.__traceback__, False
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        ours = not _users(file) and (ours or str(Path(file).resolve()).startswith(_HERE))
+        traceback = traceback.tb_next
+    return ours
 
 
 def interrupted(problem: BaseException) -> bool:

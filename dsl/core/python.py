@@ -97,7 +97,7 @@ class Traced(AnyKernel):
                 problem.source = None  # the place is in a helper's file
             raise
         except BaseException as problem:
-            if places.interrupted(problem):
+            if places.interrupted(problem) or places.defect(problem):
                 raise
             raise self._python_error(builder, problem) from problem
         finally:

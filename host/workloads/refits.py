@@ -20,8 +20,8 @@ from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Window
 from ...models.qr.ranks import BLOCK_ROWS
-from ...sim.qr_cases import Group, keys
 from ..learned_index.windows import common_prefixes, features
+from .groups import Group, keys
 
 __all__ = ["Changes", "Refits", "Round", "TooFew", "TooMany"]
 

@@ -191,8 +191,15 @@ def _board(
     from penstock.host.device.machine import DeviceMachine
 
     if device is None:
-        return DeviceMachine(design.device_in_simulation(needed), owned=True)
-    return DeviceMachine(design.runs_on(device))
+        machine = DeviceMachine(design.device_in_simulation(needed), owned=True)
+    else:
+        machine = DeviceMachine(design.runs_on(device))
+    try:
+        machine.reserve(0, needed)              # said before anything is loaded
+    except BaseException:
+        machine.close()
+        raise
+    return machine
 
 
 #: by backend, what opens a machine: design, bytes of memory that its runs take, the ports' timings,

@@ -11,9 +11,8 @@ from penstock.api import compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 from penstock.models.analytics.job import port_pages
-from penstock.models.analytics.shell import images, register_map
-from penstock.sim.analytics import ports
-from penstock.sim.cocotb.runner import run_cocotb
+from penstock.models.analytics.shell import images
+from testbench.cocotb.runner import run_cocotb
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -34,5 +33,5 @@ def test_engine(target: str, choices: Choices, tmp_path: Path) -> None:
     job = tmp_path / "job.npz"
     np.savez(job, boot=made.boot, result=expected, epochs=2, ports=plan.ports, tuples=golden.counters["tuples"],
              **{f"pages{q}": pages for q, pages in enumerate(port_pages(plan, data.pages))})
-    assert run_cocotb(design.verilog, HERE / "cocotb_engine.py", ports=ports(plan), register_map=register_map(plan, design.identity),
+    assert run_cocotb(design.verilog, HERE / "cocotb_engine.py", ports=design.bus_ports, register_map=design.registers,
                       environment={"PENSTOCK_JOB": str(job)}) == 3

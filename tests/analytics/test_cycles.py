@@ -183,11 +183,11 @@ def test_leap(rows: int, features: int, target: str, memory: FixedLatency, choic
     x = np.random.default_rng(rows).normal(size=(rows, features)).astype(np.float32)
     data = Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": x[:, 0], "x": x}, page_size=8192)
     design = compile(EXAMPLES / "linear.py", target, data, "fixed:8,16", epochs=epochs, choices=choices)
-    leapt = design.predict(data, memory=memory)
+    leapt = design.run(data, "model", memory=memory)
     monkeypatch.setattr(cycles._Conductor, "_mark", lambda self: None)
     monkeypatch.setattr(cycles._Conductor, "_between", lambda self: (self.free,))
     monkeypatch.setattr(cycles._Conductor, "_glide", lambda self: [])
-    stepped = design.predict(data, memory=memory)
+    stepped = design.run(data, "model", memory=memory)
     assert (leapt.cycles, leapt.counters) == (stepped.cycles, stepped.counters)
 
 
@@ -196,6 +196,6 @@ def test_large(target: str) -> None:
     """A hundred million rows and many epochs take no longer than the stretch before the run repeats itself."""
     schema = Schema("t", (Column("id", "int4", not_null=True), Column("y", "float4", not_null=True), Column("x", "float4[]", not_null=True, length=54)))
     design = compile(load_kernel(EXAMPLES / "logistic.py"), target, schema)
-    run = design.predict(assume(schema, 100_000_000), epochs=1000)
+    run = design.run(assume(schema, 100_000_000), "model", epochs=1000)
     assert run.counters["tuples"] == 100_000_000 * 1000
     assert run.seconds < 5

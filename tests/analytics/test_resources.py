@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.api import Choices, Design, compile, load_kernel
+from penstock import Choices
+from penstock.api import Design, compile, load_kernel
 from penstock.assumed import fitted
 from penstock.boards.board import boards
 from penstock.dsl.core.diagnostics import KernelError

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import penstock as ps
 import penstock.api as api
 import penstock.boards.board as board_module
 from penstock.boards.board import Board, boards
@@ -165,7 +166,7 @@ def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("wrong", [{"platform": "nowhere:Platform"}, {"platform": "amaranth_boards.ulx3s:Nothing"}, {"uart": "serial"}, {"clock": "clk7"}])
 def test_boards_described_wrongly(wrong: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     board = replace(boards()["ulx3s-12f"], **wrong)
-    monkeypatch.setattr("penstock.building.boards", lambda: {board.name: board})
+    monkeypatch.setattr("penstock.commands.boards.boards", lambda: {board.name: board})
     assert run(["build", LOGISTIC, "--board", board.name, "--dim", "d=2", "--format", "fixed:4,4", "--out", str(tmp_path / "o")]) == 1
     said = capsys.readouterr().err
     assert "error[E821]: ulx3s-12f is described wrongly" in said and "hint: the package that offers it" in said
@@ -189,9 +190,9 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
 """)
     kernel, part = api.load_kernel(tmp_path / "k.py"), boards()["ulx3s-85f"].budget
-    need = api.compile(kernel, part, format="fixed:8,8", dims={"d": 2}, choices=api.Choices(lanes=1, threads=1)).resources_on(part).lut
+    need = api.compile(kernel, part, format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1)).resources_on(part).lut
     with pytest.raises(KernelError, match=r"the part has [0-9,]+, of which 97% can be filled"):
-        api.compile(kernel, replace(part, lut=need + 10), format="fixed:8,8", dims={"d": 2}, choices=api.Choices(lanes=1, threads=1))
+        api.compile(kernel, replace(part, lut=need + 10), format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1))
 
 
 def test_without_the_tool_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

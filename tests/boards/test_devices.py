@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 import penstock.api as api
-import penstock.building as building
+import penstock.commands.boards as building
+from penstock.assumed import fitted
 from penstock.boards.board import boards
 from penstock.boards.build import Build
 from penstock.cli import run
-from penstock.host.device import DeviceError, open_device
+from penstock.devices import open_device
+from penstock.dsl.core.bind import schema_for
+from penstock.engines.analytics.design import AnalyticsDesign
+from penstock.host.device import DeviceError
 from penstock.models.memory import spram
 from penstock.models.resources import Resources
-from penstock.report import resource_row
+from penstock.report.words import resource_text
 
 KERNEL = '''import penstock as ps
 
@@ -37,12 +41,12 @@ def test_an_ultraplus_device(tmp_path) -> None:
     table = api.Table.from_columns(columns, "t", page_size=1024)
     design = api.compile(tmp_path / "k.py", part, table, "fixed:4,6", dims={"d": 2}, bindings={"x": ("x0", "x1"), "y": ("y",)})
     design = replace(design, plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes, page_buffers=2))
-    with design.simulated_board(table) as device:
+    with design.device_in_simulation(0) as device:
         assert device.identity.memory_bytes == board.memory.bytes
         for epochs in (3, 1):
             golden, done = design.run(table, "golden", epochs=epochs), design.run(table, "board", device=device, epochs=epochs)
             assert golden.codes is not None and done.codes is not None and np.array_equal(golden.codes["w"], done.codes["w"])
-            assert done.cycles == design.predict(table, memory=spram(board.bus_bytes), epochs=epochs).cycles
+            assert done.cycles == design.run(table, "model", memory=spram(board.bus_bytes), epochs=epochs).cycles
         device.write(board.memory.bytes - 5, b"ended")
         assert device.read(board.memory.bytes - 5, 5) == b"ended"
         many = api.Table.from_columns({name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024)
@@ -57,7 +61,7 @@ def test_what_was_placed_is_planned(board: str, dims: dict[str, int], columns: d
     """The estimate does not refuse what docs/boards.md has placed."""
     part = boards()[board]
     kernel = api.load_kernel(Path(__file__).parents[2] / "examples" / "logistic.py")
-    schema = replace(api.front(kernel, None, dims, columns)[1], page_size=part.page_size)
+    schema = replace(fitted(schema_for(kernel.trace(dims), bindings=columns)), page_size=part.page_size)
     plan = api.compile(kernel, part.budget, schema, format, dims=dims, bindings=columns).plan
     assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
 
@@ -69,7 +73,7 @@ def test_more_epochs_than_a_board_counts(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_a_part_without_multipliers() -> None:
-    assert resource_row(Resources(768, 0, 0, 16), boards()["hx8k-evn"].budget) == "LUT 768 (10%) · FF 0 (0%) · DSP 0 · BRAM 16 (50%), estimated"
+    assert resource_text(Resources(768, 0, 0, 16), boards()["hx8k-evn"].budget) == "LUT 768 (10%) · FF 0 (0%) · DSP 0 · BRAM 16 (50%), estimated"
 
 
 @pytest.mark.parametrize(("board", "memory"), [("icebreaker", "SPRAM"), ("ulx3s-85f", "block RAM")])
@@ -79,7 +83,7 @@ def test_the_simulated_device_of_a_build_has_its_memory(board: str, memory: str,
     (tmp_path / "k.py").write_text(KERNEL)
     part = boards()[board]
     design = api.compile(tmp_path / "k.py", part.budget, None, "fixed:4,6", dims={"d": 2}, bindings={"x": ("x0", "x1"), "y": ("y",)})
-    monkeypatch.setattr(building, "write_folder", lambda folder, files: (tmp_path / "manifest.json").write_bytes(files["manifest.json"]))
+    monkeypatch.setattr("penstock.output.write_folder", lambda folder, files: (tmp_path / "manifest.json").write_bytes(files["manifest.json"]))
     made = Build(board, 12.0, 15.0, "", "", 1, Resources(1, 1, 1, 1), (), 0.0, {}, {}, "", {})
     building._publish(design, part, made, tmp_path)
     asked: dict[str, object] = {}
@@ -89,7 +93,7 @@ def test_the_simulated_device_of_a_build_has_its_memory(board: str, memory: str,
         raise InterruptedError
 
     monkeypatch.setattr(simulated, "generate", generate)
-    monkeypatch.setattr("penstock.sim.analytics.engine", lambda plan, design: ("engine", "library"))
+    monkeypatch.setattr(AnalyticsDesign, "hardware", lambda self: ("engine", "library"))
     with pytest.raises(InterruptedError):
         open_device(f"sim:{tmp_path}")
     assert asked == {"memory_bytes": part.memory.bytes, "memory": memory}

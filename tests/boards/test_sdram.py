@@ -22,7 +22,7 @@ from penstock.hdl.memory import SdramController
 from penstock.hdl.soc import Soc
 from penstock.models.link import Device, Identity, Request, Words
 from penstock.models.memory.sdram import CHIP, Command, Sdram
-from penstock.sim.toy import CopyEngine
+from testbench.toy import CopyEngine
 
 CLOCK_HZ = 60_000_000
 DIVISOR = 4

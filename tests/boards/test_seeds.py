@@ -14,7 +14,6 @@ import pytest
 import penstock.boards.build as build_module
 import penstock.boards.flow as flow
 import penstock.boards.tools as tools
-import penstock.building as building
 from penstock.boards.board import boards
 from penstock.boards.build import Slow, build
 from penstock.boards.flow import Placed, Sources, Unfit
@@ -46,7 +45,7 @@ def _placer(fmax: dict[int, float | Exception]) -> Any:
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """Hardware and synthesis that take no time; a working folder and a cache of the test's own."""
     monkeypatch.setattr(build_module, "synthesise", _synthesised)
-    monkeypatch.setattr(building, "elaborate", lambda *args, **options: SOURCES)
+    monkeypatch.setattr(build_module, "elaborate", lambda *args, **options: SOURCES)
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return monkeypatch

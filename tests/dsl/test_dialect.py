@@ -12,10 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import penstock as ps
-from penstock.dsl.core.operations import OPERATIONS, Elementwise, Reduction
 from penstock.dsl.dialect import dialects, names, own
-from penstock.models.numerics import latency
-from penstock.models.numerics.formats import float32, parse_format
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 TOY = '''
 import penstock as ps
 from dataclasses import dataclass
+from pathlib import Path
 from penstock.dsl.core.builder import GraphBuilder, Ref
 from penstock.dsl.core.functions import VALUES
 from penstock.dsl.core.kernel import AnyKernel
@@ -71,11 +69,12 @@ def options(*, gain: int = 1) -> None:
 
 DIALECT = Dialect(keyword="toy", kinds=("signal", "input"), functions={**VALUES, "twice": twice}, kernel=Toy,
                   python=PythonToy, text=TextToy, options=options, usage="@ps.toy(gain=2)", header="s: signal",
-                  example=('ps.Signal["n"]', "signal[n]"), returns="a value")
+                  example=('ps.Signal["n"]', "signal[n]"), returns="a value", pages=Path(__file__).with_name("toy_pages"))
 '''
 USE = """
 from pathlib import Path
 import penstock as ps
+from penstock.dsl.core.codes import explain
 from penstock.dsl.core.load import from_text, load_kernel
 
 HEAD = "import penstock as ps\\n\\n"
@@ -97,6 +96,8 @@ def message(act):
     except ps.KernelError as problem:
         print(problem.diagnostic.code, problem.diagnostic.message, "|", problem.diagnostic.hint)
 
+print(explain("T101"), end="")
+assert "Not this one" not in explain("E101")
 message(lambda: python('@ps.kernel\\ndef f(x: ps.Input, w: ps.Model):\\n    return w - ps.twice(x)\\n'))
 message(lambda: from_text("kernel f(x: signal, w: model)\\n  w <- w - x\\n").check())
 message(lambda: from_text("toy f(s: signal)\\n  y <- merge(s)\\n").check())
@@ -129,9 +130,15 @@ def run(script: str, folder: Path, environment: dict[str, str]) -> list[str]:
 
 
 def test_outside_dialect(tmp_path: Path) -> None:
+    environment = outside(tmp_path, "toy = toy_dialect:DIALECT", toy_dialect=TOY)
+    pages = tmp_path / "site" / "toy_pages"
+    pages.mkdir()
+    (pages / "T101.md").write_text("# T101: A toy that is broken\n")
+    (pages / "E101.md").write_text("# E101: Not this one\n")
     begin = "write @ps.toy above the function (as text: `toy name(s: signal)`)"
-    assert run(USE, tmp_path, outside(tmp_path, "toy = toy_dialect:DIALECT", toy_dialect=TOY)) == [
+    assert run(USE, tmp_path, environment) == [
         "Toy add Toy True",
+        "# T101: A toy that is broken",
         f"E451 twice is a function of a toy kernel, not of one that learns tuple by tuple | {begin}",
         f"E457 x is a signal, which only a toy kernel takes | {begin}",
         "E451 merge is a function of a kernel, not of a toy kernel | write @ps.kernel above the function "
@@ -206,18 +213,6 @@ def test_shared_modules_know_no_dialect() -> None:
                 assert not (outer and where & packages), f"{path}:{node.lineno}"
             elif isinstance(node, ast.Import):
                 assert not any(a.name.startswith("penstock.dsl") for a in node.names), path
-
-
-def test_every_unit_that_an_operation_names_is_there() -> None:
-    for operation in OPERATIONS.values():
-        units: list[str] = []
-        if isinstance(operation, Elementwise):
-            units = [operation.unit]
-        elif isinstance(operation, Reduction):
-            units = [operation.unit, operation.before, operation.after]
-        for unit in filter(None, units):
-            for form in (float32, parse_format("fixed:8,8")):
-                assert latency.latency(unit, form) >= 0, (operation.name, unit)
 
 
 def test_every_function_is_in_the_reference() -> None:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.host.device import Device, DeviceError, LinkError, open_device
+from penstock.devices import open_device
+from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import FrameError, Identity, Parser, Words, decode_request
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.link_cases import MAP, SIZE, Paced, Registers, Silent, golden
 from penstock.sim.serial import Faulty, Golden, SerialServer
+from testbench.link_cases import MAP, SIZE, Paced, Registers, Silent, golden
 
 KEY = MAP["key"].offset
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.host.device import Device, DeviceError, LinkError, open_device
+from penstock.devices import open_device
+from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
-from penstock.models.strider.errors import PageError
-from penstock.sim.link_cases import MAP, SIZE, Silent, golden
 from penstock.sim.serial import Faulty, SerialServer
+from testbench.link_cases import MAP, SIZE, Silent, golden
 
 
 def test_what_a_device_says_of_itself() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError
 from penstock.host.learned_index.engine import EngineBackend, Timed
-from penstock.host.learned_index.machines import Room, Simulated
+from penstock.host.learned_index.machines import Room
 from penstock.host.learned_index.slots import Slots
 from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
@@ -24,6 +24,8 @@ from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
+from penstock.sim.native.machine import NativeMachine
+from testbench.qr import build
 
 SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
 #: as tests/qr/test_engine.py has it, so that it is compiled once
@@ -104,7 +106,7 @@ def test_timed(config: FitPlan) -> None:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineBackend]:
-    with EngineBackend(CONFIG) as made:
+    with EngineBackend(CONFIG, NativeMachine(build(CONFIG))) as made:
         yield made
 
 
@@ -119,34 +121,24 @@ def test_simulated_engine_fits_as_the_golden_model(engine: EngineBackend) -> Non
     assert read > 0 < written
 
 
-class Little(Simulated):
+class Little(NativeMachine):
     """A memory that does not grow: what a device has."""
 
-    def __init__(self, engine: EngineBackend, size: int) -> None:
-        assert engine._session is not None
-        super().__init__(engine._session)
-        self.base = 0
-        window = np.zeros(size, dtype=np.uint8)
-        self.session.map(self.base, window)
-        self._windows.append(window)
-        self.size = size
-
-    def grow(self, size: int) -> bool:
-        return False
+    def __init__(self, size: int) -> None:
+        super().__init__(build(CONFIG))
+        self.reserve(0, size)
+        self.capacity = size
 
 
 def test_a_small_memory_takes_more_starts() -> None:
     """Jobs that do not fit together are run one after the other, memos make room for others and are sent again; a job that does not fit alone is told."""
-    with EngineBackend(CONFIG) as wide, EngineBackend(CONFIG, library=wide._session and wide._session.library) as tight:
-        tight._machine = Little(tight, 12 << 10)
-        tight._room = Room(tight._machine)
+    with EngineBackend(CONFIG, NativeMachine(build(CONFIG))) as wide, EngineBackend(CONFIG, Little(12 << 10)) as tight:
         indexes = [LearnedIndex(trainer=Trainer(CONFIG, engine), layout=SMALL) for engine in (wide, tight)]
         for index in indexes:
             work(index)
         same(*indexes)
         assert tight.jobs == wide.jobs and tight.runs > wide.runs and tight.sent > wide.sent
-        tight._machine = Little.__new__(Little)
-        tight._machine.base, tight._machine.size, tight._resident = 0, 256, {}
+        tight._machine.capacity, tight._resident = 256, {}
         tight._room = Room(tight._machine)
         with pytest.raises(DeviceError, match=r"^a fit of \d+ rows does not fit into the device's 256 bytes of memory$"):
             LearnedIndex({b"user%d" % n: 1 for n in range(100)}, trainer=Trainer(CONFIG, tight), layout=SMALL)
@@ -164,22 +156,22 @@ def test_an_engine_is_not_pickled() -> None:
 def test_room(steps: list[tuple[bool, int]]) -> None:
     """Blocks never overlap; when all are back there is one free span again."""
     machine = Little.__new__(Little)
-    machine.base, machine.size = 1000, 200
+    machine.capacity = 200
     room, blocks = Room(machine), list[tuple[int, int]]()
     for take, size in steps:
         if take:
             at = room.take(size)
             if at is None:
-                gaps = sorted([(1000, 0), *blocks, (1200, 0)])
+                gaps = sorted([(0, 0), *blocks, (200, 0)])
                 assert all(b[0] - sum(a) < size for a, b in pairwise(gaps))
             else:
-                assert 1000 <= at and at + size <= 1200 and all(at + size <= b or b + n <= at for b, n in blocks)
+                assert 0 <= at and at + size <= 200 and all(at + size <= b or b + n <= at for b, n in blocks)
                 blocks.append((at, size))
         elif blocks:
             room.give(*blocks.pop(size % len(blocks)))
     for block in blocks:
         room.give(*block)
-    assert room.take(200) == 1000
+    assert room.take(200) == 0
 
 
 @pytest.mark.parametrize(("at", "code"), [(0, FitError.QR_MEMO), (6, FitError.QR_WINDOW), (8, FitError.QR_WINDOW), (12, FitError.QR_MEMO),
@@ -194,7 +186,7 @@ def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: EngineBackend, at: 
     assert doomed.model is not None
     where = engine.where(doomed.model.fit.memo)
     assert where is not None
-    engine._machine.write(where[0] + at, bytes([engine._machine.read(where[0] + at, 1)[0] ^ 1]))
+    engine._machine.write(where[0] + at, engine._machine.read(where[0] + at, 1) ^ 1)
     before = [group.model for group in index._groups]
     with pytest.raises(TrainingError) as caught:
         index.retrain()
@@ -209,8 +201,8 @@ def test_an_error_of_the_bus_fails_what_has_no_result(engine: EngineBackend) -> 
     index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
     for key in keys[1::2]:
         index[key] = 2
-    assert engine._session is not None
-    engine._session.fail_read(0, 60)
+    assert isinstance(engine._machine, NativeMachine)
+    engine._machine.session.fail_read(0, 60)
     with pytest.raises(TrainingError) as caught:
         index.retrain()
     assert caught.value.error.code is ErrorCode.BUS_READ and index.get_many(keys) == [1 + n % 2 for n in range(300)]

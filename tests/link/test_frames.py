@@ -28,7 +28,7 @@ from penstock.models.link import (
     exchange_seconds,
 )
 from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, stuff
-from penstock.sim.pysim import drain, feed
+from testbench.pysim import drain, feed
 
 octet = st.integers(0, 255)
 writes = st.builds(lambda s, space, a, d: Request(s, space, a, 0, d), octet, st.integers(0, 127), st.integers(0, 2**32 - 1), st.binary(max_size=MAXIMUM))

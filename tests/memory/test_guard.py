@@ -1,9 +1,12 @@
-"""hdl/memory/guard.py behind a BurstWriter that is stopped in the middle of a burst: AXI's rules, and rest."""
+"""hdl/memory/guard.py behind a BurstWriter that is stopped in the middle of a burst: AXI's rules,
+and rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from amaranth.hdl import Module
@@ -31,11 +34,13 @@ class Beat:
     last: int
 
 
-def stopped(memory: str, beats: int, given: int) -> tuple[list[tuple[int, Beat | None]], list[tuple[int, Beat]], bool]:
+def stopped(
+    memory: str, beats: int, given: int
+) -> tuple[list[tuple[int, Beat | None]], list[tuple[int, Beat]], bool]:
     """Write `beats` words of which `given` come, stop in cycle STOP.
 
-    Returns what W showed in each cycle (None without WVALID), the transfers with their cycles, and whether the guard is at
-    rest in the end.
+    Returns what W showed in each cycle (None without WVALID), the transfers with their cycles, and
+    whether the guard is at rest in the end.
     """
     m = Module()
     m.submodules.writer = writer = BurstWriter(bus_bytes=4, address_width=16, beats_width=8)
@@ -57,7 +62,9 @@ def stopped(memory: str, beats: int, given: int) -> tuple[list[tuple[int, Beat |
             ctx.set(writer.i_data.payload, 0x100 + word)
             ctx.set(bus.wready, MEMORIES[memory](cycle, waited))
             valid, ready = ctx.get(bus.wvalid), ctx.get(bus.wready)
-            beat = Beat(ctx.get(bus.wdata), ctx.get(bus.wstrb), ctx.get(bus.wlast)) if valid else None
+            beat = (
+                Beat(ctx.get(bus.wdata), ctx.get(bus.wstrb), ctx.get(bus.wlast)) if valid else None
+            )
             shown.append((cycle, beat))
             if beat and ready:
                 taken.append((cycle, beat))
@@ -82,13 +89,21 @@ def stopped(memory: str, beats: int, given: int) -> tuple[list[tuple[int, Beat |
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_a_write_burst_is_ended_under_stop(memory, beats, given):
     shown, taken, rest = stopped(memory, beats, given)
-    refused = [(before, after) for (_, before), (cycle, after) in zip(shown, shown[1:], strict=False)
-               if before and (cycle - 1, before) not in taken]
-    assert all(before == after for before, after in refused), "what W offers stays until it is taken (ARM IHI 0022 A3.2.1)"
+    refused = [
+        (before, after)
+        for (_, before), (cycle, after) in pairwise(shown)
+        if before and (cycle - 1, before) not in taken
+    ]
+    assert all(before == after for before, after in refused), (
+        "what W offers stays until it is taken (ARM IHI 0022 A3.2.1)"
+    )
     assert [beat.last for _, beat in taken] == [0] * (beats - 1) + [1]
-    # what the manager had offered before `stop` may pass whole; all that begins later has no strobes
-    begun = {cycle for (_, before), (cycle, after) in zip([(0, None), *shown], shown, strict=False)
-             if after and not (before and (cycle - 1, before) not in taken)}
+    # what the manager had offered before `stop` passes whole; what begins later has no strobes
+    begun = {
+        cycle
+        for (_, before), (cycle, after) in zip([(0, None), *shown], shown, strict=False)
+        if after and not (before and (cycle - 1, before) not in taken)
+    }
     first = {cycle: max(k for k in begun if k <= cycle) for cycle, _ in taken}
     assert all(not beat.strobes for cycle, beat in taken if first[cycle] >= STOP)
     assert rest

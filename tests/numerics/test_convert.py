@@ -12,7 +12,7 @@ from penstock.hdl.arith.convert import PgConverter, pg_converter
 from penstock.models.numerics.convert import PG_BITS, convert, from_pg, in_order
 from penstock.models.numerics.formats import Fixed, Float, bfloat16, float16, float32, parse_format
 from penstock.models.numerics.latency import convert_cost, convert_latency
-from penstock.sim.vectors import run_vectors
+from testbench.vectors import run_vectors
 
 FORMATS = ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:8,8", "fixed:4,4"]
 SETS = [tuple(PG_BITS), ("float4",), ("float8",), ("bool", "float4", "float8"), ("int2", "int4"), ("bool",), ("float4", "int8")]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.models.numerics.formats import ARITY, Fixed, Float, bfloat16, float16, float32, parse_format
-from penstock.sim.operands import mixed_codes, special_codes
+from testbench.operands import mixed_codes, special_codes
 
 FORMATS = [float32, bfloat16, float16, Float(4, 3), Float(2, 1), Fixed(8, 24), Fixed(8, 8), Fixed(4, 4), Fixed(1, 31), Fixed(32, 0), Fixed(1, 1)]
 ARITHMETIC = {"add": 2, "sub": 2, "mul": 2, "div": 2, "sqrt": 1}

@@ -16,7 +16,7 @@ from penstock.models.numerics import latency, tables
 from penstock.models.numerics.formats import ARITY, Fixed, Float, Format, bfloat16, float16, float32, parse_format
 from penstock.models.numerics.functions import FUNCTIONS, error_bound, evaluate, pipeline
 from penstock.models.numerics.pipeline import Pipeline, bits_of
-from penstock.sim.vectors import run_vectors
+from testbench.vectors import run_vectors
 
 REFERENCE = {
     "exp": np.exp, "log": np.log, "sigmoid": scipy.special.expit, "tanh": np.tanh, "gaussian": lambda x: np.exp(-x * x),

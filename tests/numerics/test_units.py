@@ -12,8 +12,8 @@ from amaranth.lib.wiring import In, Out
 from penstock.hdl.arith.unit import operand_names, unit
 from penstock.models.numerics.formats import Format, parse_format
 from penstock.models.numerics.latency import cost, latency, multipliers
-from penstock.sim.operands import mixed_codes
-from penstock.sim.vectors import run_vectors
+from testbench.operands import mixed_codes
+from testbench.vectors import run_vectors
 
 OPS = ["add", "sub", "mul", "div", "sqrt", "neg", "abs", "lt", "gt", "le", "ge", "max", "min", "select", "mac", "pass"]
 FORMATS = ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:8,8", "fixed:4,4"]

@@ -50,7 +50,7 @@ def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:
     epochs = design.run(table(), "golden").epochs
     model = design.run(table(), "model")
     assert model.result is None and model.epochs == epochs and model.bound is not None
-    assert model.cycles == design.predict(table(), epochs=epochs).cycles
+    assert model.cycles == design.run(table(), "model", epochs=epochs).cycles
     assert model.cycles is not None and model.cycles >= model.bound.cycles
 
 
@@ -72,7 +72,7 @@ def test_another_table(design: ps.Design) -> None:
         with pytest.raises(SourceError, match=r"is not of the kind the design was compiled for") as caught:
             design.run(wrong)
         assert caught.value.code == "E706"
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, board, not 'fpga'$"):
+    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
         design.run(table(), "fpga")
 
 

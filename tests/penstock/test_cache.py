@@ -11,7 +11,8 @@ import pytest
 import penstock.cache as cache
 
 #: what stands between a plan and its Verilog
-MAKERS = ("penstock.sim.analytics", "penstock.sim.qr", "penstock.sim.table_fit", "penstock.sim.shelled", "penstock.sim.board")
+MAKERS = ("penstock.engines.analytics.design", "penstock.engines.qr.keys", "penstock.engines.qr.columns", "penstock.hdl.analytics.engine",
+          "penstock.hdl.qr.engine", "penstock.hdl.qr.table_engine", "penstock.hdl.shell.verilog", "penstock.sim.board")
 
 
 def test_a_changed_module_makes_another_key(tmp_path: Path) -> None:

@@ -7,18 +7,25 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import penstock as ps
 import penstock.api as api
 from penstock.cli import run
+from penstock.discovery import engines
 from penstock.dsl.core.codes import codes
-from penstock.failures import HARDWARE_PAGES, failure, hardware_failure, public
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.engines.base import Workload
+from penstock.failures import failure, hardware_failure, public
+from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
+from penstock.models.qr.errors import FitError
+from penstock.models.strider.errors import PageError
 from penstock.options import Request
+from penstock.run import golden, model
 from penstock.sim.native import BuildError
 
 KERNEL = '''import penstock as ps
@@ -27,6 +34,8 @@ KERNEL = '''import penstock as ps
 def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
 '''
+#: all that hardware may report
+HARDWARE = [code for kind in (ErrorCode, PageError, FitError) for code in kind if code]
 SMALL = ("--dim", "d=4", "--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
 
 
@@ -64,7 +73,7 @@ MESSAGES = [
     ("model k.py --threads 0", usage(" model", "invalid value for '--threads': it must be a whole number from 1 to 256, not '0'")),
     ("model k.py --dim d", usage(" model", "invalid value for '--dim': 'd' is not of the form d=54")),
     ("model k.py --on-null maybe", usage(" model", "invalid value for '--on-null': 'maybe' is not one of 'error', 'skip'")),
-    ("model k.py", "error[E904]: model needs a table, or the number of its rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
+    ("model k.py", "error[E904]: model needs a table, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
     ("simulate k.py", "error[E904]: simulate needs a table\n --> penstock simulate\n"
                       "hint: give --data SRC, for example --data random:rows=1000\n"),
     ("check nofile.py", f"error[E102]: there is no file nofile.py\n --> nofile.py\n{A_KERNEL}"),
@@ -99,7 +108,7 @@ MESSAGES = [
     ("check k.py --data http://x/y.csv", "error[E701]: unknown data source 'http://x/y.csv'\n --> http://x/y.csv\n"
      "hint: only postgresql:// is read over the network: fetch the file first\n"),
     ("check k.py --data postgresql://[::1/db?table=t", "error[E701]: this is no address of a server: Invalid IPv6 URL\n"
-     " --> postgresql://[::1/db?table=t\nhint: the form is postgresql://user@host/database?table=NAME\n"),
+     " --> postgresql://[::1/db?table=t\nhint: the form is postgresql://user@host/database?table=NAME, or ?query=SELECT … in place of the table\n"),
     ("check k.py --data utf16.csv", "error[E703]: utf16.csv is not text\n --> utf16.csv\n"
      "hint: is it a CSV file? If it is, save it as UTF-8, not as UTF-16\n"),
     ("compile k.py --dim d=4 --out " + 300 * "x", "error[E903]: nothing can be written there: File name too long\n --> output\nhint: choose another name\n"),
@@ -174,20 +183,21 @@ def test_empty_options_are_no_defaults(line: str, capsys: pytest.CaptureFixture[
 
 
 def test_every_diagnostic_that_is_raised_here_has_its_page() -> None:
-    raised = {message[6:10] for _, message in MESSAGES} | set(HARDWARE_PAGES.values()) | {"E801", "E802", "E804"}
+    raised = {message[6:10] for _, message in MESSAGES} | {code.page for code in HARDWARE} | {"E801", "E802", "E804"}
     assert raised <= set(codes())
-    assert set(HARDWARE_PAGES) == {code.name for code in ErrorCode if code}
+    registered = {kind for engine in engines().values() for kind in engine.errors}
+    assert registered == {PageError, FitError} and len({int(code) for code in HARDWARE}) == len(HARDWARE)
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code])
-def test_hardware_errors(code: ErrorCode, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("code", HARDWARE)
+def test_hardware_errors(code: HardwareCode, capsys: pytest.CaptureFixture[str]) -> None:
     found = hardware_failure(HardwareError(code, 3, 7), "houses", server=True)
-    assert found.text.startswith(f"error[{HARDWARE_PAGES[code.name]}]: {code.name}: ")
+    assert found.text.startswith(f"error[{code.page}]: {code.name}: ")
     assert "\n --> houses, block 3, line pointer 7\nhint: " in found.text
     assert found.exit_code == (2 if code.value >= 64 else 1)
     assert (found.errors[0]["code"], found.errors[0]["address"]) == (code.name, "(3,7)")
     assert run(["explain", code.name.lower()]) == 0
-    assert capsys.readouterr().out.startswith(f"# {HARDWARE_PAGES[code.name]}: ")
+    assert capsys.readouterr().out.startswith(f"# {code.page}: ")
 
 
 @pytest.mark.parametrize(("problem", "code", "text"), [
@@ -203,7 +213,7 @@ def test_hardware_errors(code: ErrorCode, capsys: pytest.CaptureFixture[str]) ->
 def test_what_happens_on_the_way(problem: BaseException, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(*_: object, **__: object) -> None:
         raise problem
-    monkeypatch.setattr(api.Design, "run", fail)
+    monkeypatch.setattr("penstock.run.model", fail)
     assert run(["model", "k.py", "--data", "random:rows=5", *SMALL, "--json", "r.json"]) == code
     assert capsys.readouterr().err.startswith(text)
     assert "Traceback" not in capsys.readouterr().err
@@ -213,7 +223,7 @@ def test_what_happens_on_the_way(problem: BaseException, code: int, text: str, m
 
 
 def test_traceback_only_when_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(api, "assume", lambda *_: 1 // 0)
+    monkeypatch.setattr("penstock.engines.analytics.design.assume", lambda *_: 1 // 0)
     assert run(["model", "k.py", "--rows", "5", *SMALL, "-vv"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
@@ -348,18 +358,19 @@ def test_compile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 
 def _disagreeing(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let RTL be golden with one thing changed."""
-    def simulate(self: api.Design, limited: object, table: api.Table, memory: object, backend: str, options: object) -> api.Run:
-        from dataclasses import replace
-        golden, model = self.run(table, "golden"), self.predict(table)
-        assert golden.codes is not None and model.cycles is not None
-        rtl = replace(golden, backend="rtl", cycles=model.cycles, seconds=1.0, bytes_read=0, bytes_written=0)
+    design = api.compile("k.py", None, None, "fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
+
+    def hardware(backend: str, workload: Workload, *_: object, **__: object) -> api.Run:
+        run, cycles = golden(workload), model(workload, design.memory).cycles
+        assert run.codes is not None and cycles is not None
+        rtl = replace(run, backend=backend, cycles=cycles, seconds=1.0, bytes_read=0, bytes_written=0)
         if change == "bit":
-            codes = {"w": golden.codes["w"] ^ np.array([[0, 0, 1, 0]])}
-            return replace(rtl, codes=codes, result=self.decode(codes))
-        return replace(rtl, cycles=model.cycles + 1) if change == "cycle" else rtl
+            codes = {"w": run.codes["w"] ^ np.array([[0, 0, 1, 0]])}
+            return replace(rtl, codes=codes, result=workload.values(codes))
+        return replace(rtl, cycles=cycles + 1) if change == "cycle" else rtl
     monkeypatch.setattr(api.Design, "verilog", "")
-    monkeypatch.setattr(api.Design, "library", lambda *_, **__: SimpleNamespace(trace=""))
-    monkeypatch.setattr(api.Design, "_simulate", simulate)
+    monkeypatch.setattr(api.Design, "machine", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("penstock.run.hardware", hardware)
 
 
 @pytest.mark.parametrize(("change", "code", "said"), [

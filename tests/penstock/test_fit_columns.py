@@ -13,13 +13,13 @@ import penstock as ps
 from penstock.cli import run
 from penstock.engines.base import Given
 from penstock.engines.qr.columns import ColumnsDesign
-from penstock.host.device import DeviceError
+from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment
-from penstock.models.qr.table_memory import memory_for, unpack_answer
+from penstock.models.qr.table_memory import memory_for, pack_totals, places, registers, unpack_answer
 from penstock.models.strider.table import walk_table
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
@@ -79,19 +79,24 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
     golden = design.run(table, changes=Changes(1, 2, 20, 15))
     bad = np.concatenate([table.pages[:1]] * 2)
     bad[1, 18] ^= 0xFF                                       # its page size
-    with ps.open("sim:o", memory_bytes=memory_for(design.engine, 2)) as device:
+    plan, (first, second) = design.plan, places(design.plan).answers
+    with ps.open("sim:o", memory_bytes=memory_for(plan, 2)) as device:
         assert np.array_equal(design.run(table, "board", device=device, changes=Changes(1, 2, 20, 15)).codes["sums"], golden.codes["sums"])
-        fits, rows = TableFits(device, design.engine, bad), design.config.format.to_integers(walk_table(table.pages, design.engine.walk)[0])
-        nothing, some = Segment(), Segment(fits.first_page, 1, 10, 30, 0)
-        with pytest.raises(ValueError, match="the first fit goes on from totals"):
-            fits.fit([some, nothing])
-        sums = [unpack_answer(fits.fit([some, nothing], c.initial_totals(rows[10:40])).answer, design.engine)[0]]
-        wrong = fits.fit([Segment(fits.first_page, 2, 0, 400, 3), nothing])
-        assert wrong.error is not None and wrong.error.block == 4 and wrong.answer is None
-        sums.append(unpack_answer(fits.fit([nothing, nothing]).answer, design.engine)[0])
+        machine, rows = DeviceMachine(device), plan.columns.format.to_integers(walk_table(table.pages, plan.walk)[0])
+        at, size = places(plan).pages, plan.answer_words * plan.bus_bytes
+        nothing, some = Segment(), Segment(at, 1, 10, 30, 0)
+        machine.write(at, bad)
+        machine.write(first, pack_totals(c.initial_totals(rows[10:40]), plan))
+        assert machine.run(registers(first, second, [some, nothing])).error is None
+        sums = [unpack_answer(machine.read(second, size), plan)[0]]
+        wrong = machine.run(registers(second, first, [Segment(at, 2, 0, 400, 3), nothing]))
+        assert wrong.error is not None and wrong.error.block == 4
+        assert machine.run(registers(second, first, [nothing, nothing])).error is None
+        sums.append(unpack_answer(machine.read(first, size), plan)[0])
         assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(sums[0].sums, c.add_rows(c.initial_totals(rows[10:40]), rows[10:40]).sums)
-        with pytest.raises(DeviceError, match=r"the table takes \d+ bytes of memory: 18 pages of 8192 bytes"):
-            TableFits(device, design.engine, np.tile(table.pages, (9, 1)))
+        large = Table(table.schema, np.tile(table.pages, (9, 1)))
+        with pytest.raises(DeviceError, match=rf"^the run takes {memory_for(plan, 18)} bytes of memory; the device has {memory_for(plan, 2)}$"):
+            design.run(large, "board", device=device, changes=Changes(1, 0))
 
 
 @pytest.mark.parametrize("name", ["f", "anew"])

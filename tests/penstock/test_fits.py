@@ -29,6 +29,7 @@ from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
+from penstock.models.shell import Status
 from penstock.models.target import TARGETS, target
 from penstock.run import Run, golden, model
 from penstock.sim.machine import Hung
@@ -210,7 +211,7 @@ def test_keys_of_a_table() -> None:
 HEAD = " --> f.py:4:7\n  |\n4 | def f(key: ps.Key):\n  |       ^^^^^^^^^^^\n"
 MESSAGES = [
     ("model f.py", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
-    ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=8000\n"),
+    ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=1000\n"),
     ("model f.py --rows 5", "error[E701]: 5 rows are too few for 8 groups\n --> --rows\nhint: more rows, or fewer --groups, --refits, --new or --gone\n"),
     ("model f.py --rows 5000000", "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n --> --rows\n"
      "hint: fewer will do: with target=slot(key) a refit's cycles do not grow with the rows\n"),
@@ -297,7 +298,7 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("change", "code", "said"), [
     ("", 0, "yes, bit for bit"), ("weights", 3, "weights: 1 of "), ("memos", 3, "memos: 1 of "), ("bounds", 3, "bounds: 1 of "),
-    ("cycles", 3, "cycles: model "), ("error", 2, "QR_MEMO: the memo is of another method"), ("hung", 2, "the simulated hardware hung")])
+    ("cycles", 3, "cycles: model "), ("error", 3, "QR_MEMO: the memo is of another method"), ("hung", 2, "the simulated hardware hung")])
 def test_backends_that_disagree(change: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     _hardware(change, monkeypatch)
     assert run("simulate f.py --data random:rows=90 --groups 3 --refits 1 --new 5 --json r.json".split()) == code
@@ -330,9 +331,12 @@ def test_api_runs_and_explains() -> None:
     with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
         design.run(refits, "fpga")
     assert ps.compile("f.py", "vu9p", format="float32") == ps.compile("f.py", "vu9p")
-    for wrong in ({"format": "bfloat16"}, {"epochs": 3}, {"table": "keys.csv"}, {"dims": {"d": 3}}):
+    for wrong in ({"format": "bfloat16"}, {"epochs": 3}, {"metas": {"a": 1}}, {"dims": {"d": 3}}):
         with pytest.raises(ValueError, match=f"the fit kernel f takes no {next(iter(wrong))}"):
             ps.compile("f.py", "vu9p", **wrong)
+    assert ps.compile("f.py", "vu9p", "keys.csv") == ps.compile("f.py", "vu9p")
+    with pytest.raises(KernelError, match="the column id is not of text"):
+        ps.compile("f.py", "vu9p", "keys.csv", bindings={"key": ("id",)})
     with pytest.raises(KernelError, match="E604"):
         ps.compile("f.py", "vu9p", memory="bytes=1000")
 
@@ -389,10 +393,11 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         assert trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
         assert all(np.array_equal(a.model.fit.weights, b.model.fit.weights) for a, b in zip(index._groups, golden._groups, strict=True))
     design = ps.load("out")
-    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity)
+    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity, register_map=design.registers,
+                             read_register=lambda name: Status.IDLE)
     with pytest.raises(DeviceError, match="the device runs design 00000005, not"):
         design.trainer("board", device=SimpleNamespace(design=5, path="elsewhere"))
-    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory: 2 jobs with their rows"):
+    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory; the device has 4096$"):
         design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
 
 

@@ -27,7 +27,7 @@ def written(length: int) -> str:
 
 def test_the_surfaces_example_has_hardware() -> None:
     design = ps.compile(written(32), "vu9p")
-    config = design.config
+    config = design.plan
     assert (config.target, config.sums, config.bounds) == (Label.RANK, Sums.INCREMENTAL, Bounds.WIDENED)
     assert config.built and config.blocks == 128
 
@@ -62,4 +62,4 @@ def test_groups_that_blocks_do_not_hold(capsys: pytest.CaptureFixture[str]) -> N
 def test_all_of_them_have_hardware(target: str, method: str, incremental: bool, bounds: str) -> None:
     Path("g.psk").write_text(f'fit f(key: key)\n  model <- least_squares(window(key, 4), target={target}(key), method="{method}", '
                              f'incremental={incremental}, bounds="{bounds}")\n')
-    assert ps.compile("g.psk", "vu9p").config.built
+    assert ps.compile("g.psk", "vu9p").plan.built

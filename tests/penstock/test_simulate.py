@@ -42,14 +42,14 @@ def test_all_agree(capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("│ golden = RTL │ yes, bit for bit ", f"│ model = RTL  │ yes, {cycles['rtl']:,} cycles both ",
                  "│ simulated in │ ", "│   no tuple   │ ", "│ w[4]         │ "):
         assert text in out
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.api.Choices(threads=1, lanes=1))
+    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
     golden = design.run("random:rows=250").result
     assert golden is not None
     assert np.array_equal(report["result"]["w"], golden["w"])
 
 
 def test_a_damaged_page_stops_golden_and_hardware_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.api.Choices(threads=1, lanes=1))
+    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
     table = ps.open_table("random:rows=250", design.plan.schema, design.labels)
     pages = table.pages.copy()
     pages[1, 24 + 4 * 6:24 + 4 * 7] = np.frombuffer((10 << 17 | 1 << 15 | 24).to_bytes(4, "little"), np.uint8)

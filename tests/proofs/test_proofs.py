@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Each proof holds, its covers are reached, and its planted defects break it."""
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from parts.copiers import copiers
 
 
 def cases() -> list:
-    return [pytest.param(proof, id=proof.name, marks=[pytest.mark.long] if proof.long else []) for proof in PROOFS]
+    return [
+        pytest.param(proof, id=proof.name, marks=[pytest.mark.long] if proof.long else [])
+        for proof in PROOFS
+    ]
 
 
 def defects() -> list:
@@ -21,16 +25,27 @@ def defects() -> list:
             long = bool(proof.long) or proof.part in parts
             if not long:
                 parts.add(proof.part)
-            found.append(pytest.param(proof, defect, id=f"{proof.name} | {defect}", marks=[pytest.mark.long] if long else []))
+            found.append(
+                pytest.param(
+                    proof,
+                    defect,
+                    id=f"{proof.name} | {defect}",
+                    marks=[pytest.mark.long] if long else [],
+                )
+            )
     return found
 
 
 @pytest.mark.parametrize("proof", cases())
 def test_holds(proof: Proof) -> None:
     bench = proof.bench()
-    verdict = decide(bench, method=proof.method, depth=proof.depth, covers=proof.covers, seconds=proof.seconds)
+    verdict = decide(
+        bench, method=proof.method, depth=proof.depth, covers=proof.covers, seconds=proof.seconds
+    )
     assert verdict.holds, failure(proof, verdict)
-    assert not [text for text in bench.covers if text not in verdict.reached], "the proof says nothing of what never happens"
+    assert not [text for text in bench.covers if text not in verdict.reached], (
+        "the proof says nothing of what never happens"
+    )
 
 
 @pytest.mark.parametrize(("proof", "defect"), defects())

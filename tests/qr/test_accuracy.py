@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
-from penstock.sim.qr_cases import Group, keys
 
 
 def matrix(job: Job) -> np.ndarray:

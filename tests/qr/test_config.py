@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from penstock.hdl.qr.delta import Delta
-from penstock.models.qr.config import Config
-from penstock.models.qr.job import Method, Sums, Target
+from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Label, Method, Sums
 
 
-def config(n_max: int, bus_bytes: int, gram_lanes: int, **more) -> Config:
-    return Config(
-        n_max=n_max, bus_bytes=bus_bytes, gram_lanes=gram_lanes, lanes=n_max, sums=Sums.INCREMENTAL, target=Target.SLOT, **more
+def config(n_max: int, bus_bytes: int, gram_lanes: int, **more) -> FitPlan:
+    return FitPlan(
+        n_max=n_max, bus_bytes=bus_bytes, gram_lanes=gram_lanes, lanes=n_max, sums=Sums.INCREMENTAL, target=Label.SLOT, **more
     )
 
 
@@ -35,7 +35,7 @@ def test_what_is_built_is_what_the_accumulator_takes() -> None:
         if not config(n_max, bus, 2080).built:          # a row does not fit its bus word
             continue
         try:
-            Delta(chosen)
+            NormalEquationAccumulator(chosen)
             takes = True
         except ValueError:
             takes = False

@@ -12,8 +12,8 @@ from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, row_stride, words
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import jobs_of
+from testbench.pysim import drain, feed
+from testbench.qr_cases import jobs_of
 
 
 def bus_words(data, bus, first=0, count=None):

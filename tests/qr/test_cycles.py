@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
@@ -18,7 +19,6 @@ from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
 from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.models.target import target
-from penstock.sim.qr_cases import Group, keys
 
 MEMORY = FixedLatency(40, 64)
 REFIT = FitPlan(n_max=33, method=Method.GRAM, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,

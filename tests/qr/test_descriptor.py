@@ -17,7 +17,7 @@ from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import Places, pack_descriptor, pack_memo
 from penstock.models.qr.job import Bounds, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size
-from penstock.sim.qr_cases import jobs_of
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
 

@@ -16,8 +16,8 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.schedule import dot_latency
-from penstock.sim.operands import mixed_codes
-from penstock.sim.qr_cases import jobs_of
+from testbench.operands import mixed_codes
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36)
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr import build, simulate
-from support.qr_runs import compare, random_run
 
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import FitEngine
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
@@ -22,7 +21,8 @@ from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
-from penstock.sim.qr_cases import Group, keys
+from testbench.qr import build, simulate
+from testbench.qr_runs import compare, random_run
 
 CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
                 contexts=2, jobs=5)

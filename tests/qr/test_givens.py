@@ -16,8 +16,8 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.job import Method
 from penstock.models.qr.rotations import alone
-from penstock.sim.pysim import drain, feed
-from penstock.sim.streams import build_streams, run_streams
+from testbench.pysim import drain, feed
+from testbench.streams import build_streams, run_streams
 
 KINDS = ("plain", "constant", "collinear", "close", "equal", "empty", "few")
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
-from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 METHODS = [Method.GIVENS, Method.GRAM]
 

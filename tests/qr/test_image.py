@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
@@ -14,7 +15,6 @@ from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Places, pack_changes, pack_descriptor, pack_memo, pack_result, pack_rows, unpack_memo, unpack_result
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
-from penstock.sim.qr_cases import Group, keys, mean_offsets
 
 
 def equal(a: object, b: object) -> bool:

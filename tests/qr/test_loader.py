@@ -7,6 +7,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.loader import Loader
+from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.arith import codes, from_integer
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit, right_side
@@ -15,8 +16,7 @@ from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, words
 from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.schedule import MIDDLE
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import keys, mean_offsets
+from testbench.pysim import drain, feed
 
 
 @pytest.mark.parametrize(("bus", "pace"), [(32, 1.0), (64, 0.6), (8, 1.0)])

@@ -18,8 +18,8 @@ from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, pack_memo
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import jobs_of
+from testbench.pysim import drain, feed
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
 

@@ -17,8 +17,8 @@ from penstock.models.qr.image import pack_changes, unpack_changes
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
 from penstock.models.qr.normal_equations import update_sums
-from penstock.sim.pysim import feed
-from penstock.sim.qr_cases import jobs_of
+from testbench.pysim import feed
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
 

@@ -9,8 +9,8 @@ from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes as codes_of
 from penstock.models.qr.arith import from_integer, mul, numbers, to_label
 from penstock.models.qr.schedule import FLOOR, MUL
-from penstock.sim.operands import mixed_codes
-from penstock.sim.vectors import run_vectors
+from testbench.operands import mixed_codes
+from testbench.vectors import run_vectors
 
 
 def test_times():

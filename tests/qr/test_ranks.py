@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr_runs import crowd
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import HardwareError
 from penstock.models.qr.arith import codes, predict
 from penstock.models.qr.bounds import widen_rank_bounds
@@ -19,7 +19,7 @@ from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
 from penstock.models.qr.normal_equations import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
-from penstock.sim.qr_cases import Group, keys
+from testbench.qr_runs import crowd
 
 CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
 

@@ -11,13 +11,14 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
+from penstock.host.workloads.groups import keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import LIVE, pack_changes, unpack_changes
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import jobs_of, keys
+from testbench.pysim import drain, feed
+from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(n_max=12, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78)
 

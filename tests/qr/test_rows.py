@@ -7,12 +7,12 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.rows import Rows
+from penstock.host.workloads.groups import keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import pack_rows
 from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
 from penstock.models.qr.layout import row_stride
-from penstock.sim.pysim import drain, feed
-from penstock.sim.qr_cases import keys
+from testbench.pysim import drain, feed
 
 
 @pytest.mark.parametrize(("bus", "units", "pace"), [(64, 2, 1.0), (16, 1, 0.7), (16, 4, 1.0), (64, 4, 0.8)])

@@ -8,6 +8,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hdl.qr.solver import Solver
+from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.arith import add, codes, from_integer
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.factor import eliminate, solve
@@ -15,8 +16,7 @@ from penstock.models.qr.golden import right_side
 from penstock.models.qr.job import Job, Label, Window
 from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.solver import alone
-from penstock.sim.pysim import feed
-from penstock.sim.qr_cases import keys, mean_offsets
+from testbench.pysim import feed
 
 
 def case(source, n, kind):

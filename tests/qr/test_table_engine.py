@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr import build, fit_pages
 
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
@@ -20,6 +19,7 @@ from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
+from testbench.qr import build, fit_pages
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
 

@@ -8,7 +8,7 @@ from cocotbext.axi import AxiResp
 
 from penstock.models.errors import ErrorCode
 from penstock.models.shell import IDENTITY, Control, Status
-from penstock.sim.cocotb.bench import Bench
+from testbench.cocotb.bench import Bench
 
 SOURCE, TARGET, SIZE = 0x10_0000, 0x2_0000_0000, 1 << 14
 

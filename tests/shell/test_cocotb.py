@@ -8,14 +8,14 @@ import pytest
 
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.sim.native.toolchain import design_ports
-from penstock.sim.toy import CopyEngine
+from testbench.toy import CopyEngine
 
 pytest.importorskip("cocotbext.axi")
 
 
 @pytest.mark.parametrize("ports", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_shell(ports):
-    from penstock.sim.cocotb.runner import run_cocotb
+    from testbench.cocotb.runner import run_cocotb
     engine = CopyEngine(bus_bytes=8, ports=ports)
     shell = Shell(engine, engine.register_map)
     source = to_verilog(shell)

@@ -10,7 +10,7 @@ import pytest
 from penstock.hdl.memory import AXI4
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.shell import RegisterMap
-from penstock.sim.toy import CopyEngine
+from testbench.toy import CopyEngine
 
 
 def make():

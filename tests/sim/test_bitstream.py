@@ -14,7 +14,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 import penstock as ps
-from penstock.api import Choices, Table, compile
+from penstock import Choices
+from penstock.api import Table, compile
 from penstock.boards.bitstream import device_verilog
 from penstock.boards.board import Board, boards
 from penstock.boards.board import Memory as BoardMemory
@@ -29,7 +30,7 @@ from penstock.models.memory import block_ram
 from penstock.sim.board import Board as Simulated
 from penstock.sim.board import build
 from penstock.sim.serial import SerialServer
-from penstock.sim.toy import CopyEngine, copy_cycles
+from testbench.toy import CopyEngine, copy_cycles
 
 # the platforms' resources are asked for with buffers, as long as Amaranth 0.5 has that
 pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")

@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
+from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
 from penstock.models.errors import ErrorCode, HardwareError
@@ -20,7 +21,7 @@ from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.native import BuildError
 from penstock.sim.serial import Faulty, SerialServer
-from penstock.sim.toy import CopyEngine, copy_cycles
+from testbench.toy import CopyEngine, copy_cycles
 
 SIZE = 16384
 
@@ -211,9 +212,9 @@ def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.Monkey
     assert report["simulation"]["backend"] == "board"
     assert report["design"]["config"]["memory"] == "latency=4,bytes=8"      # the device's block RAM, not the target's memory
 
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.api.Choices(threads=1, lanes=1))
+    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
     table = ps.open_table("random:rows=120", design.plan.schema, design.labels)
-    with design.simulated_board(table) as device:
+    with design.device_in_simulation(design.workload(Given(table)).memory_bytes()) as device:
         once = design.run(table, "board", device=device)
         again = design.run(table, "board", device=device, epochs=1)
         assert once.cycles == report["cycles"]["rtl"] and again.epochs == 1
@@ -242,7 +243,8 @@ def test_memories_that_are_not_simulated(tmp_path: Path, monkeypatch: pytest.Mon
     """SDRAM is no block RAM of its size, and no device in simulation takes more of this machine's memory than is said."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    assert run(["simulate", "k.py", "--data", "random:rows=10", "--dim", "d=2", "--format", "fixed:8,8", "--target", "ulx3s-85f-sdram", "--backend", "board"]) == 1
+    words = "simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target ulx3s-85f-sdram --backend board"
+    assert run(words.split()) == 1
     assert "error[E801]: the SDRAM of ulx3s-85f-sdram cannot be simulated yet: --target ulx3s-85f has its tables in block RAM\n" in capsys.readouterr().err
     with pytest.raises(BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"):
         generate(None, None, memory_bytes=(32 << 20) + 1)
@@ -253,7 +255,8 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
                                               capsys: pytest.CaptureFixture[str]) -> None:
     """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
     of place and route do nothing here, and the device in simulation stands for the board."""
-    from penstock import building
+    from penstock.boards import build as building
+    from penstock.boards.board import boards
     from penstock.boards.build import Build
     from penstock.models.resources import Resources
     monkeypatch.chdir(tmp_path)
@@ -269,7 +272,7 @@ def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: P
 
     with ps.open("sim:out") as device:
         design = ps.load("out")
-        assert device.identity.memory_bytes == building.boards()[board].memory.bytes and device.design == design.identity
+        assert device.identity.memory_bytes == boards()[board].memory.bytes and device.design == design.identity
         table = ps.open_table(f"random:rows={rows}", design.plan.schema, design.labels)
         trained, expected = design.run(table, "board", device=device), design.run(table)
         assert trained.result is not None and expected.result is not None and np.array_equal(trained.result["w"], expected.result["w"])

@@ -16,7 +16,7 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.shell import RegisterMap, Status
 from penstock.sim.native import BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build, toolchain, wave_format
-from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
+from testbench.toy import CopyEngine, copy_cycles, copy_map
 
 SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
 KEY = 0xA5A5A5A5
@@ -337,8 +337,9 @@ def test_two_processes_build_at_once(tmp_path, monkeypatch):
     import subprocess
     import sys
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    code = ("from penstock.sim.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
+    code = ("from testbench.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
             "e = CopyEngine(bus_bytes=8, ports=1); lib = build(Shell(e, e.register_map)); Session(lib).read('identity'); print(lib.path)")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     paths = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0, 0] and len(paths) == 1

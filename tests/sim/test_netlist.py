@@ -17,7 +17,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 import penstock as ps
-from penstock.api import Choices, Design, Table, compile
+from penstock import Choices
+from penstock.api import Design, Table, compile
 from penstock.boards.netlist import synthesise
 from penstock.boards.tools import ToolMissing
 from penstock.cli import run
@@ -28,8 +29,8 @@ from penstock.sim.native import BuildError, Library, PortSpec, ProtocolError, Re
 from penstock.sim.native import build as build_rtl
 from penstock.sim.netlist import FAMILIES, build, cell_models
 from penstock.sim.netlist.cells import LINT
-from penstock.sim.toy import CopyEngine, copy_cycles, copy_map
-from penstock.sim.vectors import run_vectors
+from testbench.toy import CopyEngine, copy_cycles, copy_map
+from testbench.vectors import run_vectors
 
 # cells
 

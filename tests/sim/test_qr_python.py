@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.qr import python_machine, run_jobs
 
 from penstock.host.workloads import Changes, Refits
 from penstock.models.memory import FixedLatency
@@ -15,6 +14,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import run
 from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Fit, Label, Sums
+from testbench.qr import python_machine, run_jobs
 
 CONFIG = FitPlan(n_max=4, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
 

@@ -7,8 +7,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.sim import vectors
-from penstock.sim.vectors import run_vectors
+from testbench import vectors
+from testbench.vectors import run_vectors
 
 
 class Sum(wiring.Component):

@@ -13,7 +13,7 @@ from penstock.models.strider.config import PortConfig
 from penstock.models.strider.golden import walk_page
 from penstock.models.strider.isa import encode
 from penstock.models.strider.program import generate
-from penstock.sim.strider_cases import regular_case
+from testbench.strider_cases import regular_case
 
 FLOAT = parse_format("float32")
 

@@ -9,7 +9,7 @@ from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.costs import ERROR, analyse
 from penstock.models.strider.machine import Machine
 from penstock.models.strider.program import generate, port_config
-from penstock.sim.strider_cases import corrupt, random_case, regular_case
+from testbench.strider_cases import corrupt, random_case, regular_case
 
 FLOAT = parse_format("float32")
 

@@ -8,8 +8,8 @@ from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.layout import Source, TupleLayout
 from penstock.models.strider.program import port_config
-from penstock.sim.strider_bench import check_port
-from penstock.sim.strider_cases import corrupt, random_case
+from testbench.strider_bench import check_port
+from testbench.strider_cases import corrupt, random_case
 
 FLOAT = parse_format("float32")
 

@@ -14,7 +14,7 @@ from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.golden import walk_page
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.table import classify, walk_table
-from penstock.sim.strider_cases import corrupt, random_case, regular_case
+from testbench.strider_cases import corrupt, random_case, regular_case
 
 DATA = Path(__file__).parents[1] / "heap" / "data"
 FLOAT = parse_format("float32")

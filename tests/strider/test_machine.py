@@ -9,7 +9,7 @@ from penstock.models.strider.golden import walk_page
 from penstock.models.strider.isa import Instruction, assemble, disassemble
 from penstock.models.strider.machine import Machine
 from penstock.models.strider.program import generate, port_config
-from penstock.sim.strider_cases import corrupt, random_case, regular_case
+from testbench.strider_cases import corrupt, random_case, regular_case
 
 FLOAT = parse_format("float32")
 

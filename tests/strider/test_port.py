@@ -16,9 +16,9 @@ from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import Instruction
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
-from penstock.sim import strider_bench
-from penstock.sim.strider_bench import check_port, run_port
-from penstock.sim.strider_cases import corrupt, random_case, regular_case
+from testbench import strider_bench
+from testbench.strider_bench import check_port, run_port
+from testbench.strider_cases import corrupt, random_case, regular_case
 
 FLOAT = parse_format("float32")
 

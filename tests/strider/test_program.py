@@ -8,7 +8,7 @@ from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.isa import disassemble
 from penstock.models.strider.layout import Source, TupleLayout
 from penstock.models.strider.program import generate, port_config
-from penstock.sim.strider_cases import regular_case
+from testbench.strider_cases import regular_case
 
 FLOAT = parse_format("float32")
 

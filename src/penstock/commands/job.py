@@ -56,13 +56,15 @@ class Job:
         if self.given.source is None:
             return self
         with self.state.steps.step("reading the table"):
-            data = self.engine.open(self.given.source)
+            data = self.engine.open(self.given.source, self.given)
         return replace(self, given=replace(self.given, data=data))
 
     def compile(self, part: str | Target | None = None) -> Design:
         """Return the design and put it on record; `part`: in place of the one that is asked for."""
-        named = self.state.asked.target or self.engine.default_target
-        target = target_named(named if part is None else part)
+        if part is None:
+            asked = self.state.asked.target
+            part = self.engine.default_target if asked is None else asked
+        target = target_named(part)
         with self.state.steps.step("planning"):
             design = self.engine.compile(self.kernel, target, self.given)
         self.state.record.design = design

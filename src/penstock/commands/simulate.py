@@ -46,8 +46,9 @@ class _How:
         if self.device is not None and self.backend != "board":
             hint = "add --backend board, or leave --device out"
             raise Conflict("--device is for --backend board", hint)
-        if self.backend not in job.engine.backends:
-            known = ", ".join(sorted(job.engine.backends))
+        backends = job.engine.backends
+        if backends is not None and self.backend not in backends:
+            known = ", ".join(sorted(backends))
             message = f"the engine {job.engine.name} has no backend {self.backend}"
             raise Conflict(message, f"it has {known}")
         if job.given.source is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
+from penstock.models.target import Capacity
 from penstock.outcome import Outcome, differences, not_compared
 
 from .rows import Chart, Facts, Part, Row, Verdict
@@ -16,6 +17,7 @@ __all__ = [
     "agreement",
     "bound_terms",
     "cycle_rows",
+    "read_rows",
     "resources",
     "roofline_chart",
     "shared_charts",
@@ -79,6 +81,21 @@ def speed_rows(outcome: Outcome) -> list[Row]:
     return []
 
 
+def read_rows(outcome: Outcome) -> list[Row]:
+    """Return how a server's table was read, and which columns became numbers."""
+    how = None if outcome.workload is None else outcome.workload.provenance
+    if how is None:
+        return []
+    shares = f"; {how.untouched_share:.0%} of its pages untouched" if how.pages_untouched else ""
+    rows = [Row("read", f"{how.way}: {how.reason}{shares}")]
+    for cast in how.casts:
+        rows.append(Row(f"  {cast.column}", f"{cast.type} as {cast.becomes}: {cast.how}"))
+    if how.left_out:
+        names = ", ".join(f"{column} ({why})" for column, why in how.left_out)
+        rows.append(Row("  left out", names))
+    return rows
+
+
 def resources(outcome: Outcome) -> Row:
     """Return what the design is expected to take."""
     assert outcome.design is not None
@@ -103,7 +120,9 @@ def bound_terms(outcome: Outcome) -> dict[str, int]:
     limits = outcome.model.bound if outcome.model is not None else None
     if limits is None:
         return {}
-    fields = asdict(limits) if is_dataclass(limits) and not isinstance(limits, type) else {}
+    fields: dict[str, Any] = {}
+    if is_dataclass(limits) and not isinstance(limits, type):
+        fields = asdict(limits)
     terms = {
         name: value
         for name, value in fields.items()
@@ -156,25 +175,30 @@ def shared_charts(outcome: Outcome, parts: Iterable[Part]) -> Iterable[Chart]:
     yield from (chart for chart in charts if chart.kind not in there)
 
 
+def _capacity(part: Capacity) -> dict[str, int]:
+    return {name: getattr(part, name) for name in ("lut", "ff", "dsp", "bram")}
+
+
 def _resources(outcome: Outcome) -> Iterable[Chart]:
     design = outcome.design
     if design is None:
         return
-    placed = None if outcome.placed is None else outcome.placed["resources"]
-    have: Any = design.target
-    if placed is not None:
+    placed, have, need = None, _capacity(design.target), design.resources
+    if outcome.placed is not None:
         from penstock.boards.board import boards
 
-        board = boards().get(outcome.placed["board"]) if outcome.placed else None
-        have = have if board is None else board.part
+        placed = outcome.placed["resources"]
+        if (board := boards().get(outcome.placed["board"])) is not None:
+            # link and memory of the device are in what is placed
+            have, need = _capacity(board.part), design.resources_on(board.budget)
     rows = [
         {
             "name": name.upper(),
-            "capacity": getattr(have, name),
-            "estimated": getattr(design.resources, name),
+            "capacity": most,
+            "estimated": getattr(need, name),
             "placed": None if placed is None else placed[name],
         }
-        for name in ("lut", "ff", "dsp", "bram")
+        for name, most in have.items()
     ]
     yield Chart("resources", "Resources", {"part": design.part, "rows": rows})
 

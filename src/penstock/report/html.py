@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fragment", "page"]
 
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
 
 def page(outcome: Outcome, parts: Iterable[Part]) -> str:
     """Return a whole page: what the command found, the parts of its report, then the charts that
@@ -35,7 +38,7 @@ def page(outcome: Outcome, parts: Iterable[Part]) -> str:
 
     Raises ValueError for a kind of chart that there is not.
     """
-    return _environment().get_template("page.jinja").render(_content(outcome, parts))
+    return _render("page.jinja", outcome, parts)
 
 
 def fragment(shown: Design | Run) -> str:
@@ -46,7 +49,7 @@ def fragment(shown: Design | Run) -> str:
         from penstock.discovery import engine_named
 
         parts = engine_named(outcome.design.engine_name).sections(outcome)
-    return _environment().get_template("fragment.jinja").render(_content(outcome, parts))
+    return _render("fragment.jinja", outcome, parts)
 
 
 def _of_design(design: Design) -> Outcome:
@@ -59,10 +62,19 @@ def _of_run(run: Run) -> Outcome:
     outcome = Outcome("", "", source, design, run.workload)
     kind = run.backend if run.backend in ("golden", "model") else "rtl"
     setattr(outcome, kind, run)
-    outcome.errors = [
-        {"code": error.code.name, "message": str(error), "address": ""} for error in run.errors
-    ]
+    for error in run.errors:
+        if run.workload is not None:
+            outcome.errors += run.workload.failure(error).errors
+        else:
+            outcome.errors.append({"code": error.code.name, "message": str(error)})
     return outcome
+
+
+def _render(template: str, outcome: Outcome, parts: Iterable[Part]) -> str:
+    text = _environment().get_template(template).render(_content(outcome, parts))
+    # bytes of a file's name that are no UTF-8, and signs that HTML does not have
+    text = text.encode("utf-8", "replace").decode()
+    return _CONTROL.sub("\ufffd", text)
 
 
 # what the templates get
@@ -89,7 +101,7 @@ def _content(outcome: Outcome, parts: Iterable[Part]) -> dict[str, Any]:
         "mood": mood,
         "errors": outcome.errors,
         "parts": list(_grouped(parts)),
-        "lines": outcome.source.splitlines(),
+        "lines": outcome.source.rstrip("\n").split("\n") if outcome.source else [],
         "style": Markup(_text("style.css")),
         "version": versions().splitlines()[0],
     }

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ _VARIABLES = {
     GRID: "var(--grid, #d8dee4)",
     PAPER: "var(--paper, #ffffff)",
 }
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.facecolor": "none",
@@ -35,7 +35,7 @@ _SETTINGS = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.facecolor": "none",
-    "font.family": "DejaVu Sans",           # comes with matplotlib: no font of the machine is asked
+    "font.family": "DejaVu Sans",  # comes with matplotlib: no font of the machine is asked
     "font.size": FONT,
     "grid.color": GRID,
     "hatch.color": PAPER,
@@ -43,7 +43,7 @@ _SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "penstock",
     "text.color": INK,
-    "text.parse_math": False,               # a `$` in a kernel's line is a `$`
+    "text.parse_math": False,  # a `$` in a kernel's line is a `$`
     "xtick.color": MUTED,
     "xtick.labelcolor": INK,
     "ytick.color": MUTED,
@@ -57,7 +57,7 @@ def drawing() -> Iterator[None]:
     """Set matplotlib up for one chart, and put it back as it was."""
     log = logging.getLogger("matplotlib")
     level = log.level
-    log.setLevel(logging.ERROR)             # nothing about its caches belongs into a report
+    log.setLevel(logging.ERROR)  # nothing about its caches belongs into a report
     try:
         import matplotlib
 

@@ -4,5 +4,6 @@ from .bench import Bench, Problem
 from .defects import Defect, planted
 from .proofs import Proof
 from .solve import Verdict, decide
+from .two import two_runs
 
-__all__ = ["Bench", "Defect", "Problem", "Proof", "Verdict", "decide", "planted"]
+__all__ = ["Bench", "Defect", "Problem", "Proof", "Verdict", "decide", "planted", "two_runs"]

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """A bench: a component among free inputs, with what is assumed of them and what is to hold."""
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class Problem(Exception):
 class Bench:
     """One clock domain, `sync`, which starts from its initial state and is never reset.
 
-    A check has to hold in each cycle up to which all assumptions held. All texts are the contract's words: they are what
-    a failing proof prints. `m` is the module to add to.
+    A check has to hold in each cycle up to which all assumptions held. All texts are the contract's
+    words: they are what a failing proof prints. `m` is the module to add to.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Bench:
         self.covers: dict[str, Signal] = {}
         self.bad, self._built = Signal(), False
         self._pasts = 0
-        self.first = Signal(init=1)                 #: high in the first cycle
+        self.first = Signal(init=1)  #: high in the first cycle
         self.m.d.sync += self.first.eq(0)
 
     def free(self, name: str, shape=1) -> Signal:
@@ -93,20 +94,27 @@ class Bench:
 
     def steady(self, kind, who: str, valid, ready, *payload) -> None:
         """Check or assume (`kind`) that what is offered stays as it is until it is taken."""
-        kind(f"{who}: what is offered stays until it is taken",
-             ~self.past(valid & ~ready) | (valid & (self.past(Cat(*payload)) == Cat(*payload)) if payload else valid))
+        kind(
+            f"{who}: what is offered stays until it is taken",
+            ~self.past(valid & ~ready)
+            | (valid & (self.past(Cat(*payload)) == Cat(*payload)) if payload else valid),
+        )
 
     def within(self, kind, text: str, waiting, bound: int) -> Signal:
-        """Check or assume (`kind`) that `waiting` is never high for more than `bound` cycles on end."""
+        """Check or assume (`kind`) that `waiting` is never high for more than `bound` cycles on
+        end.
+        """
         waited = Signal(range(bound + 2))
         self.d.sync += waited.eq(Mux(waiting, Mux(waited == bound + 1, waited, waited + 1), 0))
         kind(text, ~((waited == bound) & waiting))
         return waited
 
     def inside(self, component) -> tuple[Module, dict[str, Signal]]:
-        """Return a component's module and the signals that it drives, by name: for what induction has to know."""
+        """Return a component's module and the signals that it drives, by name: for what induction
+        has to know.
+        """
         m = component.elaborate(None)
-        component._MustUse__used = True         # by way of its module
+        component._MustUse__used = True  # by way of its module
         m._flush()
         named: dict[str, Signal] = {}
         for statements in m._statements.values():
@@ -123,11 +131,16 @@ class Bench:
         if not self.checks or not self.covers:
             raise Problem("a bench has checks, and covers that show that they are not empty")
         legal, now = Signal(init=1), Signal()
-        self.d.comb += [now.eq(legal & Cat(*self.assumptions.values()).all()),
-                        self.bad.eq(now & ~Cat(*self.checks.values()).all())]
+        self.d.comb += [
+            now.eq(legal & Cat(*self.assumptions.values()).all()),
+            self.bad.eq(now & ~Cat(*self.checks.values()).all()),
+        ]
         self.d.sync += legal.eq(now)
         self.reached = [Signal(name=f"reached{k}") for k in range(len(self.covers))]
-        self.d.comb += [reached.eq(now & cover) for reached, cover in zip(self.reached, self.covers.values(), strict=True)]
+        self.d.comb += [
+            reached.eq(now & cover)
+            for reached, cover in zip(self.reached, self.covers.values(), strict=True)
+        ]
         self._legal = now
 
     def rtlil(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +17,21 @@ __all__ = ["Defect", "planted"]
 
 @dataclass(frozen=True)
 class Defect:
-    """`old`, which stands once in the source of module `penstock.<module>`, becomes `new`."""
+    """`old`, which stands once in the source of module `penstock.<module>`, becomes `new`.
+
+    Spaces and ends of lines do not count in `old`.
+    """
 
     module: str
     old: str
     new: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds `old`."""
+        return re.compile(
+            r"\s*".join(re.escape(token) for token in re.findall(r"\w+|\S", self.old))
+        )
 
     def __str__(self) -> str:
         return f"`{' '.join(self.old.split())}` → `{' '.join(self.new.split())}`"
@@ -45,14 +56,21 @@ def planted(defect: Defect) -> Iterator[None]:
     name = f"penstock.{defect.module}"
     module = importlib.import_module(name)
     source = inspect.getsource(module)
-    if source.count(defect.old) != 1:
-        raise Problem(f"a defect cannot be planted: {defect.old!r} is {source.count(defect.old)} times in {name}")
+    found = defect.pattern.findall(source)
+    if len(found) != 1:
+        raise Problem(f"a defect cannot be planted: {defect.old!r} is {len(found)} times in {name}")
     space: dict = {"__name__": name, "__package__": module.__package__, "__file__": module.__file__}
-    exec(compile(source.replace(defect.old, defect.new), f"{name} with a defect", "exec"), space)
+    exec(
+        compile(defect.pattern.sub(lambda _: defect.new, source), f"{name} with a defect", "exec"),
+        space,
+    )
     changed = _functions(space, name)
     kept = []
     for label, function in _functions(vars(module), name).items():
-        if label in changed and changed[label].__code__.co_freevars == function.__code__.co_freevars:
+        if (
+            label in changed
+            and changed[label].__code__.co_freevars == function.__code__.co_freevars
+        ):
             kept.append((function, function.__code__))
             function.__code__ = changed[label].__code__
     try:

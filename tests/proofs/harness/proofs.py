@@ -34,7 +34,7 @@ class Proof:
     defects
         Each breaks the property.
     seconds
-        At most, beyond which the proof counts as failed.
+        Of processor that a tool may take; beyond them the proof counts as failed.
     long
         Why only `--long` runs it: about how long it takes. Its defects are then `long` too.
     """

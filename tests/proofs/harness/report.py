@@ -24,5 +24,12 @@ def failure(proof: Proof, verdict: Verdict) -> str:
     cycle = len(next(iter(verdict.trace.values()))) - 1
     if not failed:
         return f"{proof.name}\ndoes not hold for the tools, but Amaranth's simulator shows no failure:\n\n{table}\n\n{file}"
-    lines = [proof.name, *(f"fails in cycle {cycle}: {text}" for text in failed), "", table, "", f"as waves: {file}"]
+    lines = [
+        proof.name,
+        *(f"fails in cycle {cycle}: {text}" for text in failed),
+        "",
+        table,
+        "",
+        f"as waves: {file}",
+    ]
     return "\n".join(lines)

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Components made smaller than their constructors allow, where a proof would not end otherwise."""
 
 from __future__ import annotations
@@ -6,9 +7,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Fragment
+from amaranth.hdl import Elaboratable, Fragment, Signal
 
-__all__ = ["made", "shrunk"]
+__all__ = ["made", "registers_of", "shrunk"]
 
 
 class _Made(Elaboratable):
@@ -24,8 +25,12 @@ def made(component) -> Elaboratable:
     return _Made(Fragment.get(component, None))
 
 
-def shrunk(module: ModuleType, make: Callable[[], Any], **constants: int) -> tuple[Any, Elaboratable]:
-    """Make a component, and elaborate it, with other constants in its module; return it, and what stands for it as a submodule."""
+def shrunk(
+    module: ModuleType, make: Callable[[], Any], **constants: int
+) -> tuple[Any, Elaboratable]:
+    """Make a component, and elaborate it, with other constants in its module; return it, and what
+    stands for it as a submodule.
+    """
     kept = {name: getattr(module, name) for name in constants}
     for name, value in constants.items():
         setattr(module, name, value)
@@ -35,3 +40,14 @@ def shrunk(module: ModuleType, make: Callable[[], Any], **constants: int) -> tup
     finally:
         for name, value in kept.items():
             setattr(module, name, value)
+
+
+def registers_of(part: Any) -> dict[str, Signal]:
+    """The registers of what `made` or `shrunk` gave, by name; those of its submodules are not among
+    them.
+    """
+    return {
+        signal.name: signal
+        for statement in part.fragment.statements["sync"]
+        for signal in statement._lhs_signals()
+    }

@@ -1,4 +1,4 @@
-"""Decides benches: property-directed reachability and bounded checks on AIGER, k-induction on SMT."""
+"""Decides benches: reachability and bounded checks on AIGER, k-induction on SMT."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ async2sync
 setundef -undriven -anyseq
 """
 
-#: bits and flip-flops alone. Initial contents are Amaranth's: what a bench does not want to rely on, it leaves free
-_AIGER = _COMMON + """
+#: bits and flip-flops alone; initial contents are Amaranth's
+_AIGER = (
+    _COMMON
+    + """
 chformal -remove
 memory_map -formal
 setundef -anyseq
@@ -47,21 +49,25 @@ aigmap
 opt_clean
 write_aiger -I -zinit -no-startoffset -symbols top.aig
 """
+)
 
-_SMT = _COMMON + """
+_SMT = (
+    _COMMON
+    + """
 chformal -lower
 opt -fast
 dffunmap
 write_smt2 -wires top.smt2
 """
+)
 
 
 @dataclass
 class Verdict:
     """What was found out about a bench.
 
-    `holds` is None where the time was not enough. `depth`: frames of the invariant, cycles of induction or of the bounded check.
-    `reached`: the cycle in which each cover was reached first.
+    `holds` is None where the time was not enough. `depth`: frames of the invariant, cycles of
+    induction or of the bounded check. `reached`: the cycle in which each cover was reached first.
     `seconds`: of processor. `trace`: the inputs' values by name, one a cycle, if a check fails.
     """
 
@@ -73,7 +79,9 @@ class Verdict:
     detail: str = ""
 
 
-def decide(bench: Bench, *, method: str, depth: int = 0, covers: int = 0, seconds: float = 120) -> Verdict:
+def decide(
+    bench: Bench, *, method: str, depth: int = 0, covers: int = 0, seconds: float = 120
+) -> Verdict:
     """Decide a bench, or recall what was decided of the same one by the same tools.
 
     `covers`: cycles within which covers are looked for; 0: they are not.
@@ -131,7 +139,9 @@ def _trace(bench: Bench, folder: Path, frames: int) -> dict[str, list[int]]:
     """The inputs of a counterexample that ABC wrote."""
     names = {signal.name: name for name, signal in bench.inputs.items()}
     values = {name: [0] * (frames + 1) for name in bench.inputs}
-    for name, bit, cycle, value in re.findall(r"(\w+)(?:\[(\d+)\])?@(\d+)=([01])", (folder / "cex").read_text()):
+    for name, bit, cycle, value in re.findall(
+        r"(\w+)(?:\[(\d+)\])?@(\d+)=([01])", (folder / "cex").read_text()
+    ):
         if name in names and value == "1":
             values[names[name]][int(cycle)] |= 1 << int(bit or 0)
     for name in bench.constants:
@@ -140,7 +150,13 @@ def _trace(bench: Bench, folder: Path, frames: int) -> dict[str, list[int]]:
 
 
 def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
-    out = _checked(abc(f"read_aiger top.aig; cone -a -O 0; strash; scleanup; pdr -T {int(seconds)}; write_cex -n cex", folder, seconds + 20))
+    out = _checked(
+        abc(
+            "read_aiger top.aig; cone -a -O 0; strash; scleanup; pdr; write_cex -n cex",
+            folder,
+            seconds,
+        )
+    )
     if (frames := _failed(out)) is not None:
         return Verdict(False, frames, trace=_trace(bench, folder, frames))
     if "Property proved" in out:
@@ -150,7 +166,13 @@ def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
 
 
 def _bounded(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdict:
-    out = _checked(abc(f"read_aiger top.aig; cone -a -O 0; strash; scleanup; bmc3 -F {depth} -T {int(seconds)}; write_cex -n cex", folder, seconds + 20))
+    out = _checked(
+        abc(
+            f"read_aiger top.aig; cone -a -O 0; strash; scleanup; bmc3 -F {depth}; write_cex -n cex",
+            folder,
+            seconds,
+        )
+    )
     if (frames := _failed(out)) is not None:
         return Verdict(False, frames, trace=_trace(bench, folder, frames))
     reached = re.search(r"No output (?:was )?asserted in (\d+) frames", out)
@@ -172,10 +194,18 @@ def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdic
 
 def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
     """The cycle in which each cover is reached first."""
-    commands = [f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within} -T {int(seconds)}"
-                for number in range(1, len(bench.covers) + 1)]
-    out = _checked(abc("; ".join(commands), folder, seconds * len(commands) + 20))
+    commands = [
+        f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
+        for number in range(1, len(bench.covers) + 1)
+    ]
+    out = _checked(abc("; ".join(commands), folder, seconds))
     found = re.findall(r"asserted in (?:frame +)?(\d+)( frames)?", out)
+    if not out:
+        return {}
     if len(found) != len(bench.covers):
         raise Problem(f"ABC did not look for all covers:\n{out[-2000:]}")
-    return {text: int(cycle) for text, (cycle, none) in zip(bench.covers, found, strict=True) if not none}
+    return {
+        text: int(cycle)
+        for text, (cycle, none) in zip(bench.covers, found, strict=True)
+        if not none
+    }

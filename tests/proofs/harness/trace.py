@@ -15,7 +15,9 @@ _WIDEST = 32
 
 
 def replay(bench: Bench, trace: dict[str, list[int]], vcd: Path) -> tuple[list[str], str]:
-    """Give a new bench the inputs of a trace; return the checks that fail in its last cycle, and a table of all that is of interest."""
+    """Give a new bench the inputs of a trace; return the checks that fail in its last cycle, and a
+    table of all that is of interest.
+    """
     bench.build()
     cycles = len(next(iter(trace.values())))
     rows = {name: [] for name in [*bench.inputs, *bench.shown]}
@@ -37,10 +39,19 @@ def replay(bench: Bench, trace: dict[str, list[int]], vcd: Path) -> tuple[list[s
     with simulator.write_vcd(str(vcd)):
         simulator.run()
     margin = max(map(len, rows))
-    width = max(len(f"{value:x}") for values in [*rows.values(), range(cycles)] for value in values if value < 1 << _WIDEST)
+    width = max(
+        len(f"{value:x}")
+        for values in [*rows.values(), range(cycles)]
+        for value in values
+        if value < 1 << _WIDEST
+    )
     lines = [f"{'cycle':{margin}} " + " ".join(f"{cycle:>{width}}" for cycle in range(cycles))]
     for name, values in rows.items():
         if max(values) < 1 << _WIDEST:
             lines.append(f"{name:{margin}} " + " ".join(f"{value:>{width}x}" for value in values))
-    lines += [f"{name}, by cycle: " + " ".join(f"{value:x}" for value in values) for name, values in rows.items() if max(values) >= 1 << _WIDEST]
+    lines += [
+        f"{name}, by cycle: " + " ".join(f"{value:x}" for value in values)
+        for name, values in rows.items()
+        if max(values) >= 1 << _WIDEST
+    ]
     return failed, "\n".join(lines)

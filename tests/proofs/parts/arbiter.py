@@ -1,4 +1,7 @@
-"""Arbiter: one grant at a time, answers to who asked, turns within a bound, at most 255 bursts open."""
+# amaranth: UnusedElaboratable=no
+"""Arbiter: one grant at a time, answers to who asked, turns within a bound, at most 255 bursts
+open.
+"""
 
 from __future__ import annotations
 
@@ -14,44 +17,82 @@ _NAME = "hdl.memory.arbiter"
 def _one(values) -> object:
     """Whether at most one of some bits is high."""
     bits = Cat(*values)
-    return (bits & (bits - 1)[:len(bits)]) == 0
+    return (bits & (bits - 1)[: len(bits)]) == 0
 
 
 def reads(count: int, *, bound: int | None = None) -> Bench:
-    """`count` managers that only read; with `bound` the memory and the managers are fair, and turns come within it."""
+    """`count` managers that only read; with `bound` the memory and the managers are fair, and turns
+    come within it.
+    """
     b = Bench()
     port = AXI4(address_width=12, data_bytes=4, write=False)
     dut = b.m.submodules.dut = Arbiter([port] * count)
     bus = dut.bus
-    memory = ReadMemory(b, bus, "memory", opened=2, fair=None if bound is None else 1, exact=bound is not None)
+    memory = ReadMemory(
+        b, bus, "memory", opened=2, fair=None if bound is None else 1, exact=bound is not None
+    )
     managers = [getattr(dut, f"m{k}") for k in range(count)]
     opens, grants = [], []
     for k, manager in enumerate(managers):
-        b.d.comb += [manager.arvalid.eq(b.free(f"m{k}.arvalid")), manager.araddr.eq(b.free(f"m{k}.araddr", 2)), manager.arlen.eq(b.free(f"m{k}.arlen")),
-                     manager.rready.eq(1 if bound is not None else b.free(f"m{k}.rready"))]
+        b.d.comb += [
+            manager.arvalid.eq(b.free(f"m{k}.arvalid")),
+            manager.araddr.eq(b.free(f"m{k}.araddr", 2)),
+            manager.arlen.eq(b.free(f"m{k}.arlen")),
+            manager.rready.eq(1 if bound is not None else b.free(f"m{k}.rready")),
+        ]
         b.show(f"m{k}.arready", manager.arready)
         b.show(f"m{k}.rvalid", manager.rvalid)
-        b.steady(b.assume, f"m{k}.AR (given)", manager.arvalid, manager.arready, manager.araddr[:2], manager.arlen[0])
+        b.steady(
+            b.assume,
+            f"m{k}.AR (given)",
+            manager.arvalid,
+            manager.arready,
+            manager.araddr[:2],
+            manager.arlen[0],
+        )
         begun = manager.arvalid & manager.arready
         mine = Signal(3, name=f"open{k}")
         b.d.sync += mine.eq(mine + begun - (manager.rvalid & manager.rready & manager.rlast))
         b.show(f"m{k}: bursts open", mine)
         b.check(f"R comes to m{k} only for what it asked", ~manager.rvalid | (mine != 0))
-        b.check(f"m{k}'s burst is on the bus when it is taken",
-                ~begun | (memory.begun & (bus.araddr[:2] == manager.araddr[:2]) & (bus.arlen[0] == manager.arlen[0])))
+        b.check(
+            f"m{k}'s burst is on the bus when it is taken",
+            ~begun
+            | (
+                memory.begun
+                & (bus.araddr[:2] == manager.araddr[:2])
+                & (bus.arlen[0] == manager.arlen[0])
+            ),
+        )
         opens.append(mine)
         grants.append(begun)
         if bound is not None:
-            waited = b.within(b.check, f"m{k} has its turn within {bound} cycles", manager.arvalid & ~manager.arready, bound)
+            waited = b.within(
+                b.check,
+                f"m{k} has its turn within {bound} cycles",
+                manager.arvalid & ~manager.arready,
+                bound,
+            )
             b.cover(f"m{k} waits {bound // 2} cycles", waited == bound // 2)
     b.check("one manager's burst is taken at a time", _one(grants))
     b.check("bursts of one manager alone are open", _one(mine != 0 for mine in opens))
     b.check("no burst is lost", sum(opens) == memory.open)
-    b.check("each beat comes to a manager", bus.rvalid == Cat(manager.rvalid for manager in managers).any())
+    b.check(
+        "each beat comes to a manager",
+        bus.rvalid == Cat(manager.rvalid for manager in managers).any(),
+    )
     b.steady(b.check, "AR", bus.arvalid, bus.arready, bus.araddr[:2], bus.arlen[0])
     asks = Cat(manager.arvalid for manager in managers).any()
-    b.within(b.check, "who asks is on the bus within two cycles when nothing is open", asks & ~bus.arvalid & (memory.open == 0), 1)
-    b.cover("the last manager has a burst open while the first asks", (opens[-1] != 0) & managers[0].arvalid)
+    b.within(
+        b.check,
+        "who asks is on the bus within two cycles when nothing is open",
+        asks & ~bus.arvalid & (memory.open == 0),
+        1,
+    )
+    b.cover(
+        "the last manager has a burst open while the first asks",
+        (opens[-1] != 0) & managers[0].arvalid,
+    )
     return b
 
 
@@ -68,40 +109,79 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
         owed = Signal(3, name=f"owed{k}")
         wvalid = b.free(f"m{k}.wvalid")
         b.d.comb += [
-            manager.awvalid.eq(b.free(f"m{k}.awvalid")), manager.awaddr.eq(b.free(f"m{k}.awaddr", 2)), manager.awlen.eq(b.free(f"m{k}.awlen")),
-            manager.wvalid.eq(wvalid & (owed != 0)), manager.wdata.eq(b.free(f"m{k}.wdata", 2)), manager.wlast.eq(memory.due), manager.bready.eq(1)]
-        b.steady(b.assume, f"m{k}.AW (given)", manager.awvalid, manager.awready, manager.awaddr[:2], manager.awlen[0])
+            manager.awvalid.eq(b.free(f"m{k}.awvalid")),
+            manager.awaddr.eq(b.free(f"m{k}.awaddr", 2)),
+            manager.awlen.eq(b.free(f"m{k}.awlen")),
+            manager.wvalid.eq(wvalid & (owed != 0)),
+            manager.wdata.eq(b.free(f"m{k}.wdata", 2)),
+            manager.wlast.eq(memory.due),
+            manager.bready.eq(1),
+        ]
+        b.steady(
+            b.assume,
+            f"m{k}.AW (given)",
+            manager.awvalid,
+            manager.awready,
+            manager.awaddr[:2],
+            manager.awlen[0],
+        )
         b.steady(b.assume, f"m{k}.W (given)", manager.wvalid, manager.wready, manager.wdata[:2])
         begun, beat = manager.awvalid & manager.awready, manager.wvalid & manager.wready
         mine = Signal(3, name=f"open{k}")
-        b.d.sync += [mine.eq(mine + begun - (manager.bvalid & manager.bready)), owed.eq(owed + begun - (beat & manager.wlast))]
+        b.d.sync += [
+            mine.eq(mine + begun - (manager.bvalid & manager.bready)),
+            owed.eq(owed + begun - (beat & manager.wlast)),
+        ]
         b.show(f"m{k}: bursts open", mine)
         b.check(f"B comes to m{k} only for what it wrote", ~manager.bvalid | (mine != 0))
-        b.check(f"m{k}'s beat is on the bus when it is taken", ~beat | (memory.beat & (bus.wdata[:2] == manager.wdata[:2]) & (bus.wlast == manager.wlast)))
-        b.check(f"the beats that are owed are m{k}'s alone, or none of its", (owed == 0) | (owed == memory.owed))
+        b.check(
+            f"m{k}'s beat is on the bus when it is taken",
+            ~beat
+            | (memory.beat & (bus.wdata[:2] == manager.wdata[:2]) & (bus.wlast == manager.wlast)),
+        )
+        b.check(
+            f"the beats that are owed are m{k}'s alone, or none of its",
+            (owed == 0) | (owed == memory.owed),
+        )
         opens.append(mine)
         if bound is not None:
             b.within(b.assume, f"m{k} gives W within 2 cycles", (owed != 0) & ~manager.wvalid, 1)
-            waited = b.within(b.check, f"m{k} has its turn within {bound} cycles", manager.awvalid & ~manager.awready, bound)
+            waited = b.within(
+                b.check,
+                f"m{k} has its turn within {bound} cycles",
+                manager.awvalid & ~manager.awready,
+                bound,
+            )
             b.cover(f"m{k} waits {bound // 2} cycles", waited == bound // 2)
     b.check("W never comes before its AW was taken", ~bus.wvalid | (memory.owed != 0))
     b.check("bursts of one manager alone are open", _one(mine != 0 for mine in opens))
     b.check("no burst is lost", sum(opens) == memory.open)
     b.steady(b.check, "AW", bus.awvalid, bus.awready, bus.awaddr[:2], bus.awlen[0])
     b.steady(b.check, "W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast)
-    b.cover("the last manager has a burst open while the first asks", (opens[-1] != 0) & managers[0].awvalid)
+    b.cover(
+        "the last manager has a burst open while the first asks",
+        (opens[-1] != 0) & managers[0].awvalid,
+    )
     return b
 
 
 def limit() -> Bench:
-    """At most 255 bursts are open: the count inside never wraps. R never comes, so that it is reached by AR alone."""
+    """At most 255 bursts are open: the count inside never wraps. R never comes, so that it is
+    reached by AR alone.
+    """
     b = Bench()
     port = AXI4(address_width=12, data_bytes=4, write=False)
     dut = b.m.submodules.dut = Arbiter([port])
     bus = dut.bus
     opened, ended = Signal(10, name="open"), Signal()
-    b.d.comb += [dut.m0.arvalid.eq(b.free("m0.arvalid")), bus.arready.eq(b.free("arready")), dut.m0.rready.eq(1),
-                 bus.rvalid.eq(b.free("rvalid") & (opened != 0)), bus.rlast.eq(1), ended.eq(bus.rvalid & bus.rready)]
+    b.d.comb += [
+        dut.m0.arvalid.eq(b.free("m0.arvalid")),
+        bus.arready.eq(b.free("arready")),
+        dut.m0.rready.eq(1),
+        bus.rvalid.eq(b.free("rvalid") & (opened != 0)),
+        bus.rlast.eq(1),
+        ended.eq(bus.rvalid & bus.rready),
+    ]
     b.steady(b.assume, "m0.AR (given)", dut.m0.arvalid, dut.m0.arready)
     b.d.sync += opened.eq(opened + (bus.arvalid & bus.arready) - ended)
     b.show("bursts open", opened)
@@ -113,15 +193,55 @@ def limit() -> Bench:
 
 
 PROOFS = [
-    Proof("hdl.memory.Arbiter", "reads of 2 managers: one grant, answers to who asked, no burst lost, AR stays", lambda: reads(2), (
-        Defect(_NAME, "with m.If((opened == 0) & ~getattr(bus, f\"{address}valid\")):", "with m.If(~getattr(bus, f\"{address}valid\")):"),)),
-    Proof("hdl.memory.Arbiter", "reads of 3 managers: the same", lambda: reads(3), (
-        Defect(_NAME, "pass_.eq((~asked | held | fresh)", "pass_.eq((~others | fresh)"),)),
-    Proof("hdl.memory.Arbiter", "writes of 2 managers: the same, W after AW, AW and W stay", lambda: writes(2), (
-        Defect(_NAME, "opened.eq(opened + begun - ended)", "opened.eq(opened + begun - (ended | (opened != 0)))"),)),
-    Proof("hdl.memory.Arbiter", "reads of 2 managers have their turns within 16 cycles; bursts ≤ 2 beats, 2 open, memory fair within 1",
-          lambda: reads(2, bound=16), (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),)),
-    Proof("hdl.memory.Arbiter", "writes of 2 managers have their turns within 26 cycles; bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
-          lambda: writes(2, bound=26), (Defect(_NAME, "m.d.sync += fresh.eq(1)", "m.d.sync += fresh.eq(0)"),)),
-    Proof("hdl.memory.Arbiter", "at most 255 bursts are open", limit, (Defect(_NAME, "(opened != 0xFF)", "(opened != 0x7F)"),)),
+    Proof(
+        "hdl.memory.Arbiter",
+        "reads of 2 managers: one grant, answers to who asked, no burst lost, AR stays",
+        lambda: reads(2),
+        (
+            Defect(
+                _NAME,
+                'with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):',
+                'with m.If(~getattr(bus, f"{address}valid")):',
+            ),
+        ),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
+        "reads of 3 managers: the same",
+        lambda: reads(3),
+        (Defect(_NAME, "pass_.eq((~asked | held | fresh)", "pass_.eq((~others | fresh)"),),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
+        "writes of 2 managers: the same, W after AW, AW and W stay",
+        lambda: writes(2),
+        (
+            Defect(
+                _NAME,
+                "opened.eq(opened + begun - ended)",
+                "opened.eq(opened + begun - (ended | (opened != 0)))",
+            ),
+        ),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
+        "reads of 2 managers have their turns within 16 cycles; "
+        "bursts ≤ 2 beats, 2 open, memory fair within 1",
+        lambda: reads(2, bound=16),
+        (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
+        "writes of 2 managers have their turns within 26 cycles; "
+        "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
+        lambda: writes(2, bound=26),
+        (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
+        "at most 255 bursts are open",
+        limit,
+        (Defect(_NAME, "(opened != 0xFF)", "(opened != 0x7F)"),),
+        search=140,
+    ),
 ]

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Splitter, BurstReader and BurstWriter: the bursts of commands, and what passes through them."""
 
 from __future__ import annotations
@@ -11,23 +12,39 @@ from penstock.models.memory.bursts import window_beats
 
 
 class Bursts:
-    """Gives commands, and checks the bursts that they become: in order, as few as there can be, each as AXI allows it.
+    """Gives commands, and checks the bursts that they become: in order, as few as there can be,
+    each as AXI allows it.
 
-    `left`: beats of the command under way that no burst has asked for yet; `beats`: of the burst that is offered.
+    `left`: beats of the command under way that no burst has asked for yet; `beats`: of the burst
+    that is offered.
     """
 
     def __init__(self, b: Bench, i, valid, ready, address, length, *, bus_bytes: int) -> None:
         shift, window = (bus_bytes - 1).bit_length(), window_beats(bus_bytes)
         given, counts = len(i.p.address), len(i.p.beats)
         word = b.free("command.address in words", given - shift)
-        b.d.comb += [i.valid.eq(b.free("command.valid")), i.p.address.eq(word << shift), i.p.beats.eq(b.free("command.beats", counts))]
+        b.d.comb += [
+            i.valid.eq(b.free("command.valid")),
+            i.p.address.eq(word << shift),
+            i.p.beats.eq(b.free("command.beats", counts)),
+        ]
         b.assume("a command has at least one beat", i.p.beats != 0)
         b.steady(b.assume, "command (given)", i.valid, i.ready, i.payload)
-        for name, value in (("command.ready", i.ready), ("burst.valid", valid), ("burst.ready", ready), ("burst.address", address), ("burst.length", length)):
+        for name, value in (
+            ("command.ready", i.ready),
+            ("burst.valid", valid),
+            ("burst.ready", ready),
+            ("burst.address", address),
+            ("burst.length", length),
+        ):
             b.show(name, value)
         due, self.left = Signal(given - shift, name="due"), Signal(counts, name="left")
         self.beats, self.taken, self.accepted = Signal(9), Signal(), Signal()
-        b.d.comb += [self.beats.eq(length + 1), self.taken.eq(valid & ready), self.accepted.eq(i.valid & i.ready)]
+        b.d.comb += [
+            self.beats.eq(length + 1),
+            self.taken.eq(valid & ready),
+            self.accepted.eq(i.valid & i.ready),
+        ]
         with b.m.If(self.taken):
             b.d.sync += [due.eq(due + self.beats), self.left.eq(self.left - self.beats)]
         with b.m.If(self.accepted):
@@ -35,13 +52,21 @@ class Bursts:
         last = self.beats == self.left
         inside = Signal(20)
         b.d.comb += inside.eq(address[:12] + (self.beats << shift))
-        b.check("a command is accepted when the one before is split", ~self.accepted | (self.left == 0) | (self.taken & last))
+        b.check(
+            "a command is accepted when the one before is split",
+            ~self.accepted | (self.left == 0) | (self.taken & last),
+        )
         b.check("a burst is offered only for a command", ~valid | (self.left != 0))
-        b.check("bursts follow each other without gap or overlap", ~valid | (address == due << shift))
+        b.check(
+            "bursts follow each other without gap or overlap", ~valid | (address == due << shift)
+        )
         b.check("a burst is not longer than what is left", ~valid | (self.beats <= self.left))
         b.check("a burst has at most 256 beats", ~valid | (self.beats <= 256))
         b.check("a burst does not cross 4 KiB", ~valid | (inside <= 4096))
-        b.check("bursts are as few as there can be", ~valid | last | ((address[shift:] + self.beats)[:(window - 1).bit_length()] == 0))
+        b.check(
+            "bursts are as few as there can be",
+            ~valid | last | ((address[shift:] + self.beats)[: (window - 1).bit_length()] == 0),
+        )
         b.steady(b.check, "burst", valid, ready, address, length)
         if counts > (window - 1).bit_length():
             b.cover("a command takes two bursts", self.taken & ~last)
@@ -56,18 +81,25 @@ def splitter(bus_bytes: int, address_width: int, beats_width: int, *, inner: boo
     else:
         b.m.submodules.dut = dut
     b.d.comb += [dut.enable.eq(b.free("enable")), dut.o.ready.eq(b.free("burst taken"))]
-    bursts = Bursts(b, dut.i, dut.o.valid, dut.o.ready, dut.o.p.address, dut.o.p.length, bus_bytes=bus_bytes)
+    bursts = Bursts(
+        b, dut.i, dut.o.valid, dut.o.ready, dut.o.p.address, dut.o.p.length, bus_bytes=bus_bytes
+    )
     b.check("a burst is offered in each cycle while one is left", dut.o.valid == (bursts.left != 0))
-    if inner:                   # what induction needs to know of the registers inside
+    if inner:  # what induction needs to know of the registers inside
         last = bursts.beats == bursts.left
         b.check("inside: `final` marks the last burst", ~dut.o.valid | (named["final"] == last))
-        b.check("inside: `after` is what is left behind it", ~dut.o.valid | last | (named["after"] == bursts.left - bursts.beats))
+        b.check(
+            "inside: `after` is what is left behind it",
+            ~dut.o.valid | last | (named["after"] == bursts.left - bursts.beats),
+        )
     b.cover("a command follows another at once", bursts.accepted & bursts.taken)
     return b
 
 
 def _followed(b: Bench, begin, beats, ahead, moved, bits: int):
-    """Follow one run of `beats` beats, chosen when it begins behind `ahead` beats; return whether its turn has come, and how many are left."""
+    """Follow one run of `beats` beats, chosen when it begins behind `ahead` beats; return whether
+    its turn has come, and how many are left.
+    """
     chosen, on = b.free("followed from here"), Signal()
     before, left = Signal(bits), Signal(bits)
     with b.m.If(begin & chosen & ~on):
@@ -81,84 +113,203 @@ def _followed(b: Bench, begin, beats, ahead, moved, bits: int):
     return on, before, left
 
 
-def reader(bus_bytes: int = 128, address_width: int = 13, beats_width: int = 2, commands: int = 2) -> Bench:
+def reader(
+    bus_bytes: int = 128, address_width: int = 13, beats_width: int = 2, commands: int = 2
+) -> Bench:
     b = Bench()
-    dut = b.m.submodules.dut = BurstReader(bus_bytes=bus_bytes, address_width=address_width, beats_width=beats_width, commands=commands)
+    dut = b.m.submodules.dut = BurstReader(
+        bus_bytes=bus_bytes, address_width=address_width, beats_width=beats_width, commands=commands
+    )
     bus = dut.bus
-    b.d.comb += [bus.arready.eq(b.free("arready")), bus.rvalid.eq(b.free("rvalid")), bus.rresp.eq(b.free("rresp", 2)), bus.rdata.eq(b.free("rdata", 2)),
-                 bus.rlast.eq(b.free("rlast")), dut.o.ready.eq(b.free("o.ready"))]
+    b.d.comb += [
+        bus.arready.eq(b.free("arready")),
+        bus.rvalid.eq(b.free("rvalid")),
+        bus.rresp.eq(b.free("rresp", 2)),
+        bus.rdata.eq(b.free("rdata", 2)),
+        bus.rlast.eq(b.free("rlast")),
+        dut.o.ready.eq(b.free("o.ready")),
+    ]
     bursts = Bursts(b, dut.i, bus.arvalid, bus.arready, bus.araddr, bus.arlen, bus_bytes=bus_bytes)
     bits, beat = beats_width + 4, Signal()
     asked, wanted = Signal(bits, name="asked"), Signal(bits, name="wanted")
     b.d.comb += beat.eq(bus.rvalid & bus.rready)
-    b.d.sync += [asked.eq(asked + Mux(bursts.taken, bursts.beats, 0) - beat), wanted.eq(wanted + Mux(bursts.accepted, dut.i.p.beats, 0) - beat)]
+    b.d.sync += [
+        asked.eq(asked + Mux(bursts.taken, bursts.beats, 0) - beat),
+        wanted.eq(wanted + Mux(bursts.accepted, dut.i.p.beats, 0) - beat),
+    ]
     b.assume("R comes only after its AR", ~bus.rvalid | (asked != 0))
     b.steady(b.assume, "R (given)", bus.rvalid, bus.rready, bus.rdata[:2], bus.rresp)
     b.steady(b.check, "o", dut.o.valid, dut.o.ready, dut.o.p.data[:2], dut.o.p.last)
-    b.check("each beat of R is passed as it comes", (dut.o.valid == bus.rvalid) & (~bus.rvalid | ((bus.rready == dut.o.ready) & (dut.o.p.data[:2] == bus.rdata[:2]))))
+    b.check(
+        "each beat of R is passed as it comes",
+        (dut.o.valid == bus.rvalid)
+        & (~bus.rvalid | ((bus.rready == dut.o.ready) & (dut.o.p.data[:2] == bus.rdata[:2]))),
+    )
     b.check("`idle`: all that was asked for has come", dut.idle == (wanted == 0))
     b.check("what is wanted is asked for or left", wanted == asked + bursts.left)
     b.check("`error`: a beat with an error response is taken", dut.error == (beat & bus.rresp[1]))
-    b.check("no dead lock: a command waits only while AR or R has something to do", dut.i.ready | bus.arvalid | (asked != 0))
+    b.check(
+        "no dead lock: a command waits only while AR or R has something to do",
+        dut.i.ready | bus.arvalid | (asked != 0),
+    )
     on, before, left = _followed(b, bursts.accepted, dut.i.p.beats, wanted - beat, beat, bits)
-    b.check("`last` marks the command's last beat, and no other", ~(on & dut.o.valid & (before == 0)) | (dut.o.p.last == (left == 1)))
-    b.check("`last` marks the beat before the command", ~(on & dut.o.valid & (before == 1)) | dut.o.p.last)
-    b.cover("the last beat of a command behind another", on & (before == 0) & (left == 1) & (wanted > 1))
+    b.check(
+        "`last` marks the command's last beat, and no other",
+        ~(on & dut.o.valid & (before == 0)) | (dut.o.p.last == (left == 1)),
+    )
+    b.check(
+        "`last` marks the beat before the command",
+        ~(on & dut.o.valid & (before == 1)) | dut.o.p.last,
+    )
+    b.cover(
+        "the last beat of a command behind another", on & (before == 0) & (left == 1) & (wanted > 1)
+    )
     return b
 
 
-def writer(bus_bytes: int = 128, address_width: int = 13, beats_width: int = 2, ahead: int = 2) -> Bench:
+def writer(
+    bus_bytes: int = 128, address_width: int = 13, beats_width: int = 2, ahead: int = 2
+) -> Bench:
     b = Bench()
-    dut = b.m.submodules.dut = BurstWriter(bus_bytes=bus_bytes, address_width=address_width, beats_width=beats_width, ahead=ahead)
+    dut = b.m.submodules.dut = BurstWriter(
+        bus_bytes=bus_bytes, address_width=address_width, beats_width=beats_width, ahead=ahead
+    )
     bus = dut.bus
-    b.d.comb += [bus.awready.eq(b.free("awready")), bus.wready.eq(b.free("wready")), bus.bvalid.eq(b.free("bvalid")), bus.bresp.eq(b.free("bresp", 2)),
-                 dut.i_data.valid.eq(b.free("i_data.valid")), dut.i_data.payload.eq(b.free("i_data.payload", 2))]
+    b.d.comb += [
+        bus.awready.eq(b.free("awready")),
+        bus.wready.eq(b.free("wready")),
+        bus.bvalid.eq(b.free("bvalid")),
+        bus.bresp.eq(b.free("bresp", 2)),
+        dut.i_data.valid.eq(b.free("i_data.valid")),
+        dut.i_data.payload.eq(b.free("i_data.payload", 2)),
+    ]
     b.steady(b.assume, "i_data (given)", dut.i_data.valid, dut.i_data.ready, dut.i_data.payload[:2])
     bursts = Bursts(b, dut.i, bus.awvalid, bus.awready, bus.awaddr, bus.awlen, bus_bytes=bus_bytes)
     bits, beat = beats_width + 4, Signal()
     owed, unanswered, ended = (Signal(bits, name=name) for name in ("owed", "unanswered", "ended"))
     b.d.comb += beat.eq(bus.wvalid & bus.wready)
     answered = bus.bvalid & bus.bready
-    b.d.sync += [owed.eq(owed + Mux(bursts.taken, bursts.beats, 0) - beat), unanswered.eq(unanswered + bursts.taken - answered),
-                 ended.eq(ended + (beat & bus.wlast) - answered)]
+    b.d.sync += [
+        owed.eq(owed + Mux(bursts.taken, bursts.beats, 0) - beat),
+        unanswered.eq(unanswered + bursts.taken - answered),
+        ended.eq(ended + (beat & bus.wlast) - answered),
+    ]
     b.assume("B comes only after the burst's last W", ~bus.bvalid | (ended != 0))
     b.assume(f"fewer than {(1 << bits) - 2} bursts wait for B", unanswered < (1 << bits) - 2)
     b.steady(b.check, "W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast, bus.wstrb)
     b.check("W never comes before its AW was taken", ~bus.wvalid | (owed != 0))
-    b.check("data pass while a burst lacks some", (bus.wvalid == (dut.i_data.valid & (owed != 0))) & (~bus.wvalid | (bus.wdata[:2] == dut.i_data.payload[:2])))
+    b.check(
+        "data pass while a burst lacks some",
+        (bus.wvalid == (dut.i_data.valid & (owed != 0)))
+        & (~bus.wvalid | (bus.wdata[:2] == dut.i_data.payload[:2])),
+    )
     b.check("a word is taken when it is written", (dut.i_data.ready & dut.i_data.valid) == beat)
     b.check("all strobes are high", ~bus.wvalid | bus.wstrb.all())
     b.check("BREADY is always high", bus.bready)
-    b.check("`idle`: every accepted command is written and answered", dut.idle == (Cat(bursts.left, owed, unanswered) == 0))
+    b.check(
+        "`idle`: every accepted command is written and answered",
+        dut.idle == (Cat(bursts.left, owed, unanswered) == 0),
+    )
     b.check("`error`: an error response is taken", dut.error == (answered & bus.bresp[1]))
-    b.check("no dead lock: a command waits only while AW or W has something to do", dut.i.ready | bus.awvalid | (owed != 0))
+    b.check(
+        "no dead lock: a command waits only while AW or W has something to do",
+        dut.i.ready | bus.awvalid | (owed != 0),
+    )
     on, before, left = _followed(b, bursts.taken, bursts.beats, owed - beat, beat, bits)
-    b.check("WLAST marks the burst's last beat, and no other", ~(on & bus.wvalid & (before == 0)) | (bus.wlast == (left == 1)))
+    b.check(
+        "WLAST marks the burst's last beat, and no other",
+        ~(on & bus.wvalid & (before == 0)) | (bus.wlast == (left == 1)),
+    )
     b.check("WLAST marks the beat before the burst", ~(on & bus.wvalid & (before == 1)) | bus.wlast)
-    b.cover("the last beat of a burst that waited behind another", on & (before == 0) & (left == 1) & (owed > 2))
+    b.cover(
+        "the last beat of a burst that waited behind another",
+        on & (before == 0) & (left == 1) & (owed > 2),
+    )
     return b
 
 
-_DEEP = {"method": "bounded", "depth": 20}
 _READER, _WRITER = "hdl.memory.reader", "hdl.memory.writer"
 _SPLIT = "all beats, in order, in the fewest bursts; ≤ 256 beats, none across 4 KiB"
 
 PROOFS = [
-    Proof("hdl.memory.Splitter", f"{_SPLIT}; bus of 128 bytes, 14-bit addresses, 7-bit lengths", lambda: splitter(128, 14, 7), (
-        Defect(_READER, "fits.eq(total <= window)", "fits.eq(total <= window + 1)"),
-        Defect(_READER, "length.eq(Mux(after <= window, after, window) - 1)", "length.eq(Mux(after < window, after, window - 1) - 1)"))),
-    *(Proof("hdl.memory.Splitter", f"{_SPLIT}; bus of {bus} bytes, {address}-bit addresses, {beats}-bit lengths",
-            lambda bus=bus, address=address, beats=beats: splitter(bus, address, beats, inner=True), (
-                Defect(_READER, "((word >> inner) + 1) << inner", "((word >> inner) + 1) << (inner - 1)"),), method="induction", depth=3, covers=6)
-      for bus, address, beats in ((4, 40, 24), (16, 40, 24), (64, 64, 32))),
-    Proof("hdl.memory.BurstReader", "bursts as of Splitter, data, `last`, `idle`, `error`, no dead lock; 2 commands in flight", reader, (
-        Defect(_READER, "splitter.enable.eq(flight.i.ready)", "splitter.enable.eq(1)"),
-        Defect(_READER, "self.o.p.last.eq(passed == flight.o.payload)", "self.o.p.last.eq(bus.rlast)")), **_DEEP),
-    Proof("hdl.memory.BurstReader", "the same; 1 command in flight", lambda: reader(commands=1), (
-        Defect(_READER, "bus.rready.eq(self.o.ready & flight.o.valid)", "bus.rready.eq(flight.o.valid)"),), **_DEEP),
-    Proof("hdl.memory.BurstWriter", "bursts as of Splitter, W after AW, WLAST, data, `idle`, `error`, no dead lock; 2 bursts ahead", writer, (
-        Defect(_WRITER, "bus.wvalid.eq(self.i_data.valid & owed.o.valid)", "bus.wvalid.eq(self.i_data.valid)"),
-        Defect(_WRITER, "bus.awvalid.eq(splitter.o.valid & owed.i.ready)", "bus.awvalid.eq(splitter.o.valid)")), **_DEEP),
-    Proof("hdl.memory.BurstWriter", "the same; 1 burst ahead", lambda: writer(ahead=1), (
-        Defect(_WRITER, "& ~splitter.o.valid)]", ")]"),), **_DEEP),
+    Proof(
+        "hdl.memory.Splitter",
+        f"{_SPLIT}; bus of 128 bytes, 14-bit addresses, 7-bit lengths",
+        lambda: splitter(128, 14, 7),
+        (
+            Defect(_READER, "fits.eq(total <= window)", "fits.eq(total <= window + 1)"),
+            Defect(
+                _READER,
+                "length.eq(Mux(after <= window, after, window) - 1)",
+                "length.eq(Mux(after < window, after, window - 1) - 1)",
+            ),
+        ),
+    ),
+    *(
+        Proof(
+            "hdl.memory.Splitter",
+            f"{_SPLIT}; bus of {bus} bytes, {address}-bit addresses, {beats}-bit lengths",
+            lambda bus=bus, address=address, beats=beats: splitter(bus, address, beats, inner=True),
+            (
+                Defect(
+                    _READER,
+                    "((word >> inner) + 1) << inner",
+                    "((word >> inner) + 1) << (inner - 1)",
+                ),
+            ),
+            method="induction",
+            depth=3,
+            covers=6,
+        )
+        for bus, address, beats in ((4, 40, 24), (16, 40, 24), (64, 64, 32))
+    ),
+    Proof(
+        "hdl.memory.BurstReader",
+        "bursts as of Splitter, data, `last`, `idle`, `error`, no dead lock; 2 commands in flight",
+        reader,
+        (
+            Defect(_READER, "splitter.enable.eq(flight.i.ready)", "splitter.enable.eq(1)"),
+            Defect(
+                _READER,
+                "self.o.p.last.eq(passed == flight.o.payload)",
+                "self.o.p.last.eq(bus.rlast)",
+            ),
+        ),
+    ),
+    Proof(
+        "hdl.memory.BurstReader",
+        "the same; 1 command in flight",
+        lambda: reader(commands=1),
+        (
+            Defect(
+                _READER,
+                "bus.rready.eq(self.o.ready & flight.o.valid)",
+                "bus.rready.eq(flight.o.valid)",
+            ),
+        ),
+    ),
+    Proof(
+        "hdl.memory.BurstWriter",
+        "bursts as of Splitter, W after AW, WLAST, data, `idle`, `error`, no dead lock; "
+        "2 bursts ahead",
+        writer,
+        (
+            Defect(
+                _WRITER,
+                "bus.wvalid.eq(self.i_data.valid & owed.o.valid)",
+                "bus.wvalid.eq(self.i_data.valid)",
+            ),
+            Defect(
+                _WRITER,
+                "bus.awvalid.eq(splitter.o.valid & owed.i.ready)",
+                "bus.awvalid.eq(splitter.o.valid)",
+            ),
+        ),
+    ),
+    Proof(
+        "hdl.memory.BurstWriter",
+        "the same; 1 burst ahead",
+        lambda: writer(ahead=1),
+        (Defect(_WRITER, "& ~splitter.o.valid)]", ")]"),),
+    ),
 ]

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Walker: reads its own page alone, and always gets on, whatever the words of a page say."""
 
 from __future__ import annotations
@@ -8,14 +9,16 @@ from harness.small import made
 
 from penstock.hdl.modules import Submodules
 from penstock.hdl.strider.decode import Kind
-from penstock.hdl.strider.walker import Walker
+from penstock.hdl.strider.strider import Strider
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.program import port_config
-from penstock.sim.strider_cases import regular_case
+from testbench.strider_cases import regular_case
 
 
 class FreeBanks(Submodules):
-    """Parts as submodules, but for the banks of the page buffers: these read what they like. What is asked of them is kept."""
+    """Parts as submodules, but for the banks of the page buffers: these read what they like. What
+    is asked of them is kept.
+    """
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -32,20 +35,36 @@ class FreeBanks(Submodules):
         return {"read": self.words[len(self.asked) - 1]}
 
 
-def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: bool = False, bound: int | None = None, latency: int = 4, page_size: int = 128) -> Bench:
+def walker(
+    *,
+    bus_bytes: int = 16,
+    features: int = 2,
+    lean: bool = True,
+    array: bool = False,
+    bound: int | None = None,
+    latency: int = 4,
+    page_size: int = 128,
+) -> Bench:
     b = Bench()
-    case = regular_case(1, features=features, lanes=2, format=parse_format("float32"), page_size=1024, array=array)
+    case = regular_case(
+        1, features=features, lanes=2, format=parse_format("float32"), page_size=1024, array=array
+    )
     config = port_config(case.walk, bus_bytes, lean=lean, latency=latency)
-    object.__setattr__(config, "page_size", page_size)         # smaller than a port's may be
+    object.__setattr__(config, "page_size", page_size)  # smaller than a port's may be
     parts = FreeBanks(b)
     parts.words = [b.free(f"word {k}", 8 * bus_bytes) for k in range(2)]
-    dut = Walker(config, parts)
+    dut = Strider(config, parts)
     b.m.submodules.dut = made(dut)
     pages = dut.pages
     write, room = b.free("write"), b.free("room")
     words = config.page_size // bus_bytes
     # whole pages, the word that comes next, pages written and freed
-    full, place, freed, target = Signal(range(config.buffers + 1)), Signal(range(words)), Signal(range(config.buffers)), Signal(range(config.buffers))
+    full, place, freed, target = (
+        Signal(range(config.buffers + 1)),
+        Signal(range(words)),
+        Signal(range(config.buffers)),
+        Signal(range(config.buffers)),
+    )
     done = write & (place == words - 1)
     b.d.comb += [dut.write.eq(write), dut.room.eq(room)]
     b.d.sync += [full.eq(full + done - dut.freed), place.eq(place + write)]
@@ -58,7 +77,13 @@ def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: 
         b.d.sync += freed.eq(after(freed))
     b.assume("room stays until it is used", ~b.past(room & ~dut.taken) | room)
     b.assume("pages come by credits", ~write | (full != config.buffers))
-    for name, value in (("pages that are there", full), ("taken", dut.taken), ("freed", dut.freed), ("kind", dut.tag.kind), ("code", dut.code)):
+    for name, value in (
+        ("pages that are there", full),
+        ("taken", dut.taken),
+        ("freed", dut.freed),
+        ("kind", dut.tag.kind),
+        ("code", dut.code),
+    ):
         b.show(name, value)
     alive = Signal()
     b.d.comb += alive.eq(dut.code == 0)
@@ -74,32 +99,75 @@ def walker(*, bus_bytes: int = 16, features: int = 2, lean: bool = True, array: 
         b.check("what is looked at was read from the oldest page", ~(alive & looked) | mine)
         for seen in parts.asked:
             bits = (config.buffers - 1).bit_length()
-            b.check("words are read inside the page buffer that is chosen", seen["place"][len(seen["place"]) - bits:] == pages.page)
-            b.check("words are written where the page is filled", ~seen["write"] | (seen["to"][len(seen["to"]) - bits:] == target))
-        b.check("it never reads from a page that is being filled", (full == 0) | (full == config.buffers) | (pages.page != target))
+            b.check(
+                "words are read inside the page buffer that is chosen",
+                seen["place"][len(seen["place"]) - bits :] == pages.page,
+            )
+            b.check(
+                "words are written where the page is filled",
+                ~seen["write"] | (seen["to"][len(seen["to"]) - bits :] == target),
+            )
+        b.check(
+            "it never reads from a page that is being filled",
+            (full == 0) | (full == config.buffers) | (pages.page != target),
+        )
         b.cover("data are looked at", alive & (dut.tag.kind == Kind.DATA))
     else:
         moved = Signal()
         b.d.comb += moved.eq(dut.taken | dut.freed | ~alive | (dut.entry != b.past(dut.entry)))
-        b.within(b.check, f"within {bound} cycles it uses a line pointer, gives a tuple, ends the page or fails", (full != 0) & room & ~moved, bound)
+        b.within(
+            b.check,
+            f"within {bound} cycles it uses a line pointer, gives a tuple, ends the page or fails",
+            (full != 0) & room & ~moved,
+            bound,
+        )
         first = 24 // 4
-        b.check("line pointers are inside the page", (dut.entry >= first) & (dut.entry <= config.page_size // 4))
-        b.check("line pointers are used in turn", ~(alive & (dut.entry < b.past(dut.entry, init=first))) | (dut.entry == first))
+        b.check(
+            "line pointers are inside the page",
+            (dut.entry >= first) & (dut.entry <= config.page_size // 4),
+        )
+        b.check(
+            "line pointers are used in turn",
+            ~(alive & (dut.entry < b.past(dut.entry, init=first))) | (dut.entry == first),
+        )
         b.cover("a tuple is given", dut.taken & ~dut.freed & alive)
     b.cover("a page ends", dut.freed)
     b.cover("a page is at fault", ~alive)
     return b
 
 
-_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.walker", "hdl.strider.pages"
+_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.pipeline", "hdl.strider.pages"
 _FREE = "with every word read free; 2 columns, program built in, page of 128 bytes, 16-byte bus"
 
 PROOFS = [
-    Proof("hdl.strider.Walker", f"reads pages that are there, the oldest alone, {_FREE}", walker, (
-        Defect(_WALKER, "self.page_ready = full != 0", "self.page_ready = full == full"),
-        Defect(_WALKER, "pages.page == config.buffers - 1, 0, pages.page + 1", "pages.page == config.buffers - 1, 1, pages.page + 1")),
-        method="bounded", depth=30),
-    Proof("hdl.strider.Walker", f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}", lambda: walker(bound=24), (
-        Defect(_FRONT, "with m.If(d.pointers):\n            m.d.sync += self.queue_busy.eq(0)", "with m.If(d.pointers & self.known):\n            m.d.sync += self.queue_busy.eq(0)"),),
-        method="bounded", depth=46, search=46),
+    Proof(
+        "hdl.strider.Strider",
+        f"reads pages that are there, the oldest alone, {_FREE}",
+        walker,
+        (
+            Defect(_WALKER, "self.page_ready = full != 0", "self.page_ready = full == full"),
+            Defect(
+                _WALKER,
+                "pages.page == config.buffers - 1, 0, pages.page + 1",
+                "pages.page == config.buffers - 1, 1, pages.page + 1",
+            ),
+        ),
+        method="bounded",
+        depth=26,
+    ),
+    Proof(
+        "hdl.strider.Strider",
+        f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}",
+        lambda: walker(bound=24),
+        (
+            Defect(
+                _FRONT,
+                "with m.If(d.pointers):\n            m.d.sync += self.queue_busy.eq(0)",
+                "with m.If(d.pointers & self.known):\n            m.d.sync += self.queue_busy.eq(0)",
+            ),
+        ),
+        method="bounded",
+        depth=46,
+        search=46,
+    ),
 ]

@@ -61,15 +61,13 @@ def _roofline(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Chart]:
         for op in group
     )
     peak = sum(
-        width
-        for width, unit in zip(widths, plan.units, strict=True)
-        if unit.region == "group"
+        width for width, unit in zip(widths, plan.units, strict=True) if unit.region == "group"
     )
     moved = (outcome.pages or 0) * plan.page_size * model.counters["epochs"]
     note = (
         "An operation is one lane of a unit for one cycle, in what is computed for every tuple. "
-        "The dashed lines are the speeds at which the other terms of the bound would be all "
-        "that takes time."
+        "Dashed lines are the speeds that the other terms of the bound allow: operations is the "
+        "busiest unit, recurrence the way from one model to the next."
     )
     operations = each * model.counters["groups"]
     yield from roofline_chart(outcome, "operations", operations, moved, peak, note)
@@ -77,9 +75,7 @@ def _roofline(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Chart]:
 
 def _unit_names(plan: AnalyticsPlan) -> list[str]:
     """Return the units' names, numbered where several are alike."""
-    titles = [
-        f"{unit.fn} × {unit.lanes}" if unit.lanes > 1 else unit.fn for unit in plan.units
-    ]
+    titles = [f"{unit.fn} × {unit.lanes}" if unit.lanes > 1 else unit.fn for unit in plan.units]
     places = [
         (title, unit.home if plan.threads > 1 else "", unit.region)
         for title, unit in zip(titles, plan.units, strict=True)
@@ -112,7 +108,7 @@ def _schedules(plan: AnalyticsPlan, source: str) -> Iterable[Chart]:
     """Return what is done for the last group of a batch, with the new model, and the test for
     convergence."""
     tuples = "a tuple" if plan.threads == 1 else f"a group of {plan.threads} tuples"
-    texts = dict(enumerate(source.splitlines(), 1))
+    texts = dict(enumerate(source.split("\n"), 1))
     groups = (
         ("Static schedule", [op for op in plan.ops if op.region != "epoch"], True),
         ("Schedule of the test for convergence", _of_epochs(plan), False),

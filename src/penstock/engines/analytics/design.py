@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.assumed import assume
+from penstock.assumed import Assumed, assume
 from penstock.boards.board import Board, boards
 from penstock.dsl.analytics.kernel import checked_epochs
 from penstock.dsl.core.diagnostics import Span, error
@@ -202,5 +202,7 @@ class AnalyticsDesign(Design):
             design = replace(self, plan=plan)
         if given.rows is not None:
             return Assumption(design, assume(self.plan.schema, given.rows))
+        if isinstance(given.data, Assumed):
+            return Assumption(design, given.data)
         table = table_on(given.data, given.source, self.plan.walk, self.labels)
         return Training(design, table, given.place)

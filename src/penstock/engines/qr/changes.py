@@ -16,7 +16,7 @@ from penstock.host.workloads import Changes, Refits, TooFew
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Bounds, Sums
 
-__all__ = ["changes_of", "check_random", "key_texts", "limited_fits", "refits_of"]
+__all__ = ["changes_of", "check_random", "key_column", "key_texts", "limited_fits", "refits_of"]
 
 #: most rows, and most fits, that are played through: the models go through all of them
 MOST_ROWS, MOST_FITS = 1 << 22, 1 << 16
@@ -137,8 +137,8 @@ def _wrong(graph: FitGraph, span: Span, message: str, hint: str) -> KernelError:
     return error("E619", message, span, hint=hint, source=graph.source)
 
 
-def _keys(graph: FitGraph, span: Span, given: Given, table: Table) -> list[bytes]:
-    """Return the texts of the key's column, in the order of rows. Raises KernelError (E619)."""
+def key_column(graph: FitGraph, span: Span, given: Given, table: Table) -> str:
+    """Return the name of the key's column. Raises KernelError (E619)."""
     bound, key, columns = given.option("bindings", {}), graph.features, table.schema.columns
     texts = [column.name for column in columns if column.type == "text" and not column.dropped]
     listing = (
@@ -158,9 +158,15 @@ def _keys(graph: FitGraph, span: Span, given: Given, table: Table) -> list[bytes
         what = "is not of text" if chosen[0] in have else f"is not in the table {table.name}"
         hint = closest(chosen[0], texts) or listing
         raise _wrong(graph, span, f"the column {chosen[0]} {what}", hint)
-    values = [None if value is None else str(value) for value in table.columns()[chosen[0]]]
+    return chosen[0]
+
+
+def _keys(graph: FitGraph, span: Span, given: Given, table: Table) -> list[bytes]:
+    """Return the texts of the key's column, in the order of rows. Raises KernelError (E619)."""
+    name = key_column(graph, span, given, table)
+    values = [None if value is None else str(value) for value in table.columns()[name]]
     empty = next((number for number, value in enumerate(values, 1) if value is None), None)
     if empty is not None and given.option("on_null", "error") != "skip":
-        message = f"the column {chosen[0]} is NULL in row {empty:,}"
+        message = f"the column {name} is NULL in row {empty:,}"
         raise _wrong(graph, span, message, "--on-null skip leaves such rows out")
     return [value.encode() for value in values if value is not None]

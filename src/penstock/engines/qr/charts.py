@@ -40,6 +40,7 @@ def _roofline(outcome: Outcome) -> Iterable[Chart]:
     moved = max(model.bytes_read or 0, model.bytes_written or 0)
     note = (
         "A product is one multiplier of the sums or of the solver for one cycle. Bytes are those "
-        "of the busier direction."
+        "of the busier direction. Dashed lines are the speeds that the other terms of the bound "
+        "allow."
     )
     yield from roofline_chart(outcome, "products", products, moved, sums + solver, note)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from penstock.assumed import assume, fitted, paged
+from penstock.assumed import Assumed, assume, fitted, paged
 from penstock.dsl.core.bind import bind
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
@@ -156,6 +156,8 @@ class ColumnsDesign(Design):
         limited_fits(changes)
         if given.rows is not None:
             return AssumedFits(self.graph, self.plan, assume(self.schema, given.rows), changes)
+        if isinstance(given.data, Assumed):
+            return AssumedFits(self.graph, self.plan, given.data, changes)
         table = table_on(given.data, given.source, self.plan.walk, (self.label,))
         return TableFits(self.graph, self.plan, table, given.place, changes)
 

@@ -63,17 +63,19 @@ class FitEngine(Engine):
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
 
-    def open(self, source: Any) -> Any:
+    def open(self, source: Any, given: Given) -> Any:
         from .changes import check_random
 
         check_random(source, True)
-        return super().open(source)
+        return super().open(source, given)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         from penstock.dsl.qr.plan import lower
+        from penstock.host.sources import Table
         from penstock.models.memory import FixedLatency
         from penstock.targets import timing_of
 
+        from .changes import key_column
         from .keys import FitDesign
 
         assert isinstance(kernel, FitKernel)
@@ -83,12 +85,14 @@ class FitEngine(Engine):
             return compile_columns(kernel, part, given)
         self._keys_alone(kernel, given)
         graph, memory = kernel.trace(), None
+        [key] = kernel.of_kind("key")
+        if isinstance(given.data, Table):
+            key_column(graph, key.span, given, given.data)
         # where the memory is on the part, the planner chooses the width of its port
         if given.memory is not None or not part.shared:
             memory = timing_of(part.memory if given.memory is None else given.memory, part)
         plan = lower(graph, part, memory=memory, load=given.option("load"))
         timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-        [key] = kernel.of_kind("key")
         return FitDesign(part.name, timing, graph, plan, key.span)
 
     @staticmethod

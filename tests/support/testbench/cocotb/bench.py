@@ -12,7 +12,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiReadBus, AxiSlave, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
-from ...models.shell import Control, Interrupt, RegisterMap
+from penstock.models.shell import Control, Interrupt, RegisterMap
 
 __all__ = ["Bench", "Memory"]
 

@@ -7,12 +7,12 @@ stride` bytes further on. The tests, the harness's benchmark and the cocotb benc
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 
-from ..hdl.memory import AXI4, BurstReader, BurstWriter
-from ..hdl.shell import engine_members
-from ..hdl.stream import Queue, observe
-from ..models.errors import ErrorCode
-from ..models.memory import FixedLatency, Reader, Writer
-from ..models.shell import Counter, EngineRegister, Monitor, RegisterMap
+from penstock.hdl.memory import AXI4, BurstReader, BurstWriter
+from penstock.hdl.shell import engine_members
+from penstock.hdl.stream import Queue, observe
+from penstock.models.errors import ErrorCode
+from penstock.models.memory import FixedLatency, Reader, Writer
+from penstock.models.shell import Counter, EngineRegister, Monitor, RegisterMap
 
 __all__ = ["CopyEngine", "copy_cycles", "copy_map"]
 

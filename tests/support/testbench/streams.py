@@ -17,8 +17,9 @@ from amaranth.hdl import Module, Shape, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..hdl.modules import ModuleLibrary, Parts
-from ..hdl.shell.verilog import to_verilog
+from penstock.hdl.modules import ModuleLibrary, Parts
+from penstock.hdl.shell.verilog import to_verilog
+
 from .vectors import _library
 
 __all__ = ["Streams", "Taken", "build_streams", "run_streams"]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.heap.page import max_tuple_size
-from ..models.heap.schema import NUMERIC, TYPES, Column, Schema, type_named
-from ..models.heap.values import DTYPES, Raw
-from ..models.heap.writer import VISIBILITY, random_slots, write_heap
-from ..models.numerics.formats import Format
-from ..models.strider.config import FIXED_TYPES, WalkConfig
-from ..models.strider.layout import Source, TupleLayout, place
+from penstock.models.heap.page import max_tuple_size
+from penstock.models.heap.schema import TYPES, Column, Schema
+from penstock.models.heap.values import DTYPES, Raw
+from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
+from penstock.models.numerics.formats import Format
+from penstock.models.strider.config import FIXED_TYPES, WalkConfig
+from penstock.models.strider.layout import Source, TupleLayout, place
 
 __all__ = ["Case", "corrupt", "random_case", "regular_case"]
 

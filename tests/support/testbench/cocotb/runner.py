@@ -14,9 +14,9 @@ from pathlib import Path
 
 from cocotb_tools.runner import Verilator, get_results
 
-from ...hdl.shell.verilog import TOP
-from ...models.shell import RegisterMap
-from ..native.toolchain import _WAIVED, BuildError, PortSpec, cache_folder, require, verilator_root
+from penstock.hdl.shell.verilog import TOP
+from penstock.models.shell import RegisterMap
+from penstock.sim.native.toolchain import _WAIVED, BuildError, PortSpec, cache_folder, require, verilator_root
 
 __all__ = ["run_cocotb"]
 
@@ -52,7 +52,7 @@ def run_cocotb(verilog: str, test_module: str | Path, *, ports: tuple[PortSpec, 
     verilog
         The design, top module `penstock`.
     test_module
-        Path of a file with cocotb tests; they may use `penstock.sim.cocotb.bench`.
+        Path of a file with cocotb tests; they may use `testbench.cocotb.bench`.
     ports, register_map
         What the bench is to connect to.
     testcase

@@ -1,19 +1,17 @@
-"""Random groups and sequences of refits for the tests and benchmarks of the qr engine."""
+"""Groups of keys that come and go, as a host keeps them, and the jobs that refit them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.qr.config import FitPlan
-from ..models.qr.golden import refit
-from ..models.qr.job import Fit, Job, Label, Memo, Method, Window
-from ..models.qr.ranks import crowded
+from ...models.qr.config import FitPlan
+from ...models.qr.job import Fit, Job, Label, Memo, Method, Window
+from ...models.qr.ranks import crowded
 
-__all__ = ["Group", "jobs_of", "keys", "mean_offsets"]
+__all__ = ["Group", "keys", "mean_offsets"]
 
 
 def keys(source: np.random.Generator, count: int, length: int, alphabet: int = 256, first: int = 0) -> NDArray[np.uint8]:
@@ -28,20 +26,6 @@ def _sorted(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return each column's mean, rounded: what a full training takes as the group's offsets."""
     return np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.full(rows.shape[1], 128, dtype=np.uint8)
-
-
-def jobs_of(config: FitPlan, source: np.random.Generator, length: int, count: int, batches: Sequence[tuple[int, int]], alphabet: int = 256) -> Iterator[Job]:
-    """Yield jobs that follow a full training of `count` random rows: batches of so many rows that come and go. Full ones in between are left out."""
-    group = Group(config, keys(source, count, length, alphabet), density=0.8)
-    job = group.full()
-    for come, go in batches:
-        fit = refit(job, config)
-        assert isinstance(fit, Fit)
-        group.take(fit)
-        doomed = np.sort(source.choice(np.flatnonzero(group.live), go, replace=False))
-        job = group.batch(keys(source, come, length, alphabet), doomed)
-        if job.memo is not None:
-            yield job
 
 
 class Group:

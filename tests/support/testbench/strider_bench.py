@@ -14,17 +14,18 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
-from ..hdl.memory.reader import BurstReader
-from ..hdl.strider.port import AccessPort
-from ..hdl.strider.sequencer import PageSequencer
-from ..models.errors import ErrorCode, HardwareError
-from ..models.memory.timing import FixedLatency
-from ..models.strider.config import PortConfig, WalkConfig
-from ..models.strider.costs import analyse
-from ..models.strider.cycles import Collector, PortModel
-from ..models.strider.isa import Instruction, encode
-from ..models.strider.program import generate
-from ..models.strider.table import walk_table
+from penstock.hdl.memory.reader import BurstReader
+from penstock.hdl.strider.port import AccessPort
+from penstock.hdl.strider.sequencer import PageSequencer
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.memory.timing import FixedLatency
+from penstock.models.strider.config import PortConfig, WalkConfig
+from penstock.models.strider.costs import analyse
+from penstock.models.strider.cycles import Collector, PortModel
+from penstock.models.strider.isa import Instruction, encode
+from penstock.models.strider.program import generate
+from penstock.models.strider.table import walk_table
+
 from .vectors import _library
 
 __all__ = ["Outcome", "check_port", "run_port"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
@@ -19,8 +20,7 @@ from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
-from penstock.sim.qr_cases import Group, keys
-from support.qr import Simulated, simulate
+from testbench.qr import Simulated, simulate
 
 __all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from ..models.link import Device as GoldenDevice
-from ..models.link import Identity, Words
-from ..models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
-from .serial import Golden
+from penstock.models.link import Device as GoldenDevice
+from penstock.models.link import Identity, Words
+from penstock.models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
+from penstock.sim.serial import Golden
 
 __all__ = ["MAP", "SIZE", "Paced", "Registers", "Silent", "golden"]
 

@@ -15,7 +15,7 @@ from penstock.hdl.qr.engine import FitEngine
 from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.hdl.shell.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.columns import Totals
 from penstock.models.qr.config import FitPlan
@@ -78,7 +78,7 @@ def _unpacked(
         ):
             data = memory[place.result - placed.base :][:size].tobytes()
             fit = unpack_result(data, job.window.columns, plan)
-            results.append(HardwareError(fit, number) if isinstance(fit, ErrorCode) else fit)
+            results.append(HardwareError(fit, number) if isinstance(fit, HardwareCode) else fit)
     return Simulated(**vars(ended), results=results, memory=memory)
 
 

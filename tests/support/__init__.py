@@ -1,1 +1,0 @@
-"""What tests of several packages share. Nothing of the product needs it."""
