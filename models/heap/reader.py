@@ -142,8 +142,8 @@ def _values(schema: Schema, stored: bytes) -> list[Any]:
             if data[at] == 0:                                   # padding: an aligned header follows
                 at = p.align(at, kind.align)
             body, at = _varlena(column, data, at)
-            plain = not isinstance(body, Raw)
-            out.append(_array(column, body) if column.is_array else body.decode() if plain and column.type in _TEXTS else body)
+            plain = not column.dropped and not isinstance(body, Raw)        # a dropped column's type is a stand-in
+            out.append(_array(column, body) if plain and column.is_array else body.decode() if plain and column.type in _TEXTS else body)
     return out
 
 
@@ -152,7 +152,7 @@ def _varlena(column: Column, data: bytes, at: int) -> tuple[bytes, int]:
     first = data[at]
     if first & 1 and first != p.VARATT_EXTERNAL:
         return _held(data, at + 1, at + (first >> 1))
-    if first & 3 and not column.is_array:
+    if first & 3 and (column.dropped or not column.is_array):
         length = p.VARATT_EXTERNAL_SIZE if first & 1 else int.from_bytes(data[at:at + 4], "little") >> 2
         body, at = _held(data, at, at + length)
         return Raw(body), at

@@ -20,7 +20,7 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("script", ["shapes", "formats", "u55c", "verilog_time", "fit_cpu"])
+@pytest.mark.parametrize("script", ["shapes", "formats", "u55c", "verilog_time", "fit_cpu", "postgres_read"])
 def test_runs(script: str) -> None:
     assert "| --- |" in run(f"{script}.py", "--quick")
 

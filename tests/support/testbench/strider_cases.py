@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.models.heap.page import max_tuple_size
-from penstock.models.heap.schema import TYPES, Column, Schema
+from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema, type_named
 from penstock.models.heap.values import DTYPES, Raw
 from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
 from penstock.models.numerics.formats import Format
