@@ -220,6 +220,8 @@ PROOFS = [
                 "crc",
             ),
         ),
+        method="bounded",
+        depth=36,
     ),
     Proof(
         "hdl.link.Deframer",
