@@ -216,8 +216,8 @@ PROOFS = [
             ),
             Defect(
                 _F,
-                "tail.eq(0), crc",
-                "crc",
+                "bad.eq(0), header.eq(0)",
+                "header.eq(0)",
             ),
         ),
         method="bounded",
