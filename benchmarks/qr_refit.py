@@ -18,7 +18,6 @@ from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
-from penstock.models.qr.suffix import Blocks
 from penstock.models.target import target
 
 SHAPES = ((500, 9), (5000, 33))
@@ -124,23 +123,20 @@ def refits(options: Options) -> str:
 def options_table(options: Options) -> str:
     """Bytes that c = Aᵀb alone costs a refit of 50 inserted rows, by way."""
     rows = []
-    source = np.random.default_rng(1)
     for count, columns in ((500, 9), (5000, 33)) if options.quick else ((500, 9), (5000, 33), (50_000, 33), (500_000, 33)):
         length = columns - 1
         stride = row_stride(length)
         fenwick = 2 * NEW * int(np.ceil(np.log2(count))) * 8 * length
         root = int(np.sqrt(count))
         two = root * 4 * length + NEW * root // 2 * stride
-        blocks = Blocks(np.zeros((count, length), dtype=np.uint8))
-        spent = blocks.traffic([blocks.place(int(rank)) for rank in np.sort(source.integers(0, count, NEW))])
         record = 8 + length
         # blocks that move together: all their sums, and a quarter of the rows of a block for each change
         number = 64 if count <= 1000 else 256
         held = 64 * number + 4 * number + NEW * count // (4 * number) * record
-        ways = (count * stride, fenwick, two, 64 * spent.read, 64 * spent.written, held if count <= number * BLOCK_ROWS else None, NEW * record,
+        ways = (count * stride, fenwick, two, held if count <= number * BLOCK_ROWS else None, NEW * record,
                 2 * NEW * record)
         rows.append((f"{count:,} × {columns}", *("–" if value is None else f"{value / 1024:,.1f}" for value in ways)))
-    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks", "tree of narrow sums: read", "written",
+    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks",
                      "blocks that move: read", "slots, no moves",
                      "slots, a move each"), rows)
 

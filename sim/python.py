@@ -90,7 +90,7 @@ class PythonMachine:
             else memory
         )
         self._ports = [
-            _Port(_Pins(self._shell, k), self._memory, timings[f"m{k}"], port.space)
+            _Port(_Pins(self._shell, k), self._memory, timings.get(f"m{k}", FixedLatency()), port.space)
             for k, port in enumerate(ports)
         ]
         self._simulator = Simulator(self._shell)

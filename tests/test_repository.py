@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -144,6 +146,48 @@ def test_documents_name_what_exists(path: Path) -> None:
             if importlib.util.find_spec(module) is None:
                 missing.append(f"the module {module}")
     assert missing == []
+
+
+def _resolves(name: str) -> bool:
+    """Whether a dotted name under `penstock` is a module, or something in one (fields of dataclasses and enums' members among them)."""
+    parts = ["penstock", *name.split(".")]
+    for count in range(len(parts), 1, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            annotated = {key for kind in getattr(found, "__mro__", ()) for key in vars(kind).get("__annotations__", {})}
+            if not hasattr(found, part):
+                return part in annotated
+            found = getattr(found, part)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_name_what_exists(room: str) -> None:
+    """Every dotted name in backticks in a docstring or comment."""
+    stale = []
+    for path in room_files():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] == room:
+            for name in re.findall(rf"`((?:{'|'.join(ROOMS)})(?:\.\w+)+)", path.read_text(encoding="utf-8")):
+                if not name.endswith(".py") and not _resolves(name):
+                    stale.append(f"{path.relative_to(ROOT)}: {name}")
+    assert stale == []
+
+
+def test_elaborate_is_short() -> None:
+    """A component's `elaborate` is seen at once: its parts are submodules or methods."""
+    long = []
+    for path in room_files():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] == "hdl":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef) and node.name == "elaborate":
+                    assert node.end_lineno is not None
+                    if (lines := node.end_lineno - node.lineno + 1) > 60:
+                        long.append(f"{path.relative_to(ROOT)}: {lines} lines")
+    assert long == []
 
 
 def test_scripts_can_be_run() -> None:

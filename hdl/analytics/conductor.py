@@ -72,22 +72,31 @@ class Conductor(wiring.Component):
 
     def elaborate(self, platform):
         m = self.m = Module()
-        plan, schedule = self.plan, self.plan.schedule
-        since_start = self._since(self.start, schedule.drain, "since_start")
-        since_batch = self._since(
-            self.batch_start, max(schedule.batch, schedule.settle), "since_batch"
+        self.since_start = self._since(self.start, self.plan.schedule.drain, "since_start")
+        self.since_batch = self._since(
+            self.batch_start,
+            max(self.plan.schedule.batch, self.plan.schedule.settle),
+            "since_batch",
         )
-        phase = index(schedule.interval)  # (t - S) modulo interval
-        m.d.sync += phase.eq(
+        self.phase = index(self.plan.schedule.interval)  # (t - S) modulo interval
+        m.d.sync += self.phase.eq(
             Mux(
-                self.start, 1 % schedule.interval, Mux(phase == schedule.interval - 1, 0, phase + 1)
+                self.start,
+                1 % self.plan.schedule.interval,
+                Mux(self.phase == self.plan.schedule.interval - 1, 0, self.phase + 1),
             )
         )
 
+        self._batches(m)
+        self._epochs(m)
+        return m
+
+    def _batches(self, m):
+        """When a batch may start and when it closes."""
         first = Signal(init=1)
-        trained = Signal()
-        epoch = Signal.like(self.epochs)
-        running = Signal()
+        self.trained = Signal()
+        self.epoch = Signal.like(self.epochs)
+        self.running = Signal()
         may_start = Signal()
         closes = Signal()
         empty_end = Signal()
@@ -95,14 +104,14 @@ class Conductor(wiring.Component):
         m.d.comb += [
             self.first.eq(first),
             may_start.eq(
-                running
-                & ((phase == 0) | (since_start == schedule.drain))
-                & (~first | (since_batch >= schedule.batch))
+                self.running
+                & ((self.phase == 0) | (self.since_start == self.plan.schedule.drain))
+                & (~first | (self.since_batch >= self.plan.schedule.batch))
             ),
             self.start.eq(may_start & everyone & self.available.any()),
             self.starved.eq(may_start & ~everyone),
             closes.eq(self.start & (self.final.all() | self._batch_full())),
-            empty_end.eq(running & self.ended.all() & ~self.available.any()),
+            empty_end.eq(self.running & self.ended.all() & ~self.available.any()),
             self.batch_start.eq(closes | (empty_end & ~first)),
             self.advance.eq((self.start & self.final.all()) | empty_end),
         ]
@@ -111,13 +120,15 @@ class Conductor(wiring.Component):
         with m.Elif(self.start):
             m.d.sync += first.eq(0)
 
-        settled = since_batch >= schedule.settle
+    def _epochs(self, m):
+        """When an epoch ends, and what follows it."""
+        settled = self.since_batch >= self.plan.schedule.settle
         last_epoch = Signal()
-        m.d.comb += last_epoch.eq(epoch + 1 >= self.epochs)
-        deciding = index(schedule.decide + 1)
+        m.d.comb += last_epoch.eq(self.epoch + 1 >= self.epochs)
+        deciding = index(self.plan.schedule.decide + 1)
         with m.FSM() as fsm:
             m.d.comb += [
-                running.eq(fsm.ongoing("RUN") & ~self.halt),
+                self.running.eq(fsm.ongoing("RUN") & ~self.halt),
                 self.stop.eq(fsm.ongoing("FINISH") | fsm.ongoing("OVER")),
             ]
             with m.State("BOOT"):
@@ -125,12 +136,12 @@ class Conductor(wiring.Component):
                     m.next = "RUN"
             with m.State("RUN"):
                 with m.If(self.start):
-                    m.d.sync += trained.eq(1)
+                    m.d.sync += self.trained.eq(1)
                 with m.If(self.advance):
-                    m.d.sync += [epoch.eq(epoch + 1), trained.eq(0)]
-                    with m.If((trained | self.start) if plan.until is not None else 0):
+                    m.d.sync += [self.epoch.eq(self.epoch + 1), self.trained.eq(0)]
+                    with m.If((self.trained | self.start) if self.plan.until is not None else 0):
                         m.next = "SETTLE"
-                        m.d.sync += epoch.eq(epoch)
+                        m.d.sync += self.epoch.eq(self.epoch)
                     with m.Elif(last_epoch):
                         m.next = "FINISH"
             with m.State("SETTLE"):
@@ -140,8 +151,8 @@ class Conductor(wiring.Component):
                     m.next = "DECIDE"
             with m.State("DECIDE"):
                 m.d.sync += deciding.eq(deciding + 1)
-                with m.If(deciding == schedule.decide):
-                    m.d.sync += epoch.eq(epoch + 1)
+                with m.If(deciding == self.plan.schedule.decide):
+                    m.d.sync += self.epoch.eq(self.epoch + 1)
                     m.d.comb += self.converged.eq(self.flag)
                     m.next = "RUN"
                     with m.If(self.flag | last_epoch):
@@ -152,7 +163,6 @@ class Conductor(wiring.Component):
                     m.next = "OVER"
             with m.State("OVER"):
                 pass
-        return m
 
     def _since(self, event: Signal, limit: int, name: str) -> Signal:
         """Count cycles since an event, up to `limit`; before the first event the limit is reached."""

@@ -111,7 +111,8 @@ class MemoryPort(wiring.Component):
             if name != "i":
                 inner, outer = getattr(loader, name), getattr(self, name)
                 m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
-        some, empty = Signal(), Signal()
+        some = Signal()
+        empty = Signal()
         m.d.comb += [
             some.eq(self.pages != 0),
             empty.eq(~some & self.booted),  # a port without pages is one whose epochs are empty
@@ -134,6 +135,14 @@ class MemoryPort(wiring.Component):
             self.o_words.payload.eq(reader.o.payload),
             self.o_words.valid.eq(reader.o.valid),
             self.bus_error.eq(reader.error),
+        ]
+        self._access(m, access, reader, empty)
+        return m
+
+    def _access(self, m, access, reader, empty):
+        """Words go to the Striders, their tuples to the loader."""
+        loader = self.loader
+        m.d.comb += [
             access.i.payload.eq(reader.o.p.data),
             access.i.valid.eq(reader.o.valid & self.booted),
             reader.o.ready.eq(self.booted | self.o_words.ready),
@@ -141,7 +150,7 @@ class MemoryPort(wiring.Component):
             access.i_program.valid.eq(self.i_program.valid),
             access.pages.eq(self.pages),
             access.first_block.eq(self.first_block),
-            access.block_stride.eq(Const(plan.ports)),
+            access.block_stride.eq(Const(self.plan.ports)),
             self.error.eq(access.error),
             loader.i.p.lanes.eq(access.o.p.lanes),
             loader.i.p.last.eq(access.o.p.last),
@@ -150,4 +159,3 @@ class MemoryPort(wiring.Component):
             access.o.ready.eq(loader.i.ready),
             *observe(self.tuples, loader.i),
         ]
-        return m

@@ -28,7 +28,7 @@ def pg_converter(pgtypes: Collection[str], format: Format) -> wiring.Component:
 
 
 class PgConverter(wiring.Component):
-    """Converts one stored value in each cycle (II = 1), `models.numerics.convert_latency(pgtypes, format)` cycles later.
+    """Converts one stored value in each cycle (II = 1), `models.numerics.latency.convert_latency(pgtypes, format)` cycles later.
 
     Parameters
     ----------

@@ -49,29 +49,37 @@ class Deframer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.ring = ring = memory.Memory(shape=8, depth=RING, init=[], attrs=APART)
-        write, read = ring.write_port(), ring.read_port()
-        put = Signal(range(RING))
-        kept = Signal(range(RING))  # behind the last whole request
-        get = Signal(range(RING))
+        self.write, read = ring.write_port(), ring.read_port()
+        self.put = Signal(range(RING))
+        self.kept = Signal(range(RING))  # behind the last whole request
+        self.get = Signal(range(RING))
         ahead = Signal(range(RING))
         m.d.comb += [
-            ahead.eq(get + (self.o.valid & self.o.ready)),
+            ahead.eq(self.get + (self.o.valid & self.o.ready)),
             read.addr.eq(ahead),
             read.en.eq(1),
             self.o.payload.eq(read.data),
         ]
-        m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
+        m.d.sync += [self.get.eq(ahead), self.o.valid.eq(ahead != self.kept)]
 
-        crc = Signal(32, init=0xFFFF_FFFF)
-        turns = Signal(4)  # bits of the byte that the CRC still has to see
-        shift = Signal(8)
-        with m.If(turns != 0):
+        self._crc(m)
+        self._bytes(m)
+        return m
+
+    def _crc(self, m):
+        """The CRC, a bit a cycle."""
+        self.crc = Signal(32, init=0xFFFF_FFFF)
+        self.turns = Signal(4)  # bits of the byte that the CRC still has to see
+        self.shift = Signal(8)
+        with m.If(self.turns != 0):
             m.d.sync += [
-                crc.eq(_crc_step(crc, shift[0])),
-                shift.eq(shift >> 1),
-                turns.eq(turns - 1),
+                self.crc.eq(_crc_step(self.crc, self.shift[0])),
+                self.shift.eq(self.shift >> 1),
+                self.turns.eq(self.turns - 1),
             ]
 
+    def _bytes(self, m):
+        """What each byte of a frame is."""
         byte = Signal(8)
         seen = Signal()
         escape = Signal()
@@ -85,11 +93,11 @@ class Deframer(wiring.Component):
         in_data = left != 0
         in_tail = tail != CRC_BYTES
         m.d.comb += [
-            self.i.ready.eq(turns == 0),
+            self.i.ready.eq(self.turns == 0),
             taken.eq(self.i.valid & self.i.ready),
             byte.eq(self.i.payload ^ Mux(escape, Const(ESCAPE_XOR, 8), Const(0, 8))),
-            write.addr.eq(put),
-            write.data.eq(byte),
+            self.write.addr.eq(self.put),
+            self.write.data.eq(byte),
         ]
         with m.If(taken & (self.i.payload == FLAG)):
             m.d.sync += [
@@ -99,25 +107,25 @@ class Deframer(wiring.Component):
                 header.eq(0),
                 left.eq(0),
                 tail.eq(0),
-                crc.eq(0xFFFF_FFFF),
+                self.crc.eq(0xFFFF_FFFF),
             ]
-            with m.If(seen & ~escape & ~bad & ~in_tail & (crc == CRC_RESIDUE)):
-                m.d.sync += kept.eq(put)
+            with m.If(seen & ~escape & ~bad & ~in_tail & (self.crc == CRC_RESIDUE)):
+                m.d.sync += self.kept.eq(self.put)
             with m.Else():
-                m.d.sync += put.eq(kept)
+                m.d.sync += self.put.eq(self.kept)
                 m.d.comb += self.dropped.eq(seen)
         with m.Elif(taken & (self.i.payload == ESCAPE) & ~escape):
             m.d.sync += [seen.eq(1), escape.eq(1)]
         with m.Elif(taken):
-            m.d.sync += [seen.eq(1), escape.eq(0), shift.eq(byte), turns.eq(8)]
+            m.d.sync += [seen.eq(1), escape.eq(0), self.shift.eq(byte), self.turns.eq(8)]
             with m.If(in_header | in_data):
-                m.d.comb += write.en.eq(1)
-                m.d.sync += put.eq(put + 1)
+                m.d.comb += self.write.en.eq(1)
+                m.d.sync += self.put.eq(self.put + 1)
                 with m.If(
-                    (put + 1)[: len(get)] == get
+                    (self.put + 1)[: len(self.get)] == self.get
                 ):  # full: one place stays free, to tell full from empty
-                    m.d.comb += write.en.eq(0)
-                    m.d.sync += [put.eq(put), bad.eq(1)]
+                    m.d.comb += self.write.en.eq(0)
+                    m.d.sync += [self.put.eq(self.put), bad.eq(1)]
             with m.If(in_header):
                 m.d.sync += header.eq(header + 1)
                 with m.If(header == 1):
@@ -132,7 +140,6 @@ class Deframer(wiring.Component):
                 m.d.sync += tail.eq(tail + 1)
             with m.Else():
                 m.d.sync += bad.eq(1)
-        return m
 
 
 class Framer(wiring.Component):

@@ -73,7 +73,6 @@ class SdramController(wiring.Component):
         self.bits = (self.count - 1).bit_length()
 
         self._address(m)
-
         self._timers(m)
 
         self.command = Signal(3, init=Command.NOP)

@@ -102,84 +102,98 @@ class Spram(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        bus = self.bus
-        shift = (self.port.data_bytes - 1).bit_length()
-        words = self.size // self.port.data_bytes
+        self.shift = (self.port.data_bytes - 1).bit_length()
+        self.words = self.size // self.port.data_bytes
 
+        self._reads(m)
+        self._writes(m)
+
+        self._cells(m)
+        return m
+
+    def _reads(self, m):
+        """A beat's address is given a cycle before its data."""
         # a beat's address is presented in one cycle, its data are there in the next
-        place, left = Signal(range(words)), Signal(8)  # the next beat, and how many come after it
+        self.place, left = (
+            Signal(range(self.words)),
+            Signal(8),
+        )  # the next beat, and how many come after it
         asking = Signal()
         beyond = Signal()
-        reading = Signal()
-        writing = Signal()
+        self.reading = Signal()
+        self.writing = Signal()
         m.d.comb += [
-            reading.eq(asking & ~writing & (~bus.rvalid | bus.rready)),
-            bus.arready.eq(~asking | (reading & (left == 0))),
+            self.reading.eq(asking & ~self.writing & (~self.bus.rvalid | self.bus.rready)),
+            self.bus.arready.eq(~asking | (self.reading & (left == 0))),
         ]
-        with m.If(bus.rready):
-            m.d.sync += bus.rvalid.eq(0)
-        with m.If(reading):
+        with m.If(self.bus.rready):
+            m.d.sync += self.bus.rvalid.eq(0)
+        with m.If(self.reading):
             m.d.sync += [
-                bus.rvalid.eq(1),
-                bus.rlast.eq(left == 0),
-                bus.rresp[1].eq(beyond),
-                place.eq(place + 1),
+                self.bus.rvalid.eq(1),
+                self.bus.rlast.eq(left == 0),
+                self.bus.rresp[1].eq(beyond),
+                self.place.eq(self.place + 1),
                 left.eq(left - 1),
             ]
-        with m.If(bus.arready):
+        with m.If(self.bus.arready):
             m.d.sync += [
-                asking.eq(bus.arvalid),
-                place.eq(bus.araddr >> shift),
-                left.eq(bus.arlen),
-                beyond.eq(bus.araddr >= self.size),
+                asking.eq(self.bus.arvalid),
+                self.place.eq(self.bus.araddr >> self.shift),
+                left.eq(self.bus.arlen),
+                beyond.eq(self.bus.araddr >= self.size),
             ]
 
-        target = Signal(range(words))
+    def _writes(self, m):
+        """One burst at a time."""
+        self.target = Signal(range(self.words))
         opened = Signal()
-        outside = Signal()
+        self.outside = Signal()
         late = Signal()
         late_outside = Signal()
         held = Signal()
         m.d.comb += [
-            held.eq(bus.bvalid & ~bus.bready),
-            bus.wready.eq(opened & ~held & ~(bus.rvalid & ~bus.rready)),
-            writing.eq(bus.wvalid & bus.wready),
-            bus.awready.eq(~opened | (writing & bus.wlast)),
+            held.eq(self.bus.bvalid & ~self.bus.bready),
+            self.bus.wready.eq(opened & ~held & ~(self.bus.rvalid & ~self.bus.rready)),
+            self.writing.eq(self.bus.wvalid & self.bus.wready),
+            self.bus.awready.eq(~opened | (self.writing & self.bus.wlast)),
         ]
-        with m.If(writing):
-            m.d.sync += target.eq(target + 1)
-        with m.If(bus.awready):
+        with m.If(self.writing):
+            m.d.sync += self.target.eq(self.target + 1)
+        with m.If(self.bus.awready):
             m.d.sync += [
-                opened.eq(bus.awvalid),
-                target.eq(bus.awaddr >> shift),
-                outside.eq(bus.awaddr >= self.size),
+                opened.eq(self.bus.awvalid),
+                self.target.eq(self.bus.awaddr >> self.shift),
+                self.outside.eq(self.bus.awaddr >= self.size),
             ]
         with m.If(~held):
             m.d.sync += [
-                late.eq(writing & bus.wlast),
-                late_outside.eq(outside),
-                bus.bvalid.eq(late),
-                bus.bresp[1].eq(late_outside),
+                late.eq(self.writing & self.bus.wlast),
+                late_outside.eq(self.outside),
+                self.bus.bvalid.eq(late),
+                self.bus.bresp[1].eq(late_outside),
             ]
 
-        address = Signal(range(words))
-        m.d.comb += address.eq(Mux(writing, target, place))
+    def _cells(self, m):
+        """The cells, chosen by the upper bits of the address."""
+        address = Signal(range(self.words))
+        m.d.comb += address.eq(Mux(self.writing, self.target, self.place))
         chosen, shown = (
-            Signal(range(max(words // SPRAM_WORDS, 2)), name=name) for name in ("chosen", "shown")
+            Signal(range(max(self.words // SPRAM_WORDS, 2)), name=name)
+            for name in ("chosen", "shown")
         )
         m.d.comb += chosen.eq(address[(SPRAM_WORDS - 1).bit_length() :])
-        with m.If(reading):
+        with m.If(self.reading):
             m.d.sync += shown.eq(chosen)
-        for k in range(words // SPRAM_WORDS):
+        for k in range(self.words // SPRAM_WORDS):
             for lane in range(self.port.data_bytes // 2):
                 m.submodules[f"cell{k}_{lane}"] = cell = SpramCell()
                 m.d.comb += [
-                    cell.select.eq((reading | (writing & ~outside)) & (chosen == k)),
-                    cell.write.eq(writing),
+                    cell.select.eq((self.reading | (self.writing & ~self.outside)) & (chosen == k)),
+                    cell.write.eq(self.writing),
                     cell.address.eq(address),
-                    cell.data.eq(bus.wdata.word_select(lane, 16)),
-                    cell.strobes.eq(bus.wstrb.word_select(lane, 2)),
+                    cell.data.eq(self.bus.wdata.word_select(lane, 16)),
+                    cell.strobes.eq(self.bus.wstrb.word_select(lane, 2)),
                 ]
                 with m.If(shown == k):
-                    m.d.comb += bus.rdata.word_select(lane, 16).eq(cell.read)
-        return m
+                    m.d.comb += self.bus.rdata.word_select(lane, 16).eq(cell.read)

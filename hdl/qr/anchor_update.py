@@ -25,7 +25,7 @@ class AnchorUpdate(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------

@@ -26,14 +26,35 @@ def solved_shape(n_max):
     """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its
     records; `trend`: of its blocks.
     """
-    return data.StructLayout({"kept": slot_shape(), "head": head_kept_shape(n_max), "report": data.StructLayout({"live": signed(25), "code": 8}),
-                              "trend": trend_shape, "mask": n_max, "weights": data.ArrayLayout(32, n_max), "anchor": anchor_shape(n_max)})
+    return data.StructLayout(
+        {
+            "kept": slot_shape(),
+            "head": head_kept_shape(n_max),
+            "report": data.StructLayout({"live": signed(25), "code": 8}),
+            "trend": trend_shape,
+            "mask": n_max,
+            "weights": data.ArrayLayout(32, n_max),
+            "anchor": anchor_shape(n_max),
+        }
+    )
 
 
 def outcome_shape(n_max):
     """What is to be published of a job; after an error (`code`) nothing else means anything."""
-    return data.StructLayout({"code": 8, "err_min": 32, "err_max": 32, "rescanned": 1, "kept": slot_shape(), "live": 32,
-                              "offsets": data.ArrayLayout(8, n_max - 1), "mask": n_max, "weights": data.ArrayLayout(32, n_max), "anchor": anchor_shape(n_max)})
+    return data.StructLayout(
+        {
+            "code": 8,
+            "err_min": 32,
+            "err_max": 32,
+            "rescanned": 1,
+            "kept": slot_shape(),
+            "live": 32,
+            "offsets": data.ArrayLayout(8, n_max - 1),
+            "mask": n_max,
+            "weights": data.ArrayLayout(32, n_max),
+            "anchor": anchor_shape(n_max),
+        }
+    )
 
 
 class Bounds(wiring.Component):
@@ -46,7 +67,7 @@ class Bounds(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -65,114 +86,215 @@ class Bounds(wiring.Component):
     def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
-        lent = {"dot_w": In(data.ArrayLayout(32, n)), "dot_x": In(data.ArrayLayout(signed(9), n)), "guess": Out(31), "uses": Out(1)}
-        super().__init__((lent if config.bounds is Kind.WIDENED else {}) | {
-            "ready_next": In(1), "i": In(solved_shape(n)), "passing": Out(stream.Signature(pass_shape(n))),
-            "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "o": Out(stream.Signature(outcome_shape(n)))}, src_loc_at=1 + src_loc_at)
+        lent = {
+            "dot_w": In(data.ArrayLayout(32, n)),
+            "dot_x": In(data.ArrayLayout(signed(9), n)),
+            "guess": Out(31),
+            "uses": Out(1),
+        }
+        super().__init__(
+            (lent if config.bounds is Kind.WIDENED else {})
+            | {
+                "ready_next": In(1),
+                "i": In(solved_shape(n)),
+                "passing": Out(stream.Signature(pass_shape(n))),
+                "bits": In(stream.Signature(bus)),
+                "rows": In(stream.Signature(bus)),
+                "o": Out(stream.Signature(outcome_shape(n))),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        config, n, job, kept = self.config, self.config.n_max, self.i, self.i.kept
-        widens = config.bounds is Kind.WIDENED
-        m.submodules.reader = reader = Rows(config)
-        m.submodules.sweep = sweep = Pass(config, self.parts)
-        latency, widening = dot_latency(n), widen_latency(n, config.blocks > 0)
-        left = Signal(index_range(max(latency, widening) + 1))
-        disorder, rescanned, none = Signal(), Signal(), Signal()
-        for inner, outer in ((reader.bits, self.bits), (reader.words, self.rows)):
-            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
-        fresh = Signal()                                         # the pass's first rows
-        m.d.comb += [
-            self.passing.p.address.eq(kept.rows_at), self.passing.p.span.eq(kept.span), self.passing.p.length.eq(kept.length),
-            reader.command.p.length.eq(kept.length), reader.command.p.span.eq(kept.span), reader.offsets.eq(job.head.offsets), reader.o.ready.eq(1),
-            sweep.start.eq(fresh), sweep.valid.eq(reader.o.valid), sweep.w.eq(job.weights),
-            *(sweep.begin[name].eq(value) for name, value in NOTHING.items()), *(sweep.begin.low[j].eq(255) for j in range(n - 1)),
-            *(getattr(sweep, f"row{k}").eq(reader.o.p.rows[k]) for k in range(config.row_units))]
-        with m.If(reader.o.valid):
-            m.d.sync += fresh.eq(0)
+        self.widens = self.config.bounds is Kind.WIDENED
+        m.submodules.reader = self.reader = Rows(self.config)
+        m.submodules.sweep = self.sweep = Pass(self.config, self.parts)
+        self.latency, self.widening = (
+            dot_latency(self.config.n_max),
+            widen_latency(self.config.n_max, self.config.blocks > 0),
+        )
+        self.left = Signal(index_range(max(self.latency, self.widening) + 1))
+        self.disorder = Signal()
+        self.rescanned = Signal()
+        self.none = Signal()
+        self._passes(m)
+        self._publish(m)
+        self.enough = Signal()
+        self.tries = ~self.i.kept.full if self.widens else Const(0)
+        self.begin = Signal()
+        self._widen(m)
+        self._states(m)
+        return m
 
-        # what is published
-        o, lost, live = self.o.p, Signal(8), Signal(signed(34))
-        m.d.comb += live.eq(job.head.live + job.report.live)
-        with m.If(kept.code != 0):
-            m.d.comb += lost.eq(kept.code)
-        with m.Elif(job.head.code != 0):
-            m.d.comb += lost.eq(job.head.code)
-        with m.Elif(kept.full & (job.report.live != kept.rows) & (config.target is Label.SLOT)):        # a row without its bit
-            m.d.comb += lost.eq(FitError.QR_DESCRIPTOR.value)
-        with m.Elif((job.report.code == 0) & ((live < 0) | (live > kept.rows))):       # more went than the memo had
-            m.d.comb += lost.eq(FitError.QR_MEMO.value)
-        with m.Elif((job.report.code == 0) & (live != kept.rows) & Const(config.needs_live)):      # a tombstone, which c would lack
-            m.d.comb += lost.eq(FitError.QR_DESCRIPTOR.value)
-        with m.Else():
-            m.d.comb += lost.eq(Mux(job.report.code != 0, job.report.code, disorder * FitError.QR_ORDER.value))
-        found = Signal(segment_shape(n))
+    def _passes(self, m):
+        """Rows of a pass go through the dot units."""
+        for inner, outer in ((self.reader.bits, self.bits), (self.reader.words, self.rows)):
+            m.d.comb += [
+                inner.payload.eq(outer.payload),
+                inner.valid.eq(outer.valid),
+                outer.ready.eq(inner.ready),
+            ]
+        self.fresh = Signal()  # the pass's first rows
         m.d.comb += [
-            o.code.eq(lost), o.rescanned.eq(rescanned), o.kept.eq(kept), o.live.eq(live), o.offsets.eq(job.head.offsets),
-            o.mask.eq(job.mask), o.weights.eq(job.weights), found.eq(sweep.o)]
-        with m.If(none):
-            m.d.comb += [*(found[name].eq(value) for name, value in NOTHING.items()), *(found.low[j].eq(255) for j in range(n - 1)), found.high.eq(0)]
+            self.passing.p.address.eq(self.i.kept.rows_at),
+            self.passing.p.span.eq(self.i.kept.span),
+            self.passing.p.length.eq(self.i.kept.length),
+            self.reader.command.p.length.eq(self.i.kept.length),
+            self.reader.command.p.span.eq(self.i.kept.span),
+            self.reader.offsets.eq(self.i.head.offsets),
+            self.reader.o.ready.eq(1),
+            self.sweep.start.eq(self.fresh),
+            self.sweep.valid.eq(self.reader.o.valid),
+            self.sweep.w.eq(self.i.weights),
+            *(self.sweep.begin[name].eq(value) for name, value in NOTHING.items()),
+            *(self.sweep.begin.low[j].eq(255) for j in range(self.config.n_max - 1)),
+            *(
+                getattr(self.sweep, f"row{k}").eq(self.reader.o.p.rows[k])
+                for k in range(self.config.row_units)
+            ),
+        ]
+        with m.If(self.reader.o.valid):
+            m.d.sync += self.fresh.eq(0)
+
+    def _publish(self, m):
+        """What is published."""
+        self.lost = Signal(8)
+        live = Signal(signed(34))
+        m.d.comb += live.eq(self.i.head.live + self.i.report.live)
+        with m.If(self.i.kept.code != 0):
+            m.d.comb += self.lost.eq(self.i.kept.code)
+        with m.Elif(self.i.head.code != 0):
+            m.d.comb += self.lost.eq(self.i.head.code)
+        with m.Elif(
+            self.i.kept.full
+            & (self.i.report.live != self.i.kept.rows)
+            & (self.config.target is Label.SLOT)
+        ):  # a row without its bit
+            m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
+        with m.Elif(
+            (self.i.report.code == 0) & ((live < 0) | (live > self.i.kept.rows))
+        ):  # more went than the memo had
+            m.d.comb += self.lost.eq(FitError.QR_MEMO.value)
+        with m.Elif(
+            (self.i.report.code == 0) & (live != self.i.kept.rows) & Const(self.config.needs_live)
+        ):  # a tombstone, which c would lack
+            m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
+        with m.Else():
+            m.d.comb += self.lost.eq(
+                Mux(
+                    self.i.report.code != 0,
+                    self.i.report.code,
+                    self.disorder * FitError.QR_ORDER.value,
+                )
+            )
+        found = Signal(segment_shape(self.config.n_max))
+        m.d.comb += [
+            self.o.p.code.eq(self.lost),
+            self.o.p.rescanned.eq(self.rescanned),
+            self.o.p.kept.eq(self.i.kept),
+            self.o.p.live.eq(live),
+            self.o.p.offsets.eq(self.i.head.offsets),
+            self.o.p.mask.eq(self.i.mask),
+            self.o.p.weights.eq(self.i.weights),
+            found.eq(self.sweep.o),
+        ]
+        with m.If(self.none):
+            m.d.comb += [
+                *(found[name].eq(value) for name, value in NOTHING.items()),
+                *(found.low[j].eq(255) for j in range(self.config.n_max - 1)),
+                found.high.eq(0),
+            ]
         empty = found.err_min == NOTHING["err_min"]
-        m.d.comb += [o.anchor.weights.eq(job.weights), o.anchor.segment.eq(found), o.err_min.eq(Mux(empty, 1, found.err_min)),
-                     o.err_max.eq(Mux(empty, 0, found.err_max))]
-        enough, tries, begin = Signal(), (~kept.full if widens else Const(0)), Signal()
-        if widens:
-            m.submodules.widen = widen = Widen(config, self.parts)
+        m.d.comb += [
+            self.o.p.anchor.weights.eq(self.i.weights),
+            self.o.p.anchor.segment.eq(found),
+            self.o.p.err_min.eq(Mux(empty, 1, found.err_min)),
+            self.o.p.err_max.eq(Mux(empty, 0, found.err_max)),
+        ]
+
+    def _widen(self, m):
+        """Bounds are widened, and kept where they are within the job's limit."""
+        if self.widens:
+            m.submodules.widen = widen = Widen(self.config, self.parts)
             width = widen.err_max - widen.err_min
             m.d.comb += [
-                widen.start.eq(begin & tries & (lost == 0)), widen.columns.eq(kept.length + 1), widen.segment.eq(job.anchor.segment),
-                widen.offsets.eq(job.head.offsets), widen.w.eq(job.weights), widen.anchor.eq(job.anchor.weights), widen.trend.eq(job.trend),
-                sweep.lent_w.as_value().eq(Mux(widen.uses, widen.dot_w.as_value(), self.dot_w.as_value())),
-                sweep.lent_x.as_value().eq(Mux(widen.uses, widen.dot_x.as_value(), self.dot_x.as_value())),
-                widen.score.eq(sweep.score), self.guess.eq(sweep.guess), self.uses.eq(reader.o.valid | widen.uses),
-                enough.eq(widen.valid & (width <= kept.limit))]
-            if config.blocks:
-                with m.If(o.live != kept.rows):                  # tombstones: ranks are not what blocks say
-                    m.d.comb += enough.eq(0)
-            with m.If(~rescanned):
-                m.d.comb += [o.anchor.eq(job.anchor), o.err_min.eq(widen.err_min), o.err_max.eq(widen.err_max)]
+                widen.start.eq(self.begin & self.tries & (self.lost == 0)),
+                widen.columns.eq(self.i.kept.length + 1),
+                widen.segment.eq(self.i.anchor.segment),
+                widen.offsets.eq(self.i.head.offsets),
+                widen.w.eq(self.i.weights),
+                widen.anchor.eq(self.i.anchor.weights),
+                widen.trend.eq(self.i.trend),
+                self.sweep.lent_w.as_value().eq(
+                    Mux(widen.uses, widen.dot_w.as_value(), self.dot_w.as_value())
+                ),
+                self.sweep.lent_x.as_value().eq(
+                    Mux(widen.uses, widen.dot_x.as_value(), self.dot_x.as_value())
+                ),
+                widen.score.eq(self.sweep.score),
+                self.guess.eq(self.sweep.guess),
+                self.uses.eq(self.reader.o.valid | widen.uses),
+                self.enough.eq(widen.valid & (width <= self.i.kept.limit)),
+            ]
+            if self.config.blocks:
+                with m.If(
+                    self.o.p.live != self.i.kept.rows
+                ):  # tombstones: ranks are not what blocks say
+                    m.d.comb += self.enough.eq(0)
+            with m.If(~self.rescanned):
+                m.d.comb += [
+                    self.o.p.anchor.eq(self.i.anchor),
+                    self.o.p.err_min.eq(widen.err_min),
+                    self.o.p.err_max.eq(widen.err_max),
+                ]
 
+    def _states(self, m):
+        """A job's bounds, one job after the other."""
         with m.FSM():
             with m.State("WAIT"):
-                m.d.sync += disorder.eq(0)
+                m.d.sync += self.disorder.eq(0)
                 with m.If(self.ready_next):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                m.d.comb += begin.eq(1)
-                m.d.sync += [rescanned.eq(~tries), none.eq(kept.span == 0), left.eq(widening - 2)]
+                m.d.comb += self.begin.eq(1)
+                m.d.sync += [
+                    self.rescanned.eq(~self.tries),
+                    self.none.eq(self.i.kept.span == 0),
+                    self.left.eq(self.widening - 2),
+                ]
                 m.next = "OFFER"
-                with m.If(lost == 0):
-                    with m.If(kept.span != 0):
+                with m.If(self.lost == 0):
+                    with m.If(self.i.kept.span != 0):
                         m.next = "ASK"
-                    if widens:
-                        with m.If(tries):
+                    if self.widens:
+                        with m.If(self.tries):
                             m.next = "WIDEN"
-            if widens:
+            if self.widens:
                 with m.State("WIDEN"):
-                    m.d.sync += left.eq(left - 1)
-                    with m.If(left == 0):
+                    m.d.sync += self.left.eq(self.left - 1)
+                    with m.If(self.left == 0):
                         m.next = "JUDGE"
                 with m.State("JUDGE"):
-                    m.d.sync += rescanned.eq(~enough)
+                    m.d.sync += self.rescanned.eq(~self.enough)
                     m.next = "OFFER"
-                    with m.If(~enough & (kept.span != 0)):
+                    with m.If(~self.enough & (self.i.kept.span != 0)):
                         m.next = "ASK"
             with m.State("ASK"):
                 # both are at rest: the pass before has ended
-                m.d.comb += [self.passing.valid.eq(1), reader.command.valid.eq(1)]
-                m.d.sync += fresh.eq(1)
+                m.d.comb += [self.passing.valid.eq(1), self.reader.command.valid.eq(1)]
+                m.d.sync += self.fresh.eq(1)
                 m.next = "READ"
             with m.State("READ"):
-                m.d.sync += left.eq(latency - 2)
-                with m.If(reader.o.valid & reader.o.p.last):
-                    m.d.sync += disorder.eq(reader.o.p.disorder)
+                m.d.sync += self.left.eq(self.latency - 2)
+                with m.If(self.reader.o.valid & self.reader.o.p.last):
+                    m.d.sync += self.disorder.eq(self.reader.o.p.disorder)
                     m.next = "SETTLE"
             with m.State("SETTLE"):
-                m.d.sync += left.eq(left - 1)
-                with m.If(left == 0):
+                m.d.sync += self.left.eq(self.left - 1)
+                with m.If(self.left == 0):
                     m.next = "OFFER"
             with m.State("OFFER"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
                     m.next = "WAIT"
-        return m

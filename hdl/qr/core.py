@@ -30,8 +30,17 @@ def core_command_shape(n_max, jobs, solvers):
     """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes, with sums
     by `scan` they come behind them in any case), its number among those in flight, and its solver.
     """
-    return data.StructLayout({"length": range(n_max), **dict.fromkeys(COUNTS, 24), "full": 1, "span": 32, "job": index_range(jobs),
-                              "solver": index_range(solvers), "offsets": data.ArrayLayout(8, n_max - 1)})
+    return data.StructLayout(
+        {
+            "length": range(n_max),
+            **dict.fromkeys(COUNTS, 24),
+            "full": 1,
+            "span": 32,
+            "job": index_range(jobs),
+            "solver": index_range(solvers),
+            "offsets": data.ArrayLayout(8, n_max - 1),
+        }
+    )
 
 
 class Core(wiring.Component):
@@ -45,7 +54,7 @@ class Core(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -70,128 +79,266 @@ class Core(wiring.Component):
 
     def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
-        n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
+        n = config.n_max
+        jobs = config.jobs
+        bus = 8 * config.bus_bytes
         number = index_range(jobs)
         members = {
-            "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))), "changes": In(stream.Signature(bus)),
-            "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
-            "hold": In(1), "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
-            "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
-            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1), "trend": Out(trend_shape)}
+            "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))),
+            "changes": In(stream.Signature(bus)),
+            "bits": In(stream.Signature(bus)),
+            "rows": In(stream.Signature(bus)),
+            "memo": In(stream.Signature(bus)),
+            "hold": In(1),
+            "record": Out(record_shape(n)),
+            "record_valid": Out(1),
+            "record_job": Out(number),
+            "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
+            "words_job": Out(number),
+            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
+            "report_valid": Out(1),
+            "trend": Out(trend_shape),
+        }
         for k in range(config.solvers):
             members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
         super().__init__(members, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()
-        config, command = self.config, self.command
-        m.submodules.records = records = Records(config)
-        m.submodules.full_scan = full_scan = FullScan(config)
-        m.submodules.accumulator = accumulator = NormalEquationAccumulator(config)
-        m.submodules.merge = merge = Merge(config)
-        m.submodules.loader = loader = Loader(config, self.parts)
+        m.submodules.records = self.records = Records(self.config)
+        m.submodules.full_scan = self.full_scan = FullScan(self.config)
+        m.submodules.accumulator = self.accumulator = NormalEquationAccumulator(self.config)
+        m.submodules.merge = self.merge = Merge(self.config)
+        m.submodules.loader = self.loader = Loader(self.config, self.parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
-        largest = Size(config.n_max, 0)
-        m.submodules.sums = sums = Queue(8 * config.bus_bytes, frame_words(config) + shift_words(config) + block_words(largest, config) +
-                                              sum(sums_words(largest, config)))
+        largest = Size(self.config.n_max, 0)
+        m.submodules.sums = self.sums = Queue(
+            8 * self.config.bus_bytes,
+            frame_words(self.config)
+            + shift_words(self.config)
+            + block_words(largest, self.config)
+            + sum(sums_words(largest, self.config)),
+        )
 
+        self._commands(m)
+        self._inputs(m)
+        self._add_up(m)
+        self._merge_words(m)
+        self._solvers(m)
+        return m
+
+    def _commands(self, m):
+        """A job begins: its command goes to those who read its words. Offsets and columns stay until its last record has been added up."""
         # offsets and columns stay until the job's last record has been added
-        busy, places = Signal(), Signal()
-        offsets, columns = Signal(command.p.offsets.shape(), reset_less=True), Signal(range(config.n_max + 1), reset_less=True)
-        scans = config.sums is Sums.SCAN
-        m.submodules.waiting = waiting = Queue(data.StructLayout(
-            {"columns": len(columns), "fresh": 1, "job": len(command.p.job), "solver": len(command.p.solver)}), 2)
+        self.busy, self.places = Signal(), Signal()
+        self.offsets, self.columns = (
+            Signal(self.command.p.offsets.shape(), reset_less=True),
+            Signal(range(self.config.n_max + 1), reset_less=True),
+        )
+        self.scans = self.config.sums is Sums.SCAN
+        m.submodules.waiting = self.waiting = Queue(
+            data.StructLayout(
+                {
+                    "columns": len(self.columns),
+                    "fresh": 1,
+                    "job": len(self.command.p.job),
+                    "solver": len(self.command.p.solver),
+                }
+            ),
+            2,
+        )
         begins = Signal()
         m.d.comb += [
-            command.ready.eq(~busy & (full_scan.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & waiting.i.ready),
-            begins.eq(command.valid & command.ready),
-            records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
-            *(records.command.p[name].eq(command.p[name]) for name in COUNTS),
-            full_scan.command.valid.eq(begins & (command.p.full | scans)), full_scan.command.p.full.eq(command.p.full),
-            full_scan.command.p.length.eq(command.p.length), full_scan.command.p.span.eq(command.p.span),
-            waiting.i.valid.eq(command.valid & command.ready), waiting.i.p.columns.eq(command.p.length + 1), waiting.i.p.fresh.eq(command.p.full),
-            waiting.i.p.job.eq(command.p.job), waiting.i.p.solver.eq(command.p.solver),
-            records.offsets.eq(offsets), full_scan.offsets.eq(offsets), accumulator.columns.eq(columns)]
-        listed = self.changes
-        if config.blocks:
-            # words come faster than their records are added up: the sums behind them need not wait
-            m.submodules.listed = lists = Queue(8 * config.bus_bytes, LISTED)
-            m.d.comb += [lists.i.payload.eq(self.changes.payload), lists.i.valid.eq(self.changes.valid), self.changes.ready.eq(lists.i.ready)]
-            listed = lists.o
-        for inner, outer in ((records.i, listed), (full_scan.bits, self.bits), (full_scan.words, self.rows)):
-            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
-        # with sums by `scan` the rows come behind the changes, whose end is passed over
-        passed, wrong = Signal(), Signal(8)
-        m.d.comb += passed.eq(scans & records.o.valid & records.o.p.end & ~places)
-        with m.If(places):
-            m.d.comb += [accumulator.i.payload.eq(full_scan.o.payload), accumulator.i.valid.eq(full_scan.o.valid), full_scan.o.ready.eq(accumulator.i.ready)]
-            with m.If(wrong != 0):
-                m.d.comb += accumulator.i.p.code.eq(wrong)
-        with m.Else():
-            m.d.comb += [accumulator.i.payload.eq(records.o.payload), accumulator.i.valid.eq(records.o.valid & ~passed & ~self.hold),
-                         records.o.ready.eq((accumulator.i.ready & ~self.hold) | passed)]
-        with m.If(passed):
-            m.d.sync += [places.eq(1), wrong.eq(records.o.p.code)]
-        with m.If(command.valid & command.ready):
-            m.d.sync += [busy.eq(1), places.eq(command.p.full), wrong.eq(0), offsets.eq(command.p.offsets), columns.eq(command.p.length + 1),
-                         self.record_job.eq(command.p.job)]
-        with m.Elif(accumulator.i.valid & accumulator.i.ready & accumulator.i.p.end):
-            m.d.sync += busy.eq(0)
-        m.d.comb += [self.record.eq(accumulator.i.payload), self.record_valid.eq(accumulator.i.valid & accumulator.i.ready)]
+            self.command.ready.eq(
+                ~self.busy
+                & (self.full_scan.command.ready | ~(self.command.p.full | self.scans))
+                & (self.records.command.ready | self.command.p.full)
+                & self.waiting.i.ready
+            ),
+            begins.eq(self.command.valid & self.command.ready),
+            self.records.command.valid.eq(begins & ~self.command.p.full),
+            self.records.command.p.length.eq(self.command.p.length),
+            *(self.records.command.p[name].eq(self.command.p[name]) for name in COUNTS),
+            self.full_scan.command.valid.eq(begins & (self.command.p.full | self.scans)),
+            self.full_scan.command.p.full.eq(self.command.p.full),
+            self.full_scan.command.p.length.eq(self.command.p.length),
+            self.full_scan.command.p.span.eq(self.command.p.span),
+            self.waiting.i.valid.eq(self.command.valid & self.command.ready),
+            self.waiting.i.p.columns.eq(self.command.p.length + 1),
+            self.waiting.i.p.fresh.eq(self.command.p.full),
+            self.waiting.i.p.job.eq(self.command.p.job),
+            self.waiting.i.p.solver.eq(self.command.p.solver),
+            self.records.offsets.eq(self.offsets),
+            self.full_scan.offsets.eq(self.offsets),
+            self.accumulator.columns.eq(self.columns),
+        ]
 
-        # the words of the oldest job whose changes are known
+    def _inputs(self, m):
+        """Words of changes, bits and rows."""
+        listed = self.changes
+        if self.config.blocks:
+            # words come faster than their records are added up: the sums behind them need not wait
+            m.submodules.listed = lists = Queue(8 * self.config.bus_bytes, LISTED)
+            m.d.comb += [
+                lists.i.payload.eq(self.changes.payload),
+                lists.i.valid.eq(self.changes.valid),
+                self.changes.ready.eq(lists.i.ready),
+            ]
+            listed = lists.o
+        for inner, outer in (
+            (self.records.i, listed),
+            (self.full_scan.bits, self.bits),
+            (self.full_scan.words, self.rows),
+        ):
+            m.d.comb += [
+                inner.payload.eq(outer.payload),
+                inner.valid.eq(outer.valid),
+                outer.ready.eq(inner.ready),
+            ]
+
+    def _add_up(self, m):
+        """Records go to the accumulator. With sums by `scan` the rows come behind the changes, whose end is passed over."""
+        passed, wrong = Signal(), Signal(8)
+        m.d.comb += passed.eq(
+            self.scans & self.records.o.valid & self.records.o.p.end & ~self.places
+        )
+        with m.If(self.places):
+            m.d.comb += [
+                self.accumulator.i.payload.eq(self.full_scan.o.payload),
+                self.accumulator.i.valid.eq(self.full_scan.o.valid),
+                self.full_scan.o.ready.eq(self.accumulator.i.ready),
+            ]
+            with m.If(wrong != 0):
+                m.d.comb += self.accumulator.i.p.code.eq(wrong)
+        with m.Else():
+            m.d.comb += [
+                self.accumulator.i.payload.eq(self.records.o.payload),
+                self.accumulator.i.valid.eq(self.records.o.valid & ~passed & ~self.hold),
+                self.records.o.ready.eq((self.accumulator.i.ready & ~self.hold) | passed),
+            ]
+        with m.If(passed):
+            m.d.sync += [self.places.eq(1), wrong.eq(self.records.o.p.code)]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [
+                self.busy.eq(1),
+                self.places.eq(self.command.p.full),
+                wrong.eq(0),
+                self.offsets.eq(self.command.p.offsets),
+                self.columns.eq(self.command.p.length + 1),
+                self.record_job.eq(self.command.p.job),
+            ]
+        with m.Elif(self.accumulator.i.valid & self.accumulator.i.ready & self.accumulator.i.p.end):
+            m.d.sync += self.busy.eq(0)
+        m.d.comb += [
+            self.record.eq(self.accumulator.i.payload),
+            self.record_valid.eq(self.accumulator.i.valid & self.accumulator.i.ready),
+        ]
+
+    def _merge_words(self, m):
+        """The words of the oldest job whose changes are known."""
         merging, begin = Signal(), Signal()
         m.d.comb += [
-            merge.command.valid.eq(begin), loader.command.valid.eq(begin), merge.command.p.columns.eq(waiting.o.p.columns),
-            merge.command.p.fresh.eq(waiting.o.p.fresh), loader.command.p.columns.eq(waiting.o.p.columns), loader.command.p.job.eq(waiting.o.p.job),
-            waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job), self.report.live.eq(accumulator.done.p.live),
-            accumulator.chunk.eq(merge.chunk), merge.entries.eq(accumulator.entries),
-            sums.i.payload.eq(self.memo.payload), sums.i.valid.eq(self.memo.valid), self.memo.ready.eq(sums.i.ready),
-            merge.i.payload.eq(sums.o.payload), merge.i.valid.eq(sums.o.valid)]
-        last_taken, solver = Signal(), index(config.solvers, name="solver")
-        m.d.comb += [last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last), accumulator.done.ready.eq(last_taken)]
-        free, code = merge.command.ready & loader.command.ready, accumulator.done.p.code
-        if config.blocks:
+            self.merge.command.valid.eq(begin),
+            self.loader.command.valid.eq(begin),
+            self.merge.command.p.columns.eq(self.waiting.o.p.columns),
+            self.merge.command.p.fresh.eq(self.waiting.o.p.fresh),
+            self.loader.command.p.columns.eq(self.waiting.o.p.columns),
+            self.loader.command.p.job.eq(self.waiting.o.p.job),
+            self.waiting.o.ready.eq(begin),
+            self.report_valid.eq(begin),
+            self.report.job.eq(self.waiting.o.p.job),
+            self.report.live.eq(self.accumulator.done.p.live),
+            self.accumulator.chunk.eq(self.merge.chunk),
+            self.merge.entries.eq(self.accumulator.entries),
+            self.sums.i.payload.eq(self.memo.payload),
+            self.sums.i.valid.eq(self.memo.valid),
+            self.memo.ready.eq(self.sums.i.ready),
+            self.merge.i.payload.eq(self.sums.o.payload),
+            self.merge.i.valid.eq(self.sums.o.valid),
+        ]
+        last_taken, self.solver = Signal(), index(self.config.solvers, name="solver")
+        m.d.comb += [
+            last_taken.eq(self.merge.o.valid & self.merge.o.ready & self.merge.o.p.last),
+            self.accumulator.done.ready.eq(last_taken),
+        ]
+        free, code = (
+            self.merge.command.ready & self.loader.command.ready,
+            self.accumulator.done.p.code,
+        )
+        if self.config.blocks:
             # words of blocks go before those of c
-            m.submodules.shift = shift = Shift(config)
+            m.submodules.shift = self.shift = Shift(self.config)
             staged = Signal()
             m.d.comb += [
-                shift.record.eq(self.record), shift.valid.eq(self.record_valid), shift.freed.eq(last_taken), shift.chunk.eq(merge.chunk),
-                shift.command.valid.eq(accumulator.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
-                shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
-                sums.o.ready.eq(merge.i.ready | shift.i.ready), self.trend.eq(shift.trend), begin.eq(staged & shift.done & free),
-                self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
-                *(merge.right_hand_side[k].eq(accumulator.right_hand_side[k] + shift.right_hand_side[k]) for k in range(config.bus_bytes // 8))]
-            with m.If(shift.command.valid & shift.command.ready):
-                m.d.sync += [staged.eq(1), self.words_job.eq(waiting.o.p.job)]
+                self.shift.record.eq(self.record),
+                self.shift.valid.eq(self.record_valid),
+                self.shift.freed.eq(last_taken),
+                self.shift.chunk.eq(self.merge.chunk),
+                self.shift.command.valid.eq(self.accumulator.done.valid & ~merging & ~staged),
+                self.shift.command.p.columns.eq(self.waiting.o.p.columns),
+                self.shift.command.p.fresh.eq(self.waiting.o.p.fresh),
+                self.shift.i.payload.eq(self.sums.o.payload),
+                self.shift.i.valid.eq(self.sums.o.valid),
+                self.sums.o.ready.eq(self.merge.i.ready | self.shift.i.ready),
+                self.trend.eq(self.shift.trend),
+                begin.eq(staged & self.shift.done & free),
+                self.report.code.eq(
+                    Mux(code != 0, code, self.shift.crowded * FitError.QR_ROWS.value)
+                ),
+                *(
+                    self.merge.right_hand_side[k].eq(
+                        self.accumulator.right_hand_side[k] + self.shift.right_hand_side[k]
+                    )
+                    for k in range(self.config.bus_bytes // 8)
+                ),
+            ]
+            with m.If(self.shift.command.valid & self.shift.command.ready):
+                m.d.sync += [staged.eq(1), self.words_job.eq(self.waiting.o.p.job)]
             with m.If(begin):
                 m.d.sync += staged.eq(0)
         else:
-            m.d.comb += [begin.eq(accumulator.done.valid & ~merging & free), sums.o.ready.eq(merge.i.ready), self.report.code.eq(code),
-                         merge.right_hand_side.eq(accumulator.right_hand_side)]
+            m.d.comb += [
+                begin.eq(self.accumulator.done.valid & ~merging & free),
+                self.sums.o.ready.eq(self.merge.i.ready),
+                self.report.code.eq(code),
+                self.merge.right_hand_side.eq(self.accumulator.right_hand_side),
+            ]
             with m.If(begin):
-                m.d.sync += self.words_job.eq(waiting.o.p.job)
+                m.d.sync += self.words_job.eq(self.waiting.o.p.job)
         with m.If(begin):
-            m.d.sync += [merging.eq(1), solver.eq(waiting.o.p.solver)]
+            m.d.sync += [merging.eq(1), self.solver.eq(self.waiting.o.p.solver)]
         with m.Elif(last_taken):
             m.d.sync += merging.eq(0)
 
-        # each word goes to both the loader and the memo's writer, in the same cycle
+    def _solvers(self, m):
+        """Each word goes to both the loader and the memo's writer, in the same cycle; rows go to the job's solver."""
         m.d.comb += [
-            loader.i.payload.eq(merge.o.payload), self.words.payload.eq(merge.o.payload), merge.o.ready.eq(loader.i.ready & self.words.ready),
-            loader.i.valid.eq(merge.o.valid & self.words.ready), self.words.valid.eq(merge.o.valid & loader.i.ready)]
-        if config.blocks:
-            with m.If(shift.o_valid):
-                m.d.comb += [self.words.valid.eq(1), self.words.p.eq(shift.o)]
-        if config.solvers == 1:
-            m.submodules.solver0 = unit = Solver(config, self.parts)
-            connect(m, loader.o, unit.i)
+            self.loader.i.payload.eq(self.merge.o.payload),
+            self.words.payload.eq(self.merge.o.payload),
+            self.merge.o.ready.eq(self.loader.i.ready & self.words.ready),
+            self.loader.i.valid.eq(self.merge.o.valid & self.words.ready),
+            self.words.valid.eq(self.merge.o.valid & self.loader.i.ready),
+        ]
+        if self.config.blocks:
+            with m.If(self.shift.o_valid):
+                m.d.comb += [self.words.valid.eq(1), self.words.p.eq(self.shift.o)]
+        if self.config.solvers == 1:
+            m.submodules.solver0 = unit = Solver(self.config, self.parts)
+            connect(m, self.loader.o, unit.i)
             m.d.comb += [self.o0.eq(unit.o), self.o0_valid.eq(unit.o_valid)]
-            return m
-        for k in range(config.solvers):
-            ends = self.parts.instance(m, f"solver{k}", "qr_solver", lambda: Solver(config, self.parts), i__payload=loader.o.payload,
-                                       i__valid=loader.o.valid & (solver == k))
-            m.d.comb += [getattr(self, f"o{k}").eq(ends["o"]), getattr(self, f"o{k}_valid").eq(ends["o_valid"])]
-            with m.If(solver == k):
-                m.d.comb += loader.o.ready.eq(ends["i__ready"])
-        return m
+            return
+        for k in range(self.config.solvers):
+            ends = self.parts.instance(
+                m,
+                f"solver{k}",
+                "qr_solver",
+                lambda: Solver(self.config, self.parts),
+                i__payload=self.loader.o.payload,
+                i__valid=self.loader.o.valid & (self.solver == k),
+            )
+            m.d.comb += [
+                getattr(self, f"o{k}").eq(ends["o"]),
+                getattr(self, f"o{k}_valid").eq(ends["o_valid"]),
+            ]
+            with m.If(self.solver == k):
+                m.d.comb += self.loader.o.ready.eq(ends["i__ready"])

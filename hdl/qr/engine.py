@@ -43,7 +43,7 @@ class FitEngine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan` that is `made`.
+        `models.qr.config.FitPlan` that is `made`.
     library
         Takes the modules that are instantiated by name.
 

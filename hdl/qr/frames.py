@@ -24,7 +24,7 @@ class Frames(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan` with `blocks`.
+        `models.qr.config.FitPlan` with `blocks`.
     units
         Of how many neighbouring blocks it is asked at once.
 

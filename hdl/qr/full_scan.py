@@ -33,45 +33,95 @@ class FullScan(wiring.Component):
         self.config = config
         self.rows = Rows(config, units=1)
         n, bus = config.n_max, 8 * config.bus_bytes
-        super().__init__({
-            "command": In(stream.Signature(data.StructLayout({"length": range(n), "span": 32, "full": 1}))), "offsets": In(data.ArrayLayout(8, n - 1)),
-            "bits": In(stream.Signature(bus)), "words": In(stream.Signature(bus)), "o": Out(stream.Signature(record_shape(n)))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "command": In(
+                    stream.Signature(data.StructLayout({"length": range(n), "span": 32, "full": 1}))
+                ),
+                "offsets": In(data.ArrayLayout(8, n - 1)),
+                "bits": In(stream.Signature(bus)),
+                "words": In(stream.Signature(bus)),
+                "o": Out(stream.Signature(record_shape(n))),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rows = rows = self.rows
-        some = Signal()
-        m.d.comb += [some.eq(self.command.p.span != 0), rows.command.p.length.eq(self.command.p.length), rows.command.p.span.eq(self.command.p.span),
-                     rows.offsets.eq(self.offsets)]
-        for name in ("bits", "words"):
-            inner, outer = getattr(rows, name), getattr(self, name)
-            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
-        # a pass begins when the one before it has ended
-        active, ends, wrong, full = Signal(), Signal(), Signal(), Signal()
-        record, row = self.o.p, rows.o.p.rows[0]
+        m.submodules.rows = self.rows
+        self.some = Signal()
         m.d.comb += [
-            self.command.ready.eq(~active & rows.command.ready), rows.command.valid.eq(self.command.valid & ~active & some),
-            self.o.valid.eq(ends | rows.o.valid), rows.o.ready.eq(self.o.ready & ~ends)]
-        with m.If(ends):
-            m.d.comb += [record.end.eq(1), record.code.eq(wrong * FitError.QR_ORDER.value)]
+            self.some.eq(self.command.p.span != 0),
+            self.rows.command.p.length.eq(self.command.p.length),
+            self.rows.command.p.span.eq(self.command.p.span),
+            self.rows.offsets.eq(self.offsets),
+        ]
+        for name in ("bits", "words"):
+            inner, outer = getattr(self.rows, name), getattr(self, name)
+            m.d.comb += [
+                inner.payload.eq(outer.payload),
+                inner.valid.eq(outer.valid),
+                outer.ready.eq(inner.ready),
+            ]
+        self._records(m)
+        self._end(m)
+        return m
+
+    def _records(self, m):
+        """A pass begins when the one before it has ended."""
+        self.active = Signal()
+        self.ends = Signal()
+        self.wrong = Signal()
+        self.full = Signal()
+        self.record, row = self.o.p, self.rows.o.p.rows[0]
+        m.d.comb += [
+            self.command.ready.eq(~self.active & self.rows.command.ready),
+            self.rows.command.valid.eq(self.command.valid & ~self.active & self.some),
+            self.o.valid.eq(self.ends | self.rows.o.valid),
+            self.rows.o.ready.eq(self.o.ready & ~self.ends),
+        ]
+        with m.If(self.ends):
+            m.d.comb += [
+                self.record.end.eq(1),
+                self.record.code.eq(self.wrong * FitError.QR_ORDER.value),
+            ]
         with m.Else():
             counts = Const(1) if self.config.target is Label.RANK else row.use
-            m.d.comb += [record.value.eq(Mux(counts, row.label, 0)), record.sign.eq(counts & full), record.live.eq(row.use & full), record.label.eq(row.label),
-                         record.a.eq(row.a), record.row.eq(row.row)]
+            m.d.comb += [
+                self.record.value.eq(Mux(counts, row.label, 0)),
+                self.record.sign.eq(counts & self.full),
+                self.record.live.eq(row.use & self.full),
+                self.record.label.eq(row.label),
+                self.record.a.eq(row.a),
+                self.record.row.eq(row.row),
+            ]
+
+    def _end(self, m):
+        """Which block a place is in, and the end of the pass."""
         if self.config.blocks > 1:
             bits = (self.config.blocks - 1).bit_length()
-            size, place, block = Signal(32, reset_less=True), Signal(32, reset_less=True), Signal(bits)
-            m.d.comb += record.block.eq(block)
-            with m.If(rows.o.valid & rows.o.ready):
+            size = Signal(32, reset_less=True)
+            place = Signal(32, reset_less=True)
+            block = Signal(bits)
+            m.d.comb += self.record.block.eq(block)
+            with m.If(self.rows.o.valid & self.rows.o.ready):
                 m.d.sync += place.eq(place + 1)
                 with m.If(place + 1 == size):
                     m.d.sync += [place.eq(0), block.eq(block + 1)]
             with m.If(self.command.valid & self.command.ready):
-                m.d.sync += [size.eq((self.command.p.span + (self.config.blocks - 1)) >> bits), place.eq(0), block.eq(0)]
-        with m.If(rows.o.valid & rows.o.ready):
-            m.d.sync += [ends.eq(rows.o.p.last), wrong.eq(rows.o.p.disorder)]
-        with m.If(ends & self.o.ready):
-            m.d.sync += [ends.eq(0), active.eq(0)]
+                m.d.sync += [
+                    size.eq((self.command.p.span + (self.config.blocks - 1)) >> bits),
+                    place.eq(0),
+                    block.eq(0),
+                ]
+        with m.If(self.rows.o.valid & self.rows.o.ready):
+            m.d.sync += [self.ends.eq(self.rows.o.p.last), self.wrong.eq(self.rows.o.p.disorder)]
+        with m.If(self.ends & self.o.ready):
+            m.d.sync += [self.ends.eq(0), self.active.eq(0)]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), ends.eq(~some), wrong.eq(0), full.eq(self.command.p.full)]
-        return m
+            m.d.sync += [
+                self.active.eq(1),
+                self.ends.eq(~self.some),
+                self.wrong.eq(0),
+                self.full.eq(self.command.p.full),
+            ]

@@ -38,49 +38,124 @@ class Gearbox(wiring.Component):
     """
 
     def __init__(self, *, word_units, unit_bits, chunk_units, count_bits=24, src_loc_at=0):
-        self.word_units, self.unit_bits, self.chunk_units = word_units, unit_bits, chunk_units
-        super().__init__({
-            "command": In(stream.Signature(data.StructLayout({
-                "size": range(chunk_units + 1), "grow": 1, "shrink": 1, "count": count_bits, "units": range((chunk_units << count_bits) + 1)}))),
-            "i": In(stream.Signature(word_units * unit_bits)),
-            "o": Out(stream.Signature(data.StructLayout({"data": chunk_units * unit_bits, "end": 1})))}, src_loc_at=1 + src_loc_at)
+        self.word_units = word_units
+        self.unit_bits = unit_bits
+        self.chunk_units = chunk_units
+        super().__init__(
+            {
+                "command": In(
+                    stream.Signature(
+                        data.StructLayout(
+                            {
+                                "size": range(chunk_units + 1),
+                                "grow": 1,
+                                "shrink": 1,
+                                "count": count_bits,
+                                "units": range((chunk_units << count_bits) + 1),
+                            }
+                        )
+                    )
+                ),
+                "i": In(stream.Signature(word_units * unit_bits)),
+                "o": Out(
+                    stream.Signature(data.StructLayout({"data": chunk_units * unit_bits, "end": 1}))
+                ),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        word, bits, largest = self.word_units, self.unit_bits, self.chunk_units
-        # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
-        places = -(-(2 * largest + 2 * word - 2) // word)
-        ring = [Signal(word * bits, name=f"word{k}", reset_less=True) for k in range(places)]
-        head, tail = Signal(range(places * word)), Signal(range(places))
-        level = Signal(range(places * word + 1))
-        size = Signal(range(largest + 1))
-        left = Signal(len(self.command.p.count))                 # chunks not yet given
-        wanted = Signal(range(-word, (largest << len(left)) + 1))     # units of the run not yet accepted; not positive: none
-        active, grow, shrink = Signal(), Signal(), Signal()
-        some, more, enough = Signal(), Signal(), Signal()        # left != 0, wanted > 0
-        put, take, chunk = Signal(), Signal(), Signal(largest * bits)
-        m.d.comb += [
-            self.command.ready.eq(~active), enough.eq((level >= size) & some),
-            self.o.valid.eq(active & (enough | ~some)), self.o.p.end.eq(~some),
-            self.o.p.data.eq(Cat(Mux((k < size) & some, chunk.word_select(k, bits), 0) for k in range(largest))),
-            self.i.ready.eq(active & more & (level < 2 * largest)),
-            put.eq(self.i.valid & self.i.ready), take.eq(self.o.valid & self.o.ready & enough)]
-        m.d.comb += chunk.eq(rotated(m, Cat(ring), head, bits, largest))
-        stays = Signal.like(level)
-        m.d.comb += stays.eq(level - Mux(take, size, 0))
-        m.d.sync += level.eq(stays)
-        with m.If(put):
-            m.d.sync += [level.eq(stays + word), wanted.eq(wanted - word), more.eq(wanted > word), tail.eq(Mux(tail == places - 1, 0, tail + 1))]
-            for k, place in enumerate(ring):
-                with m.If(tail == k):
-                    m.d.sync += place.eq(self.i.payload)
-        with m.If(take):
-            behind = head + size
-            m.d.sync += [left.eq(left - 1), some.eq(left != 1), size.eq(size + grow - shrink),
-                         head.eq(Mux(behind >= places * word, behind - places * word, behind))]
-        with m.If(self.o.valid & self.o.ready & self.o.p.end):
-            m.d.sync += [active.eq(0), level.eq(0), head.eq(0), tail.eq(0)]
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), size.eq(self.command.p.size), grow.eq(self.command.p.grow), shrink.eq(self.command.p.shrink),
-                         left.eq(self.command.p.count), wanted.eq(self.command.p.units), some.eq(self.command.p.count != 0), more.eq(self.command.p.count != 0)]
+        self._ring(m)
+        self._move(m)
         return m
+
+    def _ring(self, m):
+        """A ring of words, which a chunk may begin anywhere in."""
+        # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
+        self.places = -(-(2 * self.chunk_units + 2 * self.word_units - 2) // self.word_units)
+        self.ring = [
+            Signal(self.word_units * self.unit_bits, name=f"word{k}", reset_less=True)
+            for k in range(self.places)
+        ]
+        self.head, self.tail = (
+            Signal(range(self.places * self.word_units)),
+            Signal(range(self.places)),
+        )
+        self.level = Signal(range(self.places * self.word_units + 1))
+        self.size = Signal(range(self.chunk_units + 1))
+        self.left = Signal(len(self.command.p.count))  # chunks not yet given
+        self.wanted = Signal(
+            range(-self.word_units, (self.chunk_units << len(self.left)) + 1)
+        )  # units of the run not yet accepted; not positive: none
+        self.active = Signal()
+        self.grow = Signal()
+        self.shrink = Signal()
+        # left != 0, wanted > 0
+        self.some = Signal()
+        self.more = Signal()
+        self.enough = Signal()
+        self.put = Signal()
+        self.take = Signal()
+        self.chunk = Signal(self.chunk_units * self.unit_bits)
+
+    def _move(self, m):
+        """Words in, chunks out."""
+        m.d.comb += [
+            self.command.ready.eq(~self.active),
+            self.enough.eq((self.level >= self.size) & self.some),
+            self.o.valid.eq(self.active & (self.enough | ~self.some)),
+            self.o.p.end.eq(~self.some),
+            self.o.p.data.eq(
+                Cat(
+                    Mux((k < self.size) & self.some, self.chunk.word_select(k, self.unit_bits), 0)
+                    for k in range(self.chunk_units)
+                )
+            ),
+            self.i.ready.eq(self.active & self.more & (self.level < 2 * self.chunk_units)),
+            self.put.eq(self.i.valid & self.i.ready),
+            self.take.eq(self.o.valid & self.o.ready & self.enough),
+        ]
+        m.d.comb += self.chunk.eq(
+            rotated(m, Cat(self.ring), self.head, self.unit_bits, self.chunk_units)
+        )
+        stays = Signal.like(self.level)
+        m.d.comb += stays.eq(self.level - Mux(self.take, self.size, 0))
+        m.d.sync += self.level.eq(stays)
+        with m.If(self.put):
+            m.d.sync += [
+                self.level.eq(stays + self.word_units),
+                self.wanted.eq(self.wanted - self.word_units),
+                self.more.eq(self.wanted > self.word_units),
+                self.tail.eq(Mux(self.tail == self.places - 1, 0, self.tail + 1)),
+            ]
+            for k, place in enumerate(self.ring):
+                with m.If(self.tail == k):
+                    m.d.sync += place.eq(self.i.payload)
+        with m.If(self.take):
+            behind = self.head + self.size
+            m.d.sync += [
+                self.left.eq(self.left - 1),
+                self.some.eq(self.left != 1),
+                self.size.eq(self.size + self.grow - self.shrink),
+                self.head.eq(
+                    Mux(
+                        behind >= self.places * self.word_units,
+                        behind - self.places * self.word_units,
+                        behind,
+                    )
+                ),
+            ]
+        with m.If(self.o.valid & self.o.ready & self.o.p.end):
+            m.d.sync += [self.active.eq(0), self.level.eq(0), self.head.eq(0), self.tail.eq(0)]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [
+                self.active.eq(1),
+                self.size.eq(self.command.p.size),
+                self.grow.eq(self.command.p.grow),
+                self.shrink.eq(self.command.p.shrink),
+                self.left.eq(self.command.p.count),
+                self.wanted.eq(self.command.p.units),
+                self.some.eq(self.command.p.count != 0),
+                self.more.eq(self.command.p.count != 0),
+            ]

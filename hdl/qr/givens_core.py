@@ -34,7 +34,7 @@ class GivensCore(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -53,125 +53,270 @@ class GivensCore(wiring.Component):
 
     def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
-        n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
+        n = config.n_max
+        jobs = config.jobs
+        bus = 8 * config.bus_bytes
         number = index_range(jobs)
-        super().__init__({
-            "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))), "changes": In(stream.Signature(bus)),
-            "bits": In(stream.Signature(bus)), "rows": In(stream.Signature(bus)), "load": In(stream.Signature(bus)), "memo": In(stream.Signature(bus)),
-            "hold": In(1), "record": Out(record_shape(n)), "record_valid": Out(1), "record_job": Out(number),
-            "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "words_job": Out(number),
-            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})), "report_valid": Out(1),
-            "trend": Out(trend_shape), "o0": Out(solution_shape(n, jobs)), "o0_valid": Out(1), "factor": Out(stream.Signature(factor_shape(config)))},
-            src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))),
+                "changes": In(stream.Signature(bus)),
+                "bits": In(stream.Signature(bus)),
+                "rows": In(stream.Signature(bus)),
+                "load": In(stream.Signature(bus)),
+                "memo": In(stream.Signature(bus)),
+                "hold": In(1),
+                "record": Out(record_shape(n)),
+                "record_valid": Out(1),
+                "record_job": Out(number),
+                "words": Out(
+                    stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))
+                ),
+                "words_job": Out(number),
+                "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
+                "report_valid": Out(1),
+                "trend": Out(trend_shape),
+                "o0": Out(solution_shape(n, jobs)),
+                "o0_valid": Out(1),
+                "factor": Out(stream.Signature(factor_shape(config))),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        config, command = self.config, self.command
-        n = config.n_max
-        triangle = Array([k * (k + 1) // 2 for k in range(n + 1)])
-        m.submodules.records = records = Records(config)
-        m.submodules.full_scan = full_scan = FullScan(config)
-        m.submodules.totals = totals = Totals(config)
-        m.submodules.refresh = refresh = Refresh(config, self.parts)
-        m.submodules.solver = solver = Givens(config, self.parts)
-        m.submodules.cutter = cutter = Gearbox(word_units=config.bus_bytes // 4, unit_bits=32, chunk_units=n, count_bits=len(refresh.command.p.columns))
+        self.n = self.config.n_max
+        self.triangle = Array([k * (k + 1) // 2 for k in range(self.n + 1)])
+        m.submodules.records = self.records = Records(self.config)
+        m.submodules.full_scan = self.full_scan = FullScan(self.config)
+        m.submodules.totals = self.totals = Totals(self.config)
+        m.submodules.refresh = self.refresh = Refresh(self.config, self.parts)
+        m.submodules.solver = self.solver = Givens(self.config, self.parts)
+        m.submodules.cutter = self.cutter = Gearbox(
+            word_units=self.config.bus_bytes // 4,
+            unit_bits=32,
+            chunk_units=self.n,
+            count_bits=len(self.refresh.command.p.columns),
+        )
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
-        largest = Size(n, 0)
-        m.submodules.sums = sums = Queue(8 * config.bus_bytes, frame_words(config) + shift_words(config) + block_words(largest, config) +
-                                         sum(sums_words(largest, config)))
-        job_shape = start_shape(n, config.jobs)
-        m.submodules.waiting = waiting = Queue(job_shape, 2)
-        m.submodules.starts = starts = Queue(job_shape, 2)
-        m.submodules.factors = factors = Queue(job_shape, 2)
+        largest = Size(self.n, 0)
+        m.submodules.sums = self.sums = Queue(
+            8 * self.config.bus_bytes,
+            frame_words(self.config)
+            + shift_words(self.config)
+            + block_words(largest, self.config)
+            + sum(sums_words(largest, self.config)),
+        )
+        job_shape = start_shape(self.n, self.config.jobs)
+        m.submodules.waiting = self.waiting = Queue(job_shape, 2)
+        m.submodules.starts = self.starts = Queue(job_shape, 2)
+        m.submodules.factors = self.factors = Queue(job_shape, 2)
 
+        self._commands(m)
+        self._records(m)
+
+        self._load_factor(m)
+        self._refresh(m)
+        return m
+
+    def _commands(self, m):
+        """A job begins: its command goes to those who read its words. Offsets stay until its last record has been added up."""
         # offsets stay until the job's last record has been added
-        busy, places, offsets, begins = Signal(), Signal(), Signal.like(command.p.offsets), Signal()
-        scans = config.sums is Sums.SCAN
-        room = waiting.i.ready & starts.i.ready & factors.i.ready
+        self.busy = Signal()
+        self.places = Signal()
+        self.offsets = Signal.like(self.command.p.offsets)
+        self.begins = Signal()
+        self.scans = self.config.sums is Sums.SCAN
+        room = self.waiting.i.ready & self.starts.i.ready & self.factors.i.ready
         m.d.comb += [
-            begins.eq(command.valid & command.ready),
-            command.ready.eq(~busy & (full_scan.command.ready | ~(command.p.full | scans)) & (records.command.ready | command.p.full) & room),
-            records.command.valid.eq(begins & ~command.p.full), records.command.p.length.eq(command.p.length),
-            *(records.command.p[name].eq(command.p[name]) for name in COUNTS), records.offsets.eq(offsets),
-            full_scan.command.valid.eq(begins & (command.p.full | scans)), full_scan.command.p.length.eq(command.p.length),
-            full_scan.command.p.span.eq(command.p.span), full_scan.command.p.full.eq(command.p.full), full_scan.offsets.eq(offsets)]
-        for queue in (waiting, starts, factors):
-            m.d.comb += [queue.i.p.columns.eq(command.p.length + 1), queue.i.p.fresh.eq(command.p.full), queue.i.p.job.eq(command.p.job),
-                         queue.i.valid.eq(begins & (~command.p.full if queue is factors else 1))]
-        for inner, outer in ((records.i, self.changes), (full_scan.bits, self.bits), (full_scan.words, self.rows), (cutter.i, self.load),
-                             (sums.i, self.memo), (refresh.i, sums.o)):
-            m.d.comb += [inner.payload.eq(outer.payload), inner.valid.eq(outer.valid), outer.ready.eq(inner.ready)]
+            self.begins.eq(self.command.valid & self.command.ready),
+            self.command.ready.eq(
+                ~self.busy
+                & (self.full_scan.command.ready | ~(self.command.p.full | self.scans))
+                & (self.records.command.ready | self.command.p.full)
+                & room
+            ),
+            self.records.command.valid.eq(self.begins & ~self.command.p.full),
+            self.records.command.p.length.eq(self.command.p.length),
+            *(self.records.command.p[name].eq(self.command.p[name]) for name in COUNTS),
+            self.records.offsets.eq(self.offsets),
+            self.full_scan.command.valid.eq(self.begins & (self.command.p.full | self.scans)),
+            self.full_scan.command.p.length.eq(self.command.p.length),
+            self.full_scan.command.p.span.eq(self.command.p.span),
+            self.full_scan.command.p.full.eq(self.command.p.full),
+            self.full_scan.offsets.eq(self.offsets),
+        ]
+        for queue in (self.waiting, self.starts, self.factors):
+            m.d.comb += [
+                queue.i.p.columns.eq(self.command.p.length + 1),
+                queue.i.p.fresh.eq(self.command.p.full),
+                queue.i.p.job.eq(self.command.p.job),
+                queue.i.valid.eq(
+                    self.begins & (~self.command.p.full if queue is self.factors else 1)
+                ),
+            ]
+        for inner, outer in (
+            (self.records.i, self.changes),
+            (self.full_scan.bits, self.bits),
+            (self.full_scan.words, self.rows),
+            (self.cutter.i, self.load),
+            (self.sums.i, self.memo),
+            (self.refresh.i, self.sums.o),
+        ):
+            m.d.comb += [
+                inner.payload.eq(outer.payload),
+                inner.valid.eq(outer.valid),
+                outer.ready.eq(inner.ready),
+            ]
 
+    def _records(self, m):
+        """Records go to the sums, and rows that came to the solver."""
         # records: to the sums, and rows that came to the solver
-        record, offered, folded, taken = Signal(record_shape(n)), Signal(), Signal(), Signal()
+        self.taken_record = Signal(record_shape(self.n))
+        offered = Signal()
+        folded = Signal()
+        self.taken = Signal()
         # with sums by `scan` the rows come behind the changes, whose end is passed over
         passed, wrong = Signal(), Signal(8)
         m.d.comb += [
-            passed.eq(scans & records.o.valid & records.o.p.end & ~places),
-            record.eq(Mux(places, full_scan.o.payload.as_value(), records.o.payload.as_value())),
-            offered.eq(Mux(places, full_scan.o.valid, records.o.valid & ~passed & ~self.hold))]
-        with m.If(places & (wrong != 0)):
-            m.d.comb += record.code.eq(wrong)
+            passed.eq(self.scans & self.records.o.valid & self.records.o.p.end & ~self.places),
+            self.taken_record.eq(
+                Mux(
+                    self.places,
+                    self.full_scan.o.payload.as_value(),
+                    self.records.o.payload.as_value(),
+                )
+            ),
+            offered.eq(
+                Mux(
+                    self.places, self.full_scan.o.valid, self.records.o.valid & ~passed & ~self.hold
+                )
+            ),
+        ]
+        with m.If(self.places & (wrong != 0)):
+            m.d.comb += self.taken_record.code.eq(wrong)
         with m.If(passed):
-            m.d.sync += [places.eq(1), wrong.eq(records.o.p.code)]
+            m.d.sync += [self.places.eq(1), wrong.eq(self.records.o.p.code)]
         m.d.comb += [
-            folded.eq(record.end | (record.sign > 0)), totals.i.payload.eq(record), solver.rows.p.end.eq(record.end),
-            *(solver.rows.p.a[k].eq(record.a[1 + k]) for k in range(n - 1)),
-            totals.i.valid.eq(offered & (~folded | solver.rows.ready)), solver.rows.valid.eq(offered & folded & totals.i.ready),
-            taken.eq(totals.i.valid & totals.i.ready), records.o.ready.eq((taken & ~places) | passed),
-            full_scan.o.ready.eq(taken & places), self.record.eq(record), self.record_valid.eq(taken)]
-        with m.If(begins):
-            m.d.sync += [busy.eq(1), places.eq(command.p.full), wrong.eq(0), offsets.eq(command.p.offsets), self.record_job.eq(command.p.job)]
-        with m.Elif(taken & record.end):
-            m.d.sync += busy.eq(0)
+            folded.eq(self.taken_record.end | (self.taken_record.sign > 0)),
+            self.totals.i.payload.eq(self.taken_record),
+            self.solver.rows.p.end.eq(self.taken_record.end),
+            *(self.solver.rows.p.a[k].eq(self.taken_record.a[1 + k]) for k in range(self.n - 1)),
+            self.totals.i.valid.eq(offered & (~folded | self.solver.rows.ready)),
+            self.solver.rows.valid.eq(offered & folded & self.totals.i.ready),
+            self.taken.eq(self.totals.i.valid & self.totals.i.ready),
+            self.records.o.ready.eq((self.taken & ~self.places) | passed),
+            self.full_scan.o.ready.eq(self.taken & self.places),
+            self.record.eq(self.taken_record),
+            self.record_valid.eq(self.taken),
+        ]
+        with m.If(self.begins):
+            m.d.sync += [
+                self.busy.eq(1),
+                self.places.eq(self.command.p.full),
+                wrong.eq(0),
+                self.offsets.eq(self.command.p.offsets),
+                self.record_job.eq(self.command.p.job),
+            ]
+        with m.Elif(self.taken & self.taken_record.end):
+            m.d.sync += self.busy.eq(0)
 
+    def _load_factor(self, m):
+        """The factor goes into a context."""
         # the factor into a context
         m.d.comb += [
-            solver.start.payload.eq(starts.o.payload), solver.start.valid.eq(starts.o.valid), starts.o.ready.eq(solver.start.ready),
-            cutter.command.valid.eq(factors.o.valid), factors.o.ready.eq(cutter.command.ready), cutter.command.p.size.eq(factors.o.p.columns),
-            cutter.command.p.shrink.eq(1), cutter.command.p.count.eq(factors.o.p.columns),
-            cutter.command.p.units.eq(triangle[factors.o.p.columns]),
-            solver.load.payload.eq(cutter.o.p.data), solver.load.valid.eq(cutter.o.valid & ~cutter.o.p.end),
-            cutter.o.ready.eq(cutter.o.p.end | solver.load.ready)]
+            self.solver.start.payload.eq(self.starts.o.payload),
+            self.solver.start.valid.eq(self.starts.o.valid),
+            self.starts.o.ready.eq(self.solver.start.ready),
+            self.cutter.command.valid.eq(self.factors.o.valid),
+            self.factors.o.ready.eq(self.cutter.command.ready),
+            self.cutter.command.p.size.eq(self.factors.o.p.columns),
+            self.cutter.command.p.shrink.eq(1),
+            self.cutter.command.p.count.eq(self.factors.o.p.columns),
+            self.cutter.command.p.units.eq(self.triangle[self.factors.o.p.columns]),
+            self.solver.load.payload.eq(self.cutter.o.p.data),
+            self.solver.load.valid.eq(self.cutter.o.valid & ~self.cutter.o.p.end),
+            self.cutter.o.ready.eq(self.cutter.o.p.end | self.solver.load.ready),
+        ]
 
-        # the sums of the oldest job whose changes are known
-        merging, begin, last = Signal(), Signal(), Signal()
+    def _refresh(self, m):
+        """The sums of the oldest job whose changes are known."""
+        merging = Signal()
+        begin = Signal()
+        last = Signal()
         m.d.comb += [
-            refresh.command.valid.eq(begin), refresh.command.p.columns.eq(waiting.o.p.columns),
-            refresh.command.p.fresh.eq(waiting.o.p.fresh), waiting.o.ready.eq(begin), self.report_valid.eq(begin), self.report.job.eq(waiting.o.p.job),
-            self.report.live.eq(totals.done.p.live), totals.part.eq(refresh.part), totals.column.eq(refresh.column),
-            self.words.payload.eq(refresh.o.payload), self.words.valid.eq(refresh.o.valid), refresh.o.ready.eq(self.words.ready),
-            last.eq(refresh.o.valid & refresh.o.ready & refresh.o.p.last), totals.done.ready.eq(last),
-            solver.side.payload.eq(refresh.side.payload), solver.side.valid.eq(refresh.side.valid), refresh.side.ready.eq(solver.side.ready),
-            self.o0.eq(solver.o), self.o0_valid.eq(solver.o_valid),
-            self.factor.payload.eq(solver.factor.payload), self.factor.valid.eq(solver.factor.valid), solver.factor.ready.eq(self.factor.ready)]
-        starting, code = self.words_job.eq(waiting.o.p.job), totals.done.p.code
-        if config.blocks:
+            self.refresh.command.valid.eq(begin),
+            self.refresh.command.p.columns.eq(self.waiting.o.p.columns),
+            self.refresh.command.p.fresh.eq(self.waiting.o.p.fresh),
+            self.waiting.o.ready.eq(begin),
+            self.report_valid.eq(begin),
+            self.report.job.eq(self.waiting.o.p.job),
+            self.report.live.eq(self.totals.done.p.live),
+            self.totals.part.eq(self.refresh.part),
+            self.totals.column.eq(self.refresh.column),
+            self.words.payload.eq(self.refresh.o.payload),
+            self.words.valid.eq(self.refresh.o.valid),
+            self.refresh.o.ready.eq(self.words.ready),
+            last.eq(self.refresh.o.valid & self.refresh.o.ready & self.refresh.o.p.last),
+            self.totals.done.ready.eq(last),
+            self.solver.side.payload.eq(self.refresh.side.payload),
+            self.solver.side.valid.eq(self.refresh.side.valid),
+            self.refresh.side.ready.eq(self.solver.side.ready),
+            self.o0.eq(self.solver.o),
+            self.o0_valid.eq(self.solver.o_valid),
+            self.factor.payload.eq(self.solver.factor.payload),
+            self.factor.valid.eq(self.solver.factor.valid),
+            self.solver.factor.ready.eq(self.factor.ready),
+        ]
+        starting, code = self.words_job.eq(self.waiting.o.p.job), self.totals.done.p.code
+        if self.config.blocks:
             # words of blocks go before those of c
-            m.submodules.shift = shift = Shift(config)
-            staged, width = Signal(), config.bus_bytes // 8
+            m.submodules.shift = shift = Shift(self.config)
+            staged, width = Signal(), self.config.bus_bytes // 8
             sides = shift.right_hand_side
-            grows = Array([sides[k] for k in range(width)])[refresh.column[:(width - 1).bit_length()]] if width > 1 else sides[0]
+            grows = (
+                Array([sides[k] for k in range(width)])[
+                    self.refresh.column[: (width - 1).bit_length()]
+                ]
+                if width > 1
+                else sides[0]
+            )
             m.d.comb += [
-                shift.record.eq(record), shift.valid.eq(taken), shift.freed.eq(last), shift.chunk.eq(refresh.following >> (width - 1).bit_length()),
-                shift.command.valid.eq(totals.done.valid & ~merging & ~staged), shift.command.p.columns.eq(waiting.o.p.columns),
-                shift.command.p.fresh.eq(waiting.o.p.fresh), shift.i.payload.eq(sums.o.payload), shift.i.valid.eq(sums.o.valid),
-                sums.o.ready.eq(refresh.i.ready | shift.i.ready), self.trend.eq(shift.trend),
-                begin.eq(staged & shift.done & refresh.command.ready), self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
-                refresh.value.eq(totals.value + Mux(refresh.part == 0, grows, 0))]
+                shift.record.eq(self.taken_record),
+                shift.valid.eq(self.taken),
+                shift.freed.eq(last),
+                shift.chunk.eq(self.refresh.following >> (width - 1).bit_length()),
+                shift.command.valid.eq(self.totals.done.valid & ~merging & ~staged),
+                shift.command.p.columns.eq(self.waiting.o.p.columns),
+                shift.command.p.fresh.eq(self.waiting.o.p.fresh),
+                shift.i.payload.eq(self.sums.o.payload),
+                shift.i.valid.eq(self.sums.o.valid),
+                self.sums.o.ready.eq(self.refresh.i.ready | shift.i.ready),
+                self.trend.eq(shift.trend),
+                begin.eq(staged & shift.done & self.refresh.command.ready),
+                self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
+                self.refresh.value.eq(self.totals.value + Mux(self.refresh.part == 0, grows, 0)),
+            ]
             with m.If(shift.o_valid):
-                m.d.comb += [self.words.valid.eq(1), self.words.p.data.eq(shift.o), self.words.p.gram.eq(0), self.words.p.last.eq(0)]
+                m.d.comb += [
+                    self.words.valid.eq(1),
+                    self.words.p.data.eq(shift.o),
+                    self.words.p.gram.eq(0),
+                    self.words.p.last.eq(0),
+                ]
             with m.If(shift.command.valid & shift.command.ready):
                 m.d.sync += [staged.eq(1), starting]
             with m.If(begin):
                 m.d.sync += staged.eq(0)
         else:
-            m.d.comb += [begin.eq(totals.done.valid & ~merging & refresh.command.ready), self.report.code.eq(code), refresh.value.eq(totals.value)]
+            m.d.comb += [
+                begin.eq(self.totals.done.valid & ~merging & self.refresh.command.ready),
+                self.report.code.eq(code),
+                self.refresh.value.eq(self.totals.value),
+            ]
             with m.If(begin):
                 m.d.sync += starting
         with m.If(begin):
             m.d.sync += merging.eq(1)
         with m.Elif(last):
             m.d.sync += merging.eq(0)
-        return m
-

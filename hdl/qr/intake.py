@@ -30,7 +30,9 @@ def head_kept_shape(n_max):
 
 def anchor_shape(n_max):
     """An anchor of one segment."""
-    return data.StructLayout({"weights": data.ArrayLayout(32, n_max), "segment": segment_shape(n_max)})
+    return data.StructLayout(
+        {"weights": data.ArrayLayout(32, n_max), "segment": segment_shape(n_max)}
+    )
 
 
 class Intake(wiring.Component):
@@ -40,7 +42,7 @@ class Intake(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -63,18 +65,38 @@ class Intake(wiring.Component):
     def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
-        words_out = {name: Out(stream.Signature(8 * bus)) for name in ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")}
-        super().__init__({
-            "i": In(stream.Signature(word_shape(bus))), "body": In(stream.Signature(body_shape(config))), "descriptor_valid": Out(1),
-            "descriptor": Out(descriptor_shape), "head_valid": Out(1), "head": Out(head_kept_shape(n)), "anchor_valid": Out(1), "anchor": Out(anchor_shape(n)),
-            "slot": Out(index_range(config.jobs)), "shifts_valid": Out(1),
-            "command": Out(stream.Signature(core_command_shape(n, config.jobs, config.solvers))), **words_out}, src_loc_at=1 + src_loc_at)
+        words_out = {
+            name: Out(stream.Signature(8 * bus))
+            for name in ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")
+        }
+        super().__init__(
+            {
+                "i": In(stream.Signature(word_shape(bus))),
+                "body": In(stream.Signature(body_shape(config))),
+                "descriptor_valid": Out(1),
+                "descriptor": Out(descriptor_shape),
+                "head_valid": Out(1),
+                "head": Out(head_kept_shape(n)),
+                "anchor_valid": Out(1),
+                "anchor": Out(anchor_shape(n)),
+                "slot": Out(index_range(config.jobs)),
+                "shifts_valid": Out(1),
+                "command": Out(
+                    stream.Signature(core_command_shape(n, config.jobs, config.solvers))
+                ),
+                **words_out,
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def _collect(self, m, name, size, take):
         """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
         bus = self.config.bus_bytes
         count = words(size, bus)
-        held, number = Signal(8 * bus * count, name=f"{name}_words", reset_less=True), index(count, name=f"{name}_number")
+        held, number = (
+            Signal(8 * bus * count, name=f"{name}_words", reset_less=True),
+            index(count, name=f"{name}_number"),
+        )
         now = Signal(len(held), name=f"{name}_now")
         m.d.comb += now.eq(held)
         for k in range(count):
@@ -86,40 +108,75 @@ class Intake(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, n = self.config, self.config.n_max
-        d = self.body.p.descriptor
-        m.submodules.check = check = JobCheck(config)
-        anchored = config.bounds is Bounds.WIDENED
-        taken, route = Signal(), self.i.p.route
-        of_head, of_anchor = route == Route.HEAD, route == Route.ANCHOR
-        pending, bad = Signal(), Signal()
-        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+        config, self.n = self.config, self.config.n_max
+        m.submodules.check = self.check = JobCheck(config)
+        self.anchored = config.bounds is Bounds.WIDENED
+        self.taken, self.route = Signal(), self.i.p.route
+        self.of_head, of_anchor = self.route == Route.HEAD, self.route == Route.ANCHOR
+        self.pending, self.bad = Signal(), Signal()
+        m.d.comb += self.taken.eq(self.i.valid & self.i.ready)
 
-        descriptor, _ = self._collect(m, "descriptor", DESCRIPTOR_BYTES, taken & (route == Route.DESCRIPTOR))
-        m.d.comb += [self.descriptor.as_value().eq(descriptor), self.descriptor_valid.eq(taken & (route == Route.DESCRIPTOR) & self.i.p.last)]
-        _, head_words = self._collect(m, "head", HEAD_BYTES + n - 1, taken & of_head)
+        self._head(m)
+        self._command(m)
+        for each in self.streams.values():
+            m.d.comb += each.payload.eq(self.i.p.data)
+        self._words(m)
+        if self.anchored:
+            self._anchor(m, self.taken & of_anchor, self.bad, self.pending)
+        return m
+
+    def _head(self, m):
+        """Descriptor and head."""
+        descriptor, _ = self._collect(
+            m, "descriptor", DESCRIPTOR_BYTES, self.taken & (self.route == Route.DESCRIPTOR)
+        )
+        m.d.comb += [
+            self.descriptor.as_value().eq(descriptor),
+            self.descriptor_valid.eq(self.taken & (self.route == Route.DESCRIPTOR) & self.i.p.last),
+        ]
+        _, head_words = self._collect(m, "head", HEAD_BYTES + self.n - 1, self.taken & self.of_head)
         head = Signal(head_shape)
         m.d.comb += [
-            head.eq(head_words[:8 * HEAD_BYTES]), check.descriptor.eq(d), check.head.eq(head), self.head.live.eq(Mux(d.flags[0], 0, head.live)),
-            self.head.code.eq(check.head_code), self.slot.eq(self.body.p.slot)]
-        for j in range(n - 1):
-            with m.If(j < d.length):
-                m.d.comb += self.head.offsets[j].eq(head_words[8 * HEAD_BYTES:].word_select(j, 8))
+            head.eq(head_words[: 8 * HEAD_BYTES]),
+            self.check.descriptor.eq(self.body.p.descriptor),
+            self.check.head.eq(head),
+            self.head.live.eq(Mux(self.body.p.descriptor.flags[0], 0, head.live)),
+            self.head.code.eq(self.check.head_code),
+            self.slot.eq(self.body.p.slot),
+        ]
+        for j in range(self.n - 1):
+            with m.If(j < self.body.p.descriptor.length):
+                m.d.comb += self.head.offsets[j].eq(head_words[8 * HEAD_BYTES :].word_select(j, 8))
 
-        command = self.command
+    def _command(self, m):
+        """The job's command to those who take its words."""
         m.d.comb += [
-            command.valid.eq(pending), command.p.length.eq(d.length), command.p.full.eq(d.flags[0]), command.p.span.eq(d.span),
-            command.p.job.eq(self.body.p.slot), command.p.solver.eq(self.body.p.solver), command.p.offsets.eq(self.head.offsets),
-            *(command.p[name].eq(d[name]) for name in COUNTS)]
-        with m.If(pending & command.ready):
-            m.d.sync += pending.eq(0)
+            self.command.valid.eq(self.pending),
+            self.command.p.length.eq(self.body.p.descriptor.length),
+            self.command.p.full.eq(self.body.p.descriptor.flags[0]),
+            self.command.p.span.eq(self.body.p.descriptor.span),
+            self.command.p.job.eq(self.body.p.slot),
+            self.command.p.solver.eq(self.body.p.solver),
+            self.command.p.offsets.eq(self.head.offsets),
+            *(self.command.p[name].eq(self.body.p.descriptor[name]) for name in COUNTS),
+        ]
+        with m.If(self.pending & self.command.ready):
+            m.d.sync += self.pending.eq(0)
 
-        streams = {Route.CHANGES: self.changes, Route.SUMS: self.sums, Route.BITS: self.bits, Route.ROWS: self.rows,
-                   Route.PASS_BITS: self.pass_bits, Route.PASS_ROWS: self.pass_rows, Route.FACTOR: self.factor}
-        for each in streams.values():
-            m.d.comb += each.payload.eq(self.i.p.data)
+        self.streams = {
+            Route.CHANGES: self.changes,
+            Route.SUMS: self.sums,
+            Route.BITS: self.bits,
+            Route.ROWS: self.rows,
+            Route.PASS_BITS: self.pass_bits,
+            Route.PASS_ROWS: self.pass_rows,
+            Route.FACTOR: self.factor,
+        }
+
+    def _words(self, m):
+        """Each word waits for its taker."""
         in_head, in_body = Signal(), Signal()
-        with m.Switch(route):
+        with m.Switch(self.route):
             with m.Case(Route.DESCRIPTOR):
                 m.d.comb += self.i.ready.eq(1)
             with m.Case(Route.HEAD):
@@ -128,46 +185,55 @@ class Intake(wiring.Component):
                 m.d.comb += self.i.ready.eq(in_body)
             for name in (Route.PASS_BITS, Route.PASS_ROWS):
                 with m.Case(name):
-                    m.d.comb += [streams[name].valid.eq(self.i.valid), self.i.ready.eq(streams[name].ready)]
+                    m.d.comb += [
+                        self.streams[name].valid.eq(self.i.valid),
+                        self.i.ready.eq(self.streams[name].ready),
+                    ]
             with m.Case(Route.SHIFTS):
                 # whoever follows the changes takes them as well
-                m.d.comb += [self.sums.valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (self.sums.ready | bad)),
-                             self.shifts_valid.eq(self.sums.valid & self.sums.ready)]
+                m.d.comb += [
+                    self.sums.valid.eq(self.i.valid & in_body & ~self.bad),
+                    self.i.ready.eq(in_body & (self.sums.ready | self.bad)),
+                    self.shifts_valid.eq(self.sums.valid & self.sums.ready),
+                ]
             for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
                 with m.Case(name):
-                    m.d.comb += [streams[name].valid.eq(self.i.valid & in_body & ~bad), self.i.ready.eq(in_body & (streams[name].ready | bad))]
+                    m.d.comb += [
+                        self.streams[name].valid.eq(self.i.valid & in_body & ~self.bad),
+                        self.i.ready.eq(in_body & (self.streams[name].ready | self.bad)),
+                    ]
 
-        final = Signal()                                         # of the head: no body follows it
+        final = Signal()  # of the head: no body follows it
         with m.FSM():
             with m.State("HEAD"):
                 m.d.comb += in_head.eq(1)
-                with m.If(taken & of_head & self.i.p.last):
+                with m.If(self.taken & self.of_head & self.i.p.last):
                     m.d.sync += final.eq(self.i.p.final)
                     m.next = "CHECK"
             with m.State("CHECK"):
                 m.next = "VERDICT"
             with m.State("VERDICT"):
                 m.d.comb += self.head_valid.eq(1)
-                good = check.head_code == 0
-                m.d.sync += [bad.eq(~good), pending.eq(good & (d.flags[0] | (not anchored)))]
+                good = self.check.head_code == 0
+                m.d.sync += [
+                    self.bad.eq(~good),
+                    self.pending.eq(good & (self.body.p.descriptor.flags[0] | (not self.anchored))),
+                ]
                 m.next = "BODY"
                 with m.If(final):
                     m.next = "LAST"
             with m.State("BODY"):
                 m.d.comb += in_body.eq(1)
-                with m.If(taken & self.i.p.final & self.i.p.last):
-                    with m.If(pending & ~command.ready):
+                with m.If(self.taken & self.i.p.final & self.i.p.last):
+                    with m.If(self.pending & ~self.command.ready):
                         m.next = "LAST"
                     with m.Else():
                         m.d.comb += self.body.ready.eq(1)
                         m.next = "HEAD"
             with m.State("LAST"):
-                with m.If(~pending):
+                with m.If(~self.pending):
                     m.d.comb += self.body.ready.eq(1)
                     m.next = "HEAD"
-        if anchored:
-            self._anchor(m, taken & of_anchor, bad, pending)
-        return m
 
     def _anchor(self, m, take, bad, pending):
         n, bus = self.config.n_max, self.config.bus_bytes
@@ -180,23 +246,39 @@ class Intake(wiring.Component):
             for k in range(1, n + 1):
                 with m.Case(k - 1):
                     m.d.comb += behind.eq(counts[k])
-        weights, segment = Signal(32 * n, reset_less=True), Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)), reset_less=True)
+        weights, segment = (
+            Signal(32 * n, reset_less=True),
+            Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)), reset_less=True),
+        )
         done = Signal()
         m.d.sync += done.eq(0)
         with m.If(take):
-            m.d.sync += [number.eq(Mux(self.i.p.last, 0, number + 1)), done.eq(self.i.p.last & ~bad)]
+            m.d.sync += [
+                number.eq(Mux(self.i.p.last, 0, number + 1)),
+                done.eq(self.i.p.last & ~bad),
+            ]
             for part, first in ((weights, 0), (segment, behind)):
                 for k in range(words(len(part) // 8, bus)):
                     with m.If(number == first + k):
-                        m.d.sync += part[8 * bus * k:8 * bus * (k + 1)].eq(self.i.p.data)
+                        m.d.sync += part[8 * bus * k : 8 * bus * (k + 1)].eq(self.i.p.data)
             with m.If(self.i.p.last & ~bad):
                 m.d.sync += pending.eq(1)
         anchor = self.anchor
-        boxes = segment[8 * SEGMENT_BYTES:]
+        boxes = segment[8 * SEGMENT_BYTES :]
         high = Signal(8 * (n - 1))
-        m.d.comb += [self.anchor_valid.eq(done), high.eq(shifted_right(m, boxes, length, 8)), anchor.weights[0].eq(weights[:32]),
-                     *(anchor.segment[name].eq(segment[at:at + 32]) for name, at in (("err_min", 32), ("err_max", 64), ("least", 160)))]
+        m.d.comb += [
+            self.anchor_valid.eq(done),
+            high.eq(shifted_right(m, boxes, length, 8)),
+            anchor.weights[0].eq(weights[:32]),
+            *(
+                anchor.segment[name].eq(segment[at : at + 32])
+                for name, at in (("err_min", 32), ("err_max", 64), ("least", 160))
+            ),
+        ]
         for j in range(n - 1):
             with m.If(j < length):
-                m.d.comb += [anchor.weights[j + 1].eq(weights.word_select(j + 1, 32)), anchor.segment.low[j].eq(boxes.word_select(j, 8)),
-                             anchor.segment.high[j].eq(high.word_select(j, 8))]
+                m.d.comb += [
+                    anchor.weights[j + 1].eq(weights.word_select(j + 1, 32)),
+                    anchor.segment.low[j].eq(boxes.word_select(j, 8)),
+                    anchor.segment.high[j].eq(high.word_select(j, 8)),
+                ]

@@ -23,7 +23,7 @@ class Merge(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -41,53 +41,122 @@ class Merge(wiring.Component):
         self.config = config
         bus, n = config.bus_bytes, config.n_max
         self.chunks = -(-(n * (n + 1) // 2) // (bus // ENTRY_BYTES))
-        super().__init__({
-            "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(8 * bus)),
-            "chunk": Out(range(max(self.chunks, 2))), "right_hand_side": In(right_hand_side_shape(bus)), "entries": In(entries_shape(bus)),
-            "o": Out(stream.Signature(data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "command": In(
+                    stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))
+                ),
+                "i": In(stream.Signature(8 * bus)),
+                "chunk": Out(range(max(self.chunks, 2))),
+                "right_hand_side": In(right_hand_side_shape(bus)),
+                "entries": In(entries_shape(bus)),
+                "o": Out(
+                    stream.Signature(data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1}))
+                ),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        bus, n = self.config.bus_bytes, self.config.n_max
-        each = bus // ENTRY_BYTES
-        words = [Array([max(-(-8 * k // bus), 1) - 1 for k in range(n + 1)]), Array([max(-(-(k * (k + 1) // 2) // each), 1) - 1 for k in range(n + 1)])]
-        active, columns, fresh, gram = Signal(), Signal(range(n + 1)), Signal(), Signal()
-        number, final = Signal.like(self.chunk), Signal()
-        valid, advance, take = Signal(), Signal(), Signal()      # of stage 1
-        anew = Signal()                                          # the word is the accumulator's sum alone
-        held, held_number = Signal(8 * bus, reset_less=True), Signal.like(self.chunk)
-        held_gram, held_last = Signal(), Signal()
-        out = Signal(8 * bus, reset_less=True)
-        m.d.comb += [
-            final.eq(number == Mux(gram, words[1][columns], words[0][columns])),
-            advance.eq(~self.o.valid | self.o.ready),
-            anew.eq(fresh | (~gram if self.config.sums is Sums.SCAN else 0)),
-            self.i.ready.eq(active & ~anew & advance), take.eq(active & (anew | self.i.valid) & advance),
-            self.command.ready.eq(~active), self.o.p.data.eq(out), self.chunk.eq(Mux(advance, number, held_number))]
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), columns.eq(self.command.p.columns), fresh.eq(self.command.p.fresh), gram.eq(0), number.eq(0)]
-        with m.If(take):
-            m.d.sync += [number.eq(Mux(final, 0, number + 1)), gram.eq(gram ^ final)]
-            with m.If(final & gram):
-                m.d.sync += active.eq(0)
-        with m.If(advance):
-            m.d.sync += [valid.eq(take), held.eq(Mux(anew, 0, self.i.payload)), held_number.eq(number), held_gram.eq(gram), held_last.eq(final & gram)]
-
-        sums, entries = [], []
-        for place in range(bus // 8):
-            sums.append((held.word_select(place, 64).as_signed() + self.right_hand_side[place])[:64])
-        # places behind the triangle's last entry stay 0
-        triangle = Array([k * (k + 1) // 2 for k in range(n + 1)])
-        beyond = Signal(range(-2 * each, 2 * n * n + 2))
-        m.d.comb += beyond.eq(triangle[columns] - held_number * each)
-        width = 8 * ENTRY_BYTES
-        for place in range(each):
-            entry = (held.word_select(place, width).as_signed() + self.entries[place])[:width]
-            entries.append(Mux(place < beyond, entry, 0)[:width])
-        first = Signal(range(n + 1))                             # columns of c before this word
-        m.d.comb += first.eq(held_number * (bus // 8))
-        sums = [Mux(first + place < columns, value, 0)[:64] for place, value in enumerate(sums)]
-        with m.If(advance):
-            m.d.sync += [self.o.valid.eq(valid), out.eq(Mux(held_gram, Cat(entries), Cat(sums))), self.o.p.gram.eq(held_gram),
-                         self.o.p.last.eq(held_last & valid)]
+        self.each = self.config.bus_bytes // ENTRY_BYTES
+        self.words = [
+            Array(
+                [
+                    max(-(-8 * k // self.config.bus_bytes), 1) - 1
+                    for k in range(self.config.n_max + 1)
+                ]
+            ),
+            Array(
+                [
+                    max(-(-(k * (k + 1) // 2) // self.each), 1) - 1
+                    for k in range(self.config.n_max + 1)
+                ]
+            ),
+        ]
+        self.active = Signal()
+        self.columns = Signal(range(self.config.n_max + 1))
+        self.fresh = Signal()
+        self.gram = Signal()
+        self.number, self.final = Signal.like(self.chunk), Signal()
+        self._words(m)
+        self._add(m)
         return m
+
+    def _words(self, m):
+        """Words of the memo wait in stage 1."""
+        # of stage 1
+        self.valid = Signal()
+        self.advance = Signal()
+        take = Signal()
+        anew = Signal()  # the word is the accumulator's sum alone
+        self.held, self.held_number = (
+            Signal(8 * self.config.bus_bytes, reset_less=True),
+            Signal.like(self.chunk),
+        )
+        self.held_gram, self.held_last = Signal(), Signal()
+        self.out = Signal(8 * self.config.bus_bytes, reset_less=True)
+        m.d.comb += [
+            self.final.eq(
+                self.number
+                == Mux(self.gram, self.words[1][self.columns], self.words[0][self.columns])
+            ),
+            self.advance.eq(~self.o.valid | self.o.ready),
+            anew.eq(self.fresh | (~self.gram if self.config.sums is Sums.SCAN else 0)),
+            self.i.ready.eq(self.active & ~anew & self.advance),
+            take.eq(self.active & (anew | self.i.valid) & self.advance),
+            self.command.ready.eq(~self.active),
+            self.o.p.data.eq(self.out),
+            self.chunk.eq(Mux(self.advance, self.number, self.held_number)),
+        ]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [
+                self.active.eq(1),
+                self.columns.eq(self.command.p.columns),
+                self.fresh.eq(self.command.p.fresh),
+                self.gram.eq(0),
+                self.number.eq(0),
+            ]
+        with m.If(take):
+            m.d.sync += [
+                self.number.eq(Mux(self.final, 0, self.number + 1)),
+                self.gram.eq(self.gram ^ self.final),
+            ]
+            with m.If(self.final & self.gram):
+                m.d.sync += self.active.eq(0)
+        with m.If(self.advance):
+            m.d.sync += [
+                self.valid.eq(take),
+                self.held.eq(Mux(anew, 0, self.i.payload)),
+                self.held_number.eq(self.number),
+                self.held_gram.eq(self.gram),
+                self.held_last.eq(self.final & self.gram),
+            ]
+
+    def _add(self, m):
+        """Sums of this word, old and new."""
+        sums, entries = [], []
+        for place in range(self.config.bus_bytes // 8):
+            sums.append(
+                (self.held.word_select(place, 64).as_signed() + self.right_hand_side[place])[:64]
+            )
+        # places behind the triangle's last entry stay 0
+        triangle = Array([k * (k + 1) // 2 for k in range(self.config.n_max + 1)])
+        beyond = Signal(range(-2 * self.each, 2 * self.config.n_max * self.config.n_max + 2))
+        m.d.comb += beyond.eq(triangle[self.columns] - self.held_number * self.each)
+        width = 8 * ENTRY_BYTES
+        for place in range(self.each):
+            entry = (self.held.word_select(place, width).as_signed() + self.entries[place])[:width]
+            entries.append(Mux(place < beyond, entry, 0)[:width])
+        first = Signal(range(self.config.n_max + 1))  # columns of c before this word
+        m.d.comb += first.eq(self.held_number * (self.config.bus_bytes // 8))
+        sums = [
+            Mux(first + place < self.columns, value, 0)[:64] for place, value in enumerate(sums)
+        ]
+        with m.If(self.advance):
+            m.d.sync += [
+                self.o.valid.eq(self.valid),
+                self.out.eq(Mux(self.held_gram, Cat(entries), Cat(sums))),
+                self.o.p.gram.eq(self.held_gram),
+                self.o.p.last.eq(self.held_last & self.valid),
+            ]

@@ -40,7 +40,7 @@ class NormalEquationAccumulator(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or the whole triangle.
+        `models.qr.config.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or the whole triangle.
 
     Members
     -------
@@ -65,76 +65,142 @@ class NormalEquationAccumulator(wiring.Component):
         n, bus = config.n_max, config.bus_bytes
         self.triangle, self.each = n * (n + 1) // 2, bus // ENTRY_BYTES
         if config.gram_lanes < self.triangle and config.gram_lanes % self.each:
-            raise ValueError(f"gram_lanes must be a multiple of {self.each}, the entries of a bus word, or the whole triangle of {self.triangle}")
+            raise ValueError(
+                f"gram_lanes must be a multiple of {self.each}, the entries of a bus word, or the whole triangle of {self.triangle}"
+            )
         self.lanes = min(config.gram_lanes, self.triangle)
         self.slots = -(-self.triangle // self.lanes)
         self.chunks = -(-self.triangle // self.each)
-        super().__init__({
-            "i": In(stream.Signature(record_shape(n))), "columns": In(range(n + 1)),
-            "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
-            "chunk": In(range(max(self.chunks, 2))),
-            "right_hand_side": Out(right_hand_side_shape(bus)), "entries": Out(entries_shape(bus))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(record_shape(n))),
+                "columns": In(range(n + 1)),
+                "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
+                "chunk": In(range(max(self.chunks, 2))),
+                "right_hand_side": Out(right_hand_side_shape(bus)),
+                "entries": Out(entries_shape(bus)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        n, record = self.config.n_max, self.i.p
-        bank = Signal()                                          # the one that grows
-        full = Signal(2)                                         # banks whose sums wait to be read
-        reading = Signal()
-        # a record stays at the input while the lanes go through their slots
-        slot, last_slot = index(self.slots, name="slot"), index(self.slots, name="last_slot")
-        slots_of = Array([max(-(-k * (k + 1) // 2 // self.lanes) - 1, 0) for k in range(n + 1)])
-        final, closing = Signal(), Signal()                      # a job's end has been accepted: its sums settle
-        m.d.comb += [last_slot.eq(slots_of[self.columns]), final.eq((record.sign == 0) | (slot == last_slot)),
-                     self.i.ready.eq(final & ~full.bit_select(bank, 1) & ~closing)]
-        go, taken = Signal(), Signal()
-        m.d.comb += [go.eq(self.i.valid & ~full.bit_select(bank, 1) & ~closing), taken.eq(self.i.valid & self.i.ready)]
-        with m.If(go):
-            m.d.sync += slot.eq(Mux(final, 0, slot + 1))
+        self.bank = Signal()  # the one that grows
+        self.full = Signal(2)  # banks whose sums wait to be read
+        self.reading = Signal()
+        self._accept(m)
+        self._operands(m)
 
-        # stage 1: operands; stage 2: products; then the sums
-        fresh_gram = Signal(init=1)                               # nothing of this job's AᵀA is in the bank yet
-        a = [Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(n)]
-        value, sign = Signal(signed(32)), Signal(signed(2))
-        some, slot1, first_slots = Signal(), Signal.like(slot), Signal()
-        m.d.sync += [some.eq(go & (record.sign != 0)), slot1.eq(slot), value.eq(Mux(taken, record.value, 0)), sign.eq(record.sign), first_slots.eq(fresh_gram),
-                     *(x.eq(record.a[k]) for k, x in enumerate(a))]
-        with m.If(taken & ((record.sign != 0) | record.end)):
-            m.d.sync += fresh_gram.eq(record.end)
-        live, total = Signal(signed(25)), Signal(signed(25))
-        m.d.comb += total.eq(live + record.live)
-        closed = Signal()                                        # the end's operands are in stage 1
-        zero_gram = Signal()                                     # the job had no record for AᵀA
-        with m.If(taken):
-            m.d.sync += live.eq(total)
-            with m.If(record.end):
-                m.d.sync += [live.eq(0), closing.eq(1)]
-        m.d.sync += closed.eq(taken & record.end)
+        self._banks(m)
 
-        closed2 = Signal()
-        clear = Signal(init=1)                                   # sums begin anew: what they are before the first job is anything
-        m.d.sync += [closed2.eq(closed), clear.eq(closed)]
-        settled = [Signal(data.StructLayout({"live": signed(25), "code": 8, "none": 1}), name=f"settled{k}", reset_less=True) for k in range(2)]
-        with m.If(taken & record.end):
-            for k in range(2):
-                with m.If(bank == k):
-                    m.d.sync += [settled[k].live.eq(total), settled[k].code.eq(record.code), settled[k].none.eq(fresh_gram)]
-        with m.If(closed2):
-            m.d.sync += [full.bit_select(bank, 1).eq(1), bank.eq(~bank), closing.eq(0)]
-        with m.If(self.done.valid & self.done.ready):
-            m.d.sync += [full.bit_select(reading, 1).eq(0), reading.eq(~reading)]
-        m.d.comb += [self.done.valid.eq(full.bit_select(reading, 1)), self.done.p.live.eq(Mux(reading, settled[1].live, settled[0].live)),
-                     self.done.p.code.eq(Mux(reading, settled[1].code, settled[0].code)), zero_gram.eq(Mux(reading, settled[1].none, settled[0].none))]
-
-        some2, slot2, first2 = Signal(), Signal.like(slot), Signal()
-        m.d.sync += [some2.eq(some), slot2.eq(slot1), first2.eq(first_slots)]
-        banks = SimpleNamespace(closed=closed2, clear=clear, grows=bank, read=reading)
-        self._right_hand_side(m, a, value, banks)
+        some2 = Signal()
+        slot2 = Signal.like(self.slot)
+        first2 = Signal()
+        m.d.sync += [some2.eq(self.some), slot2.eq(self.slot1), first2.eq(self.first_slots)]
+        banks = SimpleNamespace(
+            closed=self.closed2, clear=self.clear, grows=self.bank, read=self.reading
+        )
+        self._right_hand_side(m, self.a, self.value, banks)
         if self.slots == 1:
-            self._gram_of_registers(m, a, sign, some, banks)
+            self._gram_of_registers(m, self.a, self.sign, self.some, banks)
         else:
-            self._gram(m, a, sign, some2, slot1, slot2, first2, banks, zero_gram)
+            self._gram(
+                m, self.a, self.sign, some2, self.slot1, slot2, first2, banks, self.zero_gram
+            )
         return m
+
+    def _accept(self, m):
+        """A record stays at the input while the lanes take its products."""
+        # a record stays at the input while the lanes go through their slots
+        self.slot, last_slot = index(self.slots, name="slot"), index(self.slots, name="last_slot")
+        slots_of = Array(
+            [max(-(-k * (k + 1) // 2 // self.lanes) - 1, 0) for k in range(self.config.n_max + 1)]
+        )
+        final, self.closing = Signal(), Signal()  # a job's end has been accepted: its sums settle
+        m.d.comb += [
+            last_slot.eq(slots_of[self.columns]),
+            final.eq((self.i.p.sign == 0) | (self.slot == last_slot)),
+            self.i.ready.eq(final & ~self.full.bit_select(self.bank, 1) & ~self.closing),
+        ]
+        self.go, self.taken = Signal(), Signal()
+        m.d.comb += [
+            self.go.eq(self.i.valid & ~self.full.bit_select(self.bank, 1) & ~self.closing),
+            self.taken.eq(self.i.valid & self.i.ready),
+        ]
+        with m.If(self.go):
+            m.d.sync += self.slot.eq(Mux(final, 0, self.slot + 1))
+
+    def _operands(self, m):
+        """Stage 1: operands."""
+        # stage 1: operands; stage 2: products; then the sums
+        self.fresh_gram = Signal(init=1)  # nothing of this job's AᵀA is in the bank yet
+        self.a = [
+            Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(self.config.n_max)
+        ]
+        self.value, self.sign = Signal(signed(32)), Signal(signed(2))
+        self.some = Signal()
+        self.slot1 = Signal.like(self.slot)
+        self.first_slots = Signal()
+        m.d.sync += [
+            self.some.eq(self.go & (self.i.p.sign != 0)),
+            self.slot1.eq(self.slot),
+            self.value.eq(Mux(self.taken, self.i.p.value, 0)),
+            self.sign.eq(self.i.p.sign),
+            self.first_slots.eq(self.fresh_gram),
+            *(x.eq(self.i.p.a[k]) for k, x in enumerate(self.a)),
+        ]
+        with m.If(self.taken & ((self.i.p.sign != 0) | self.i.p.end)):
+            m.d.sync += self.fresh_gram.eq(self.i.p.end)
+        live, self.total = Signal(signed(25)), Signal(signed(25))
+        m.d.comb += self.total.eq(live + self.i.p.live)
+        self.closed = Signal()  # the end's operands are in stage 1
+        self.zero_gram = Signal()  # the job had no record for AᵀA
+        with m.If(self.taken):
+            m.d.sync += live.eq(self.total)
+            with m.If(self.i.p.end):
+                m.d.sync += [live.eq(0), self.closing.eq(1)]
+        m.d.sync += self.closed.eq(self.taken & self.i.p.end)
+
+    def _banks(self, m):
+        """A job's end closes its bank."""
+        self.closed2 = Signal()
+        self.clear = Signal(
+            init=1
+        )  # sums begin anew: what they are before the first job is anything
+        m.d.sync += [self.closed2.eq(self.closed), self.clear.eq(self.closed)]
+        settled = [
+            Signal(
+                data.StructLayout({"live": signed(25), "code": 8, "none": 1}),
+                name=f"settled{k}",
+                reset_less=True,
+            )
+            for k in range(2)
+        ]
+        with m.If(self.taken & self.i.p.end):
+            for k in range(2):
+                with m.If(self.bank == k):
+                    m.d.sync += [
+                        settled[k].live.eq(self.total),
+                        settled[k].code.eq(self.i.p.code),
+                        settled[k].none.eq(self.fresh_gram),
+                    ]
+        with m.If(self.closed2):
+            m.d.sync += [
+                self.full.bit_select(self.bank, 1).eq(1),
+                self.bank.eq(~self.bank),
+                self.closing.eq(0),
+            ]
+        with m.If(self.done.valid & self.done.ready):
+            m.d.sync += [
+                self.full.bit_select(self.reading, 1).eq(0),
+                self.reading.eq(~self.reading),
+            ]
+        m.d.comb += [
+            self.done.valid.eq(self.full.bit_select(self.reading, 1)),
+            self.done.p.live.eq(Mux(self.reading, settled[1].live, settled[0].live)),
+            self.done.p.code.eq(Mux(self.reading, settled[1].code, settled[0].code)),
+            self.zero_gram.eq(Mux(self.reading, settled[1].none, settled[0].none)),
+        ]
 
     def _right_hand_side(self, m, a, value, banks):
         sums = [self._sum(m, f"{k}", x * value, 64, banks) for k, x in enumerate(a)]
@@ -143,13 +209,23 @@ class NormalEquationAccumulator(wiring.Component):
     def _gram_of_registers(self, m, a, sign, some, banks):
         # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
         factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(a))]
-        m.d.comb += [factor.eq(Mux(some, Mux(sign < 0, -x, x), 0)) for factor, x in zip(factors, a, strict=True)]
-        sums = [self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, banks) for j in range(len(a)) for i in range(j + 1)]
+        m.d.comb += [
+            factor.eq(Mux(some, Mux(sign < 0, -x, x), 0))
+            for factor, x in zip(factors, a, strict=True)
+        ]
+        sums = [
+            self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, banks)
+            for j in range(len(a))
+            for i in range(j + 1)
+        ]
         self._give(m, self.entries, sums)
 
     def _sum(self, m, name, product, width, banks):
         """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
-        late, held = Signal(product.shape(), name=f"product{name}", reset_less=True), Signal(signed(width), name=f"sum{name}", reset_less=True)
+        late, held = (
+            Signal(product.shape(), name=f"product{name}", reset_less=True),
+            Signal(signed(width), name=f"sum{name}", reset_less=True),
+        )
         new = Signal(signed(width), name=f"new{name}")
         kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
         m.d.comb += new.eq(held + late)
@@ -175,31 +251,45 @@ class NormalEquationAccumulator(wiring.Component):
         places = [(i, j) for j in range(len(a)) for i in range(j + 1)]
         size = len(index(self.slots))
         read_slot = Signal(size)
-        steps = self.lanes // self.each if self.slots > 1 else self.chunks           # chunks of a slot
+        steps = self.lanes // self.each if self.slots > 1 else self.chunks  # chunks of a slot
         with m.Switch(self.chunk):
             for number in range(self.chunks):
                 with m.Case(number):
                     m.d.comb += read_slot.eq(number // steps)
         lanes = []
         for p in range(self.lanes):
-            mine = places[p::self.lanes]
+            mine = places[p :: self.lanes]
             left, right = Signal(signed(9), name=f"left{p}"), Signal(signed(9), name=f"right{p}")
             with m.Switch(slot1):
                 for s, (i, j) in enumerate(mine):
                     with m.Case(s):
                         m.d.comb += [left.eq(a[i]), right.eq(a[j])]
-            product, factor = Signal(signed(18), name=f"gram_product{p}", reset_less=True), Signal(signed(9), name=f"factor{p}")
+            product, factor = (
+                Signal(signed(18), name=f"gram_product{p}", reset_less=True),
+                Signal(signed(9), name=f"factor{p}"),
+            )
             # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
             m.d.comb += factor.eq(Mux(sign < 0, -left, left))
             m.d.sync += product.eq(factor * right)
-            m.submodules[f"lane{p}"] = memory = Memory(shape=signed(_GRAM), depth=2 << size, init=[])
-            write, own, out = memory.write_port(), memory.read_port(domain="comb"), memory.read_port(domain="comb")
-            m.d.comb += [write.addr.eq(Cat(slot2, banks.grows)), own.addr.eq(Cat(slot2, banks.grows)), out.addr.eq(Cat(read_slot, banks.read)),
-                         write.en.eq(add), write.data.eq(Mux(first, 0, own.data) + product)]
+            m.submodules[f"lane{p}"] = memory = Memory(
+                shape=signed(_GRAM), depth=2 << size, init=[]
+            )
+            write = memory.write_port()
+            own = memory.read_port(domain="comb")
+            out = memory.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(Cat(slot2, banks.grows)),
+                own.addr.eq(Cat(slot2, banks.grows)),
+                out.addr.eq(Cat(read_slot, banks.read)),
+                write.en.eq(add),
+                write.data.eq(Mux(first, 0, own.data) + product),
+            ]
             lanes.append(out.data)
         for place in range(self.each):
             with m.Switch(self.chunk):
                 for number in range(self.chunks):
                     lane = (number % steps) * self.each + place
                     with m.Case(number):
-                        m.d.sync += self.entries[place].eq(Mux(zero, Const(0, 1), lanes[lane]) if lane < self.lanes else 0)
+                        m.d.sync += self.entries[place].eq(
+                            Mux(zero, Const(0, 1), lanes[lane]) if lane < self.lanes else 0
+                        )

@@ -25,8 +25,20 @@ def record_shape(n_max):
     1, bytes minus offsets, 0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of
     the job's; `code` then says what was wrong with them.
     """
-    return data.StructLayout({"value": signed(32), "sign": signed(2), "live": signed(2), "label": 31, "came": 1, "block": 8,
-                              "a": data.ArrayLayout(signed(9), n_max), "row": data.ArrayLayout(8, n_max - 1), "end": 1, "code": 8})
+    return data.StructLayout(
+        {
+            "value": signed(32),
+            "sign": signed(2),
+            "live": signed(2),
+            "label": 31,
+            "came": 1,
+            "block": 8,
+            "a": data.ArrayLayout(signed(9), n_max),
+            "row": data.ArrayLayout(8, n_max - 1),
+            "end": 1,
+            "code": 8,
+        }
+    )
 
 
 class Records(wiring.Component):
@@ -42,7 +54,7 @@ class Records(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -59,91 +71,160 @@ class Records(wiring.Component):
         self.config = config
         n = config.n_max
         counts = dict.fromkeys(("inserted", "buried", "removed", "moved"), 24)
-        super().__init__({
-            "command": In(stream.Signature(data.StructLayout({"length": range(n), **counts}))), "offsets": In(data.ArrayLayout(8, n - 1)),
-            "i": In(stream.Signature(8 * config.bus_bytes)), "o": Out(stream.Signature(record_shape(n)))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "command": In(stream.Signature(data.StructLayout({"length": range(n), **counts}))),
+                "offsets": In(data.ArrayLayout(8, n - 1)),
+                "i": In(stream.Signature(8 * config.bus_bytes)),
+                "o": Out(stream.Signature(record_shape(n))),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        n, command = self.config.n_max, self.command
-        largest = 2 + -(-(n - 1) // _UNIT)
-        m.submodules.cutter = cutter = Gearbox(word_units=self.config.bus_bytes // _UNIT, unit_bits=8 * _UNIT, chunk_units=largest, count_bits=26)
-        m.submodules.out = out = Buffer(record_shape(n))
+        largest = 2 + -(-(self.config.n_max - 1) // _UNIT)
+        m.submodules.cutter = self.cutter = Gearbox(
+            word_units=self.config.bus_bytes // _UNIT,
+            unit_bits=8 * _UNIT,
+            chunk_units=largest,
+            count_bits=26,
+        )
+        m.submodules.out = self.out = Buffer(record_shape(self.config.n_max))
         m.d.comb += [
-            self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready),
-            cutter.i.payload.eq(self.i.payload), cutter.i.valid.eq(self.i.valid), self.i.ready.eq(cutter.i.ready),
-            cutter.command.valid.eq(command.valid), command.ready.eq(cutter.command.ready),
-            cutter.command.p.size.eq(2 + ((command.p.length + _UNIT - 1) >> 2)),
-            cutter.command.p.count.eq(command.p.inserted + command.p.buried + command.p.removed + command.p.moved),
-            cutter.command.p.units.eq(cutter.command.p.size * cutter.command.p.count)]
+            self.o.payload.eq(self.out.o.payload),
+            self.o.valid.eq(self.out.o.valid),
+            self.out.o.ready.eq(self.o.ready),
+            self.cutter.i.payload.eq(self.i.payload),
+            self.cutter.i.valid.eq(self.i.valid),
+            self.i.ready.eq(self.cutter.i.ready),
+            self.cutter.command.valid.eq(self.command.valid),
+            self.command.ready.eq(self.cutter.command.ready),
+            self.cutter.command.p.size.eq(2 + ((self.command.p.length + _UNIT - 1) >> 2)),
+            self.cutter.command.p.count.eq(
+                self.command.p.inserted
+                + self.command.p.buried
+                + self.command.p.removed
+                + self.command.p.moved
+            ),
+            self.cutter.command.p.units.eq(
+                self.cutter.command.p.size * self.cutter.command.p.count
+            ),
+        ]
 
-        length = Signal(range(n))
-        left = {name: Signal(24, name=f"{name}_left") for name in ("inserted", "buried", "removed", "moved")}
-        some = {name: Signal(name=f"some_{name}") for name in left}
-        with m.If(command.valid & command.ready):
-            m.d.sync += length.eq(command.p.length)
-            for name, count in left.items():
-                m.d.sync += [count.eq(command.p[name]), some[name].eq(command.p[name] != 0)]
+        self._lists(m)
+        self._record(m)
+
+        self._order(m)
+        return m
+
+    def _lists(self, m):
+        """Which list the record is of: the first one with records left."""
+        self.length = Signal(range(self.config.n_max))
+        self.left = {
+            name: Signal(24, name=f"{name}_left")
+            for name in ("inserted", "buried", "removed", "moved")
+        }
+        self.some = {name: Signal(name=f"some_{name}") for name in self.left}
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += self.length.eq(self.command.p.length)
+            for name, count in self.left.items():
+                m.d.sync += [
+                    count.eq(self.command.p[name]),
+                    self.some[name].eq(self.command.p[name] != 0),
+                ]
 
         # which list the record is of: the first one with records left
-        kind = {name: Signal(name=name) for name in left}
+        self.kind = {name: Signal(name=name) for name in self.left}
         before = 0
-        for name in left:
-            m.d.comb += kind[name].eq(some[name] & ~before)
-            before = before | some[name]
+        for name in self.left:
+            m.d.comb += self.kind[name].eq(self.some[name] & ~before)
+            before = before | self.some[name]
 
-        record = out.i.p
+    def _record(self, m):
+        """What the record says."""
+        self.record = self.out.i.p
         blocks = self.config.blocks > 0
-        new, old = cutter.o.p.data[:BLOCK if blocks else 31], cutter.o.p.data[32:63]
-        new_live, old_live = cutter.o.p.data[31], cutter.o.p.data[63]
-        row = [Mux(index < length, cutter.o.p.data[64 + 8 * index:72 + 8 * index], 0) for index in range(n - 1)]
-        end = cutter.o.p.end
+        self.new, old = self.cutter.o.p.data[: BLOCK if blocks else 31], self.cutter.o.p.data[32:63]
+        self.new_live, old_live = self.cutter.o.p.data[31], self.cutter.o.p.data[63]
+        self.row = [
+            Mux(index < self.length, self.cutter.o.p.data[64 + 8 * index : 72 + 8 * index], 0)
+            for index in range(self.config.n_max - 1)
+        ]
+        self.end = self.cutter.o.p.end
         m.d.comb += [
-            out.i.valid.eq(cutter.o.valid), cutter.o.ready.eq(out.i.ready),
-            record.end.eq(end), record.label.eq(new), record.a[0].eq(~end),
-            record.came.eq((kind["inserted"] | kind["moved"]) & new_live)]
+            self.out.i.valid.eq(self.cutter.o.valid),
+            self.cutter.o.ready.eq(self.out.i.ready),
+            self.record.end.eq(self.end),
+            self.record.label.eq(self.new),
+            self.record.a[0].eq(~self.end),
+            self.record.came.eq((self.kind["inserted"] | self.kind["moved"]) & self.new_live),
+        ]
         if blocks:
-            m.d.comb += record.block.eq(cutter.o.p.data[BLOCK:31])
-        for index in range(n - 1):
-            m.d.comb += record.row[index].eq(row[index])
-            with m.If((index < length) & ~end):
-                m.d.comb += record.a[1 + index].eq(row[index] - self.offsets[index])
-        slots = self.config.target is Label.SLOT
-        labelled = slots or blocks
-        counts = labelled and self.config.sums is not Sums.SCAN          # else c comes from a pass over all rows
+            m.d.comb += self.record.block.eq(self.cutter.o.p.data[BLOCK:31])
+        for index in range(self.config.n_max - 1):
+            m.d.comb += self.record.row[index].eq(self.row[index])
+            with m.If((index < self.length) & ~self.end):
+                m.d.comb += self.record.a[1 + index].eq(self.row[index] - self.offsets[index])
+        self.slots = self.config.target is Label.SLOT
+        self.labelled = self.slots or blocks
+        counts = (
+            self.labelled and self.config.sums is not Sums.SCAN
+        )  # else c comes from a pass over all rows
         old_label = old.as_signed() if blocks else old
-        with m.If(kind["inserted"]):
-            m.d.comb += [record.value.eq(new if counts else 0), record.sign.eq(1), record.live.eq(new_live)]
-        with m.Elif(kind["buried"]):
-            m.d.comb += record.live.eq(-1)
-        with m.Elif(kind["removed"]):
-            m.d.comb += [record.value.eq(-old_label if counts else 0), record.sign.eq(-1), record.live.eq(Mux(old_live, -1, 0))]
-        with m.Elif(kind["moved"]):
-            m.d.comb += record.value.eq(new.as_unsigned() - old_label if counts else 0)
+        with m.If(self.kind["inserted"]):
+            m.d.comb += [
+                self.record.value.eq(self.new if counts else 0),
+                self.record.sign.eq(1),
+                self.record.live.eq(self.new_live),
+            ]
+        with m.Elif(self.kind["buried"]):
+            m.d.comb += self.record.live.eq(-1)
+        with m.Elif(self.kind["removed"]):
+            m.d.comb += [
+                self.record.value.eq(-old_label if counts else 0),
+                self.record.sign.eq(-1),
+                self.record.live.eq(Mux(old_live, -1, 0)),
+            ]
+        with m.Elif(self.kind["moved"]):
+            m.d.comb += self.record.value.eq(self.new.as_unsigned() - old_label if counts else 0)
 
+    def _order(self, m):
+        """The order within a list, and the error where it is wrong."""
         # order within a list: labels against the last one's, and inserted rows as big-endian numbers
-        last_label, last_row = Signal(31, reset_less=True), Signal(8 * (n - 1), reset_less=True)
+        last_label, last_row = (
+            Signal(31, reset_less=True),
+            Signal(8 * (self.config.n_max - 1), reset_less=True),
+        )
         first, wrong = Signal(), Signal(8)
-        number = Cat(*reversed(row))
-        labels_wrong, rows_wrong, found = Signal(), Signal(), Signal(8)
+        number = Cat(*reversed(self.row))
+        labels_wrong = Signal()
+        rows_wrong = Signal()
+        found = Signal(8)
         m.d.comb += [
-            labels_wrong.eq(labelled & ~end & ~kind["removed"] & ~first & ((new < last_label) | (slots & (new == last_label)))),
-            rows_wrong.eq(kind["inserted"] & ~first & (number < last_row))]
-        with m.If(kind["buried"] & new_live):
+            labels_wrong.eq(
+                self.labelled
+                & ~self.end
+                & ~self.kind["removed"]
+                & ~first
+                & ((self.new < last_label) | (self.slots & (self.new == last_label)))
+            ),
+            rows_wrong.eq(self.kind["inserted"] & ~first & (number < last_row)),
+        ]
+        with m.If(self.kind["buried"] & self.new_live):
             m.d.comb += found.eq(FitError.QR_DESCRIPTOR.value)
         with m.Elif(labels_wrong | rows_wrong):
             m.d.comb += found.eq(FitError.QR_ORDER.value)
-        with m.If(end):
-            m.d.comb += record.code.eq(wrong)
-        with m.If(out.i.valid & out.i.ready):
-            m.d.sync += [last_label.eq(new), last_row.eq(number), first.eq(0)]
-            with m.If((wrong == 0) & ~end):
+        with m.If(self.end):
+            m.d.comb += self.record.code.eq(wrong)
+        with m.If(self.out.i.valid & self.out.i.ready):
+            m.d.sync += [last_label.eq(self.new), last_row.eq(number), first.eq(0)]
+            with m.If((wrong == 0) & ~self.end):
                 m.d.sync += wrong.eq(found)
-            for name, count in left.items():
-                with m.If(kind[name]):
+            for name, count in self.left.items():
+                with m.If(self.kind[name]):
                     m.d.sync += count.eq(count - 1)
                     with m.If(count == 1):
-                        m.d.sync += [first.eq(1), some[name].eq(0)]
-        with m.If(command.valid & command.ready):
+                        m.d.sync += [first.eq(1), self.some[name].eq(0)]
+        with m.If(self.command.valid & self.command.ready):
             m.d.sync += [first.eq(1), wrong.eq(0)]
-        return m

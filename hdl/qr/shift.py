@@ -23,7 +23,9 @@ _SUM = 64
 _REST = MOVE_BITS + TREND_BITS + 4
 
 #: `models.qr.ranks.Frames`, without the blocks
-trend_shape = data.StructLayout({"trend": signed(TREND), "low": signed(_REST), "high": signed(_REST)})
+trend_shape = data.StructLayout(
+    {"trend": signed(TREND), "low": signed(_REST), "high": signed(_REST)}
+)
 
 
 class Shift(wiring.Component):
@@ -37,7 +39,7 @@ class Shift(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan` with `blocks`.
+        `models.qr.config.FitPlan` with `blocks`.
 
     Members
     -------
@@ -63,100 +65,255 @@ class Shift(wiring.Component):
         self.each, self.together = 8 * bus // BLOCK_BITS, blocks_together(config)
         self.pieces = words(n, self.each)
         self.chunks = words(8 * n, bus)
-        super().__init__({
-            "record": In(record_shape(n)), "valid": In(1), "freed": In(1),
-            "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(8 * bus)),
-            "o": Out(8 * bus), "o_valid": Out(1), "done": Out(1), "crowded": Out(1), "trend": Out(trend_shape), "chunk": In(12),
-            "right_hand_side": Out(right_hand_side_shape(bus))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "record": In(record_shape(n)),
+                "valid": In(1),
+                "freed": In(1),
+                "command": In(
+                    stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))
+                ),
+                "i": In(stream.Signature(8 * bus)),
+                "o": Out(8 * bus),
+                "o_valid": Out(1),
+                "done": Out(1),
+                "crowded": Out(1),
+                "trend": Out(trend_shape),
+                "chunk": In(12),
+                "right_hand_side": Out(right_hand_side_shape(bus)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        n, each, bus, units = self.config.n_max, self.each, self.config.bus_bytes, range(self.together)
-        blocks = self.config.blocks // self.together             # groups of blocks that share a word
-        reading, block, piece = Signal(), index(blocks, name="block"), index(self.pieces, name="piece")
-        changes = [self._changes(m, reading, block, unit) for unit in units]
+        self.units = range(self.together)
+        self.blocks = self.config.blocks // self.together  # groups of blocks that share a word
+        self.reading = Signal()
+        self.block = index(self.blocks, name="block")
+        self.piece = index(self.pieces, name="piece")
+        self.changes = [self._changes(m, self.reading, self.block, unit) for unit in self.units]
 
+        self._words(m)
+        self._take_word(m)
+        self._new_words(m)
+        self._right_side(m)
+        return m
+
+    def _words(self, m):
+        """Moves first; without a memo as many zeros as there are words."""
         # moves first; without a memo as many zeros as words of them
-        m.submodules.frames = frames = Frames(self.config, self.together)
+        m.submodules.frames = self.frames = Frames(self.config, self.together)
         of_frames = frame_words(self.config)
-        active, fresh, of_sums, number = Signal(), Signal(), Signal(), index(of_frames, name="number")
-        columns = Signal(range(n + 1))
-        take, ends, zeros, begins = Signal(), Signal(), Signal(), Signal()
+        self.active = Signal()
+        self.fresh = Signal()
+        self.of_sums = Signal()
+        self.number = index(of_frames, name="number")
+        self.columns = Signal(range(self.config.n_max + 1))
+        self.take = Signal()
+        self.ends = Signal()
+        self.zeros = Signal()
+        self.begins = Signal()
         m.d.comb += [
-            self.command.ready.eq(~active), begins.eq(self.command.valid & self.command.ready), self.i.ready.eq(active & ~fresh),
-            take.eq(active & of_sums & (fresh | self.i.valid)), zeros.eq(active & ~of_sums & fresh),
-            frames.start.eq(begins), frames.i.eq(self.i.payload), frames.valid.eq(active & ~of_sums & self.i.valid & ~fresh), frames.block.eq(block),
-            ends.eq(piece == Array([max(words(k, each), 1) - 1 for k in range(n + 1)])[columns])]
-        with m.If(frames.valid & frames.ends):
-            m.d.sync += of_sums.eq(1)
-        with m.If(zeros):
-            m.d.sync += number.eq(number + 1)
-            with m.If(number == of_frames - 1):
-                m.d.sync += of_sums.eq(1)
+            self.command.ready.eq(~self.active),
+            self.begins.eq(self.command.valid & self.command.ready),
+            self.i.ready.eq(self.active & ~self.fresh),
+            self.take.eq(self.active & self.of_sums & (self.fresh | self.i.valid)),
+            self.zeros.eq(self.active & ~self.of_sums & self.fresh),
+            self.frames.start.eq(self.begins),
+            self.frames.i.eq(self.i.payload),
+            self.frames.valid.eq(self.active & ~self.of_sums & self.i.valid & ~self.fresh),
+            self.frames.block.eq(self.block),
+            self.ends.eq(
+                self.piece
+                == Array([max(words(k, self.each), 1) - 1 for k in range(self.config.n_max + 1)])[
+                    self.columns
+                ]
+            ),
+        ]
+        with m.If(self.frames.valid & self.frames.ends):
+            m.d.sync += self.of_sums.eq(1)
+        with m.If(self.zeros):
+            m.d.sync += self.number.eq(self.number + 1)
+            with m.If(self.number == of_frames - 1):
+                m.d.sync += self.of_sums.eq(1)
 
+    def _take_word(self, m):
+        """The word, its changes and its block's move."""
         # the word, its changes and its block's move; then the new word, and what c grows by
-        held, held_move, held_moved = Signal(8 * bus), Signal.like(frames.move), Signal.like(frames.moved)
-        held_changes = [Signal(each.shape(), name=f"held_changes{unit}") for unit, each in enumerate(changes)]
-        held_piece, some, last = Signal.like(piece), Signal(), Signal(4)
-        m.d.sync += [some.eq(take), last.eq(Cat(take & ends & (block == blocks - 1), last)), self.done.eq((self.done | last[-1]) & ~begins)]
-        with m.If(take):
-            m.d.sync += [held.eq(Mux(fresh, 0, self.i.payload)), held_move.as_value().eq(Mux(fresh, 0, frames.move.as_value())), held_moved.eq(frames.moved),
-                         *(mine.eq(now) for mine, now in zip(held_changes, changes, strict=True)), held_piece.eq(piece), piece.eq(Mux(ends, 0, piece + 1))]
-            with m.If(ends):
-                m.d.sync += block.eq(block + 1)
-                with m.If(block == blocks - 1):
-                    m.d.sync += active.eq(0)
-        numbers = [number for mine in held_changes for number in (mine.rows[:BLOCK_BITS], *(mine.sums[j] for j in range(n - 1)))]
-        by_piece = Array([Cat(*numbers[k * each:(k + 1) * each], Const(0, BLOCK_BITS * each))[:BLOCK_BITS * each] for k in range(self.pieces)])[held_piece]
-        old = [held.word_select(e, BLOCK_BITS).as_signed() for e in range(each)]
-        new = Cat((value + by_piece.word_select(e, BLOCK_BITS).as_signed())[:BLOCK_BITS] for e, value in enumerate(old[:min(each, n * self.together)]))
-        m.d.sync += [self.o_valid.eq(some | zeros | frames.o_valid), self.o.eq(Mux(some, new, Mux(fresh, 0, frames.o)))]
-        added, added_piece, grows = [Signal(signed(MOVE_BITS + BLOCK_BITS + 2), name=f"added{e}") for e in range(min(each, n))], Signal.like(piece), Signal()
-        m.d.sync += [*(product.eq(sum((held_move[unit] * old[unit * n + e] for unit in units), Const(0, 1))) for e, product in enumerate(added)),
-                     added_piece.eq(held_piece), grows.eq(some)]
-        sums = [Signal(signed(_SUM), name=f"sum{j}") for j in range(n)]
+        self.held = Signal(8 * self.config.bus_bytes)
+        self.held_move = Signal.like(self.frames.move)
+        self.held_moved = Signal.like(self.frames.moved)
+        self.held_changes = [
+            Signal(each.shape(), name=f"held_changes{unit}")
+            for unit, each in enumerate(self.changes)
+        ]
+        self.held_piece = Signal.like(self.piece)
+        self.some = Signal()
+        last = Signal(4)
+        m.d.sync += [
+            self.some.eq(self.take),
+            last.eq(Cat(self.take & self.ends & (self.block == self.blocks - 1), last)),
+            self.done.eq((self.done | last[-1]) & ~self.begins),
+        ]
+        with m.If(self.take):
+            m.d.sync += [
+                self.held.eq(Mux(self.fresh, 0, self.i.payload)),
+                self.held_move.as_value().eq(Mux(self.fresh, 0, self.frames.move.as_value())),
+                self.held_moved.eq(self.frames.moved),
+                *(mine.eq(now) for mine, now in zip(self.held_changes, self.changes, strict=True)),
+                self.held_piece.eq(self.piece),
+                self.piece.eq(Mux(self.ends, 0, self.piece + 1)),
+            ]
+            with m.If(self.ends):
+                m.d.sync += self.block.eq(self.block + 1)
+                with m.If(self.block == self.blocks - 1):
+                    m.d.sync += self.active.eq(0)
+
+    def _new_words(self, m):
+        """The new word, and what c gets."""
+        numbers = [
+            entry
+            for mine in self.held_changes
+            for entry in (
+                mine.rows[:BLOCK_BITS],
+                *(mine.sums[j] for j in range(self.config.n_max - 1)),
+            )
+        ]
+        by_piece = Array(
+            [
+                Cat(
+                    *numbers[k * self.each : (k + 1) * self.each], Const(0, BLOCK_BITS * self.each)
+                )[: BLOCK_BITS * self.each]
+                for k in range(self.pieces)
+            ]
+        )[self.held_piece]
+        old = [self.held.word_select(e, BLOCK_BITS).as_signed() for e in range(self.each)]
+        new = Cat(
+            (value + by_piece.word_select(e, BLOCK_BITS).as_signed())[:BLOCK_BITS]
+            for e, value in enumerate(old[: min(self.each, self.config.n_max * self.together)])
+        )
+        m.d.sync += [
+            self.o_valid.eq(self.some | self.zeros | self.frames.o_valid),
+            self.o.eq(Mux(self.some, new, Mux(self.fresh, 0, self.frames.o))),
+        ]
+        added = [
+            Signal(signed(MOVE_BITS + BLOCK_BITS + 2), name=f"added{e}")
+            for e in range(min(self.each, self.config.n_max))
+        ]
+        added_piece = Signal.like(self.piece)
+        grows = Signal()
+        m.d.sync += [
+            *(
+                product.eq(
+                    sum(
+                        (
+                            self.held_move[unit] * old[unit * self.config.n_max + e]
+                            for unit in self.units
+                        ),
+                        Const(0, 1),
+                    )
+                )
+                for e, product in enumerate(added)
+            ),
+            added_piece.eq(self.held_piece),
+            grows.eq(self.some),
+        ]
+        self.sums = [Signal(signed(_SUM), name=f"sum{j}") for j in range(self.config.n_max)]
         with m.If(grows):
-            for j, total in enumerate(sums):
-                with m.If(added_piece == j // each):
-                    m.d.sync += total.eq(total + added[j % each])
-        rows = [mine.rows.as_signed() + old[unit * n] for unit, mine in enumerate(held_changes)]
-        with m.If((some & (held_piece == 0) & Cat((count > BLOCK_ROWS) | (count < 0) for count in rows).any()) | frames.over):
+            for j, total in enumerate(self.sums):
+                with m.If(added_piece == j // self.each):
+                    m.d.sync += total.eq(total + added[j % self.each])
+        rows = [
+            mine.rows.as_signed() + old[unit * self.config.n_max]
+            for unit, mine in enumerate(self.held_changes)
+        ]
+        with m.If(
+            (
+                self.some
+                & (self.held_piece == 0)
+                & Cat((count > BLOCK_ROWS) | (count < 0) for count in rows).any()
+            )
+            | self.frames.over
+        ):
             m.d.sync += self.crowded.eq(1)
         with m.If(self.freed):
-            m.d.sync += reading.eq(~reading)
-        self._trend(m, frames.trend, some & (held_piece == 0), rows, held_moved, begins)
-        with m.If(begins):
-            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), of_sums.eq(0), columns.eq(self.command.p.columns), number.eq(0),
-                         block.eq(0), piece.eq(0), self.crowded.eq(0), *(total.eq(0) for total in sums)]
+            m.d.sync += self.reading.eq(~self.reading)
+        self._trend(
+            m,
+            self.frames.trend,
+            self.some & (self.held_piece == 0),
+            rows,
+            self.held_moved,
+            self.begins,
+        )
 
-        width = bus // 8
+    def _right_side(self, m):
+        """What moves add to c."""
+        with m.If(self.begins):
+            m.d.sync += [
+                self.active.eq(1),
+                self.fresh.eq(self.command.p.fresh),
+                self.of_sums.eq(0),
+                self.columns.eq(self.command.p.columns),
+                self.number.eq(0),
+                self.block.eq(0),
+                self.piece.eq(0),
+                self.crowded.eq(0),
+                *(total.eq(0) for total in self.sums),
+            ]
+
+        width = self.config.bus_bytes // 8
         for place in range(width):
             with m.Switch(self.chunk):
-                for number in range(self.chunks):
-                    if number * width + place < n:
-                        with m.Case(number):
-                            m.d.sync += self.right_hand_side[place].eq(sums[number * width + place])
+                for chunk in range(self.chunks):
+                    if chunk * width + place < self.config.n_max:
+                        with m.Case(chunk):
+                            m.d.sync += self.right_hand_side[place].eq(
+                                self.sums[chunk * width + place]
+                            )
                 with m.Default():
                     m.d.sync += self.right_hand_side[place].eq(0)
-        return m
 
     def _trend(self, m, trend, some, rows, moved, begins):
         """Blocks as they pass, one after the other: what their moves are without the trend, of their first and their last row."""
         first = Signal(signed(_ROWS))
-        begin, low, high, any_yet = first, self.trend.low, self.trend.high, Signal()
-        lowest, highest, found = low, high, any_yet
+        begin = first
+        low = self.trend.low
+        high = self.trend.high
+        any_yet = Signal()
+        lowest = low
+        highest = high
+        found = any_yet
         for unit, now in enumerate(rows):
-            place, count, shift = (Signal(signed(_ROWS), name=f"{name}{unit}") for name in ("place", "count", "shift"))
+            place, count, shift = (
+                Signal(signed(_ROWS), name=f"{name}{unit}") for name in ("place", "count", "shift")
+            )
             valid = Signal(3, name=f"valid{unit}")
-            m.d.sync += [valid.eq(Cat(some & (now > 0), valid)), place.eq(begin), count.eq(now), shift.eq(moved[unit])]
+            m.d.sync += [
+                valid.eq(Cat(some & (now > 0), valid)),
+                place.eq(begin),
+                count.eq(now),
+                shift.eq(moved[unit]),
+            ]
             begin = begin + now
-            of_first, of_others, here, there = (Signal(signed(_REST + 8), name=f"{name}{unit}") for name in ("of_first", "of_others", "here", "there"))
+            of_first, of_others, here, there = (
+                Signal(signed(_REST + 8), name=f"{name}{unit}")
+                for name in ("of_first", "of_others", "here", "there")
+            )
             moved2 = Signal.like(shift, name=f"moved{unit}")
-            m.d.sync += [of_first.eq(trend * (place - shift)), of_others.eq(trend * (count - 1)), moved2.eq(shift)]
+            m.d.sync += [
+                of_first.eq(trend * (place - shift)),
+                of_others.eq(trend * (count - 1)),
+                moved2.eq(shift),
+            ]
             left = (moved2 << TREND_BITS) - of_first
             m.d.sync += [here.eq(left), there.eq(left - of_others)]
             less, more = Mux(here < there, here, there), Mux(here < there, there, here)
-            lowest, highest = (Mux(valid[2] & ~(found & (lowest < less)), less, lowest), Mux(valid[2] & ~(found & (highest > more)), more, highest))
+            lowest, highest = (
+                Mux(valid[2] & ~(found & (lowest < less)), less, lowest),
+                Mux(valid[2] & ~(found & (highest > more)), more, highest),
+            )
             found = found | valid[2]
         m.d.comb += self.trend.trend.eq(trend)
         with m.If(some):
@@ -167,29 +324,52 @@ class Shift(wiring.Component):
 
     def _changes(self, m, reading, block, unit):
         """What records change in blocks unit, unit + together, …, in two banks: return what they do in the one that is this word's."""
-        n, blocks, record = self.config.n_max, self.config.blocks // self.together, self.record
+        n = self.config.n_max
+        blocks = self.config.blocks // self.together
+        record = self.record
         lane = (self.together - 1).bit_length()
-        shape = data.StructLayout({"rows": signed(_ROWS), "sums": data.ArrayLayout(signed(BLOCK_BITS), n - 1)})
-        m.submodules[f"changes{unit}"] = changes = Memory(shape=unsigned(shape.size), depth=2 * blocks, init=[])
-        write, own, out = changes.write_port(), changes.read_port(domain="comb"), changes.read_port(domain="comb")
+        shape = data.StructLayout(
+            {"rows": signed(_ROWS), "sums": data.ArrayLayout(signed(BLOCK_BITS), n - 1)}
+        )
+        m.submodules[f"changes{unit}"] = changes = Memory(
+            shape=unsigned(shape.size), depth=2 * blocks, init=[]
+        )
+        write = changes.write_port()
+        own = changes.read_port(domain="comb")
+        out = changes.read_port(domain="comb")
         used, bank = Signal(2 * blocks, name=f"used{unit}"), Signal(name=f"bank{unit}")
-        some, sign, a = Signal(), Signal(signed(2)), [Signal(signed(9), name=f"a{unit}_{k}") for k in range(1, n)]
+        some = Signal()
+        sign = Signal(signed(2))
+        a = [Signal(signed(9), name=f"a{unit}_{k}") for k in range(1, n)]
         bits = len(index(blocks)) if blocks > 1 else 0
         where = Signal(bits + 1)
         mine = record.block[:lane] == unit if lane else Const(1, 1)
-        m.d.sync += [some.eq(self.valid & (record.sign != 0) & mine), sign.eq(record.sign), where.eq(Cat(record.block[lane:lane + bits], bank)),
-                     *(x.eq(record.a[k + 1]) for k, x in enumerate(a))]
+        m.d.sync += [
+            some.eq(self.valid & (record.sign != 0) & mine),
+            sign.eq(record.sign),
+            where.eq(Cat(record.block[lane : lane + bits], bank)),
+            *(x.eq(record.a[k + 1]) for k, x in enumerate(a)),
+        ]
         with m.If(self.valid & record.end):
             m.d.sync += bank.eq(~bank)
         with m.If(self.freed):
             m.d.sync += used.word_select(reading, blocks).eq(0)
         before, after = Signal(shape), Signal(shape)
         m.d.comb += [
-            own.addr.eq(where), write.addr.eq(where), write.en.eq(some), write.data.eq(after.as_value()),
-            before.as_value().eq(Mux(used.bit_select(where, 1), own.data, 0)), after.rows.eq(before.rows + sign),
-            *(after.sums[k].eq(before.sums[k] + Mux(sign < 0, -x, x)) for k, x in enumerate(a))]
+            own.addr.eq(where),
+            write.addr.eq(where),
+            write.en.eq(some),
+            write.data.eq(after.as_value()),
+            before.as_value().eq(Mux(used.bit_select(where, 1), own.data, 0)),
+            after.rows.eq(before.rows + sign),
+            *(after.sums[k].eq(before.sums[k] + Mux(sign < 0, -x, x)) for k, x in enumerate(a)),
+        ]
         with m.If(some):
             m.d.sync += used.bit_select(where, 1).eq(1)
         found, here = Signal(shape), Signal(bits + 1)
-        m.d.comb += [here.eq(Cat(block[:bits], reading)), out.addr.eq(here), found.as_value().eq(Mux(used.bit_select(here, 1), out.data, 0))]
+        m.d.comb += [
+            here.eq(Cat(block[:bits], reading)),
+            out.addr.eq(here),
+            found.as_value().eq(Mux(used.bit_select(here, 1), out.data, 0)),
+        ]
         return found

@@ -43,22 +43,39 @@ class Totals(wiring.Component):
 
     def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
-        super().__init__({
-            "i": In(stream.Signature(record_shape(config.n_max))), "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
-            "part": In(2), "column": In(range(config.n_max)), "value": Out(signed(_WIDE))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(record_shape(config.n_max))),
+                "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
+                "part": In(2),
+                "column": In(range(config.n_max)),
+                "value": Out(signed(_WIDE)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         record, n = self.i.p, self.config.n_max
-        full, live, settled = Signal(), Signal(signed(25)), Signal(data.StructLayout({"live": signed(25), "code": 8}))
-        closing = Signal(2)                                      # the end's way through the products
+        full = Signal()
+        live = Signal(signed(25))
+        settled = Signal(data.StructLayout({"live": signed(25), "code": 8}))
+        closing = Signal(2)  # the end's way through the products
         taken = self.i.valid & self.i.ready
-        m.d.comb += [self.i.ready.eq(~closing.any() & ~(record.end & full)), self.done.valid.eq(full), self.done.payload.eq(settled)]
+        m.d.comb += [
+            self.i.ready.eq(~closing.any() & ~(record.end & full)),
+            self.done.valid.eq(full),
+            self.done.payload.eq(settled),
+        ]
         m.d.sync += closing.eq(Cat(taken & record.end, closing[0]))
         with m.If(taken):
             m.d.sync += live.eq(live + record.live)
             with m.If(record.end):
-                m.d.sync += [live.eq(0), settled.live.eq(live + record.live), settled.code.eq(record.code)]
+                m.d.sync += [
+                    live.eq(0),
+                    settled.live.eq(live + record.live),
+                    settled.code.eq(record.code),
+                ]
         with m.If(self.done.valid & self.done.ready):
             m.d.sync += full.eq(0)
         with m.If(closing[1]):
@@ -69,10 +86,17 @@ class Totals(wiring.Component):
         for k in range(n):
             a = Signal(signed(9), name=f"a{k}")
             m.d.sync += a.eq(record.a[k])
-            for part, (width, term) in enumerate(((_WIDE, a * value), (34, Mux(sign == 0, 0, Mux(sign < 0, -a, a))),
-                                                  (42, Mux(sign == 0, 0, Mux(sign < 0, -(a * a), a * a))))):
-                product, held, kept = (Signal(signed(bits), name=f"{name}{part}_{k}") for name, bits in
-                                       (("product", len(term)), ("held", width), ("kept", width)))
+            for part, (width, term) in enumerate(
+                (
+                    (_WIDE, a * value),
+                    (34, Mux(sign == 0, 0, Mux(sign < 0, -a, a))),
+                    (42, Mux(sign == 0, 0, Mux(sign < 0, -(a * a), a * a))),
+                )
+            ):
+                product, held, kept = (
+                    Signal(signed(bits), name=f"{name}{part}_{k}")
+                    for name, bits in (("product", len(term)), ("held", width), ("kept", width))
+                )
                 total = Signal(signed(width), name=f"total{part}_{k}")
                 m.d.sync += product.eq(term)
                 m.d.comb += total.eq(held + product)
@@ -108,91 +132,193 @@ class Refresh(wiring.Component):
     def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
-        super().__init__({
-            "command": In(stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))), "i": In(stream.Signature(bus)),
-            "part": Out(2), "column": Out(range(n)), "following": Out(range(n)), "value": In(signed(_WIDE)),
-            "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))), "side": Out(stream.Signature(side_column_shape()))},
-            src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "command": In(
+                    stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))
+                ),
+                "i": In(stream.Signature(bus)),
+                "part": Out(2),
+                "column": Out(range(n)),
+                "following": Out(range(n)),
+                "value": In(signed(_WIDE)),
+                "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
+                "side": Out(stream.Signature(side_column_shape())),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def _convert(self, m, label, value):
         """The integer (64 bits) as float32, `CONVERT` cycles later."""
         wide = Signal(signed(_WIDE), name=f"{label}_wide")
         m.d.comb += wide.eq(value)
-        return self.parts.instance(m, label, "int8_float32", lambda: pg_converter(["int8"], float32), i=wide)["o"]
+        return self.parts.instance(
+            m, label, "int8_float32", lambda: pg_converter(["int8"], float32), i=wide
+        )["o"]
 
     def elaborate(self, platform):
         m = Module()
-        pipe = Pipeline(m)
-        n, each = self.config.n_max, self.config.bus_bytes // 8
-        active, fresh, columns, asked = Signal(), Signal(), Signal(range(n + 1)), Signal(2)
-        m.submodules.cutter = cutter = Gearbox(word_units=each, unit_bits=_WIDE, chunk_units=1, count_bits=len(columns) + 1)
-        m.submodules.out = out = Queue(self.o.payload.shape(), 2)
-        depth = 2 * CONVERT + 8
-        m.submodules.waiting = waiting = Queue(side_column_shape(), depth)
+        self.pipe = Pipeline(m)
+        self.n, self.each = self.config.n_max, self.config.bus_bytes // 8
+        self.active = Signal()
+        self.fresh = Signal()
+        self.columns = Signal(range(self.n + 1))
+        self.asked = Signal(2)
+        m.submodules.cutter = self.cutter = Gearbox(
+            word_units=self.each, unit_bits=_WIDE, chunk_units=1, count_bits=len(self.columns) + 1
+        )
+        m.submodules.out = self.out = Queue(self.o.payload.shape(), 2)
+        self.depth = 2 * CONVERT + 8
+        m.submodules.waiting = self.waiting = Queue(side_column_shape(), self.depth)
         m.d.comb += [
-            self.command.ready.eq(~active), cutter.i.payload.eq(self.i.payload), cutter.i.valid.eq(self.i.valid), self.i.ready.eq(cutter.i.ready),
-            cutter.command.valid.eq(active & ~fresh & (asked != 2)), cutter.command.p.size.eq(1),
-            cutter.command.p.count.eq(Mux(asked == 0, columns, columns << 1)),
-            cutter.command.p.units.eq(cutter.command.p.count), self.o.payload.eq(out.o.payload), self.o.valid.eq(out.o.valid), out.o.ready.eq(self.o.ready),
-            self.side.payload.eq(waiting.o.payload), self.side.valid.eq(waiting.o.valid), waiting.o.ready.eq(self.side.ready)]
-        with m.If(cutter.command.valid & cutter.command.ready):
-            m.d.sync += asked.eq(asked + 1)
+            self.command.ready.eq(~self.active),
+            self.cutter.i.payload.eq(self.i.payload),
+            self.cutter.i.valid.eq(self.i.valid),
+            self.i.ready.eq(self.cutter.i.ready),
+            self.cutter.command.valid.eq(self.active & ~self.fresh & (self.asked != 2)),
+            self.cutter.command.p.size.eq(1),
+            self.cutter.command.p.count.eq(Mux(self.asked == 0, self.columns, self.columns << 1)),
+            self.cutter.command.p.units.eq(self.cutter.command.p.count),
+            self.o.payload.eq(self.out.o.payload),
+            self.o.valid.eq(self.out.o.valid),
+            self.out.o.ready.eq(self.o.ready),
+            self.side.payload.eq(self.waiting.o.payload),
+            self.side.valid.eq(self.waiting.o.valid),
+            self.waiting.o.ready.eq(self.side.ready),
+        ]
+        with m.If(self.cutter.command.valid & self.cutter.command.ready):
+            m.d.sync += self.asked.eq(self.asked + 1)
 
-        # one sum after the other
-        part, column, place = self.part, self.column, Signal(range(max(each, 2)))
-        known, under_way, take = Signal(), Signal(range(depth + 1)), Signal()
-        last, whole, none = Signal(), Signal(), Signal()          # none: no word of the memo has this sum
-        sent, taken = Signal(), self.side.valid & self.side.ready
+        self._sums(m)
+        self._mean(m)
+
+        self._side(m)
+        return m
+
+    def _sums(self, m):
+        """One sum after the other."""
+        place = Signal(range(max(self.each, 2)))
+        self.known = Signal()
+        under_way = Signal(range(self.depth + 1))
+        self.take = Signal()
+        # none: no word of the memo has this sum
+        self.last = Signal()
+        whole = Signal()
+        none = Signal()
+        self.sent, taken = Signal(), self.side.valid & self.side.ready
         m.d.comb += [
-            none.eq(fresh | ((self.config.sums is Sums.SCAN) & (part == 0))),
-            take.eq(active & (none | (cutter.o.valid & ~cutter.o.p.end)) & out.i.ready & ((part != 2) | (known & (under_way != depth)))),
-            cutter.o.ready.eq(cutter.o.p.end | (take & ~none)), last.eq(column == columns - 1),
-            whole.eq((place == each - 1) | (last & (part != 1))), sent.eq(take & (part == 2))]
-        m.d.sync += under_way.eq(under_way + sent - taken)
-        m.d.comb += self.following.eq(column)
-        with m.If(take):
-            m.d.comb += self.following.eq(Mux(last, 0, column + 1))
-        new, word = Signal(signed(_WIDE)), Signal(8 * self.config.bus_bytes)
-        m.d.comb += new.eq(Mux(none, 0, cutter.o.p.data.as_signed()) + self.value)
-        filled = word | (new.as_unsigned() << (place * _WIDE))
-        m.d.comb += [out.i.valid.eq(take & whole), out.i.p.data.eq(filled), out.i.p.gram.eq(part != 0), out.i.p.last.eq(last & (part == 2))]
-        with m.If(take):
-            m.d.sync += [word.eq(Mux(whole, 0, filled)), place.eq(Mux(whole, 0, place + 1)), column.eq(self.following), part.eq(part + last)]
-            with m.If(last & (part == 2)):
-                m.d.sync += active.eq(0)
+            none.eq(self.fresh | ((self.config.sums is Sums.SCAN) & (self.part == 0))),
+            self.take.eq(
+                self.active
+                & (none | (self.cutter.o.valid & ~self.cutter.o.p.end))
+                & self.out.i.ready
+                & ((self.part != 2) | (self.known & (under_way != self.depth)))
+            ),
+            self.cutter.o.ready.eq(self.cutter.o.p.end | (self.take & ~none)),
+            self.last.eq(self.column == self.columns - 1),
+            whole.eq((place == self.each - 1) | (self.last & (self.part != 1))),
+            self.sent.eq(self.take & (self.part == 2)),
+        ]
+        m.d.sync += under_way.eq(under_way + self.sent - taken)
+        m.d.comb += self.following.eq(self.column)
+        with m.If(self.take):
+            m.d.comb += self.following.eq(Mux(self.last, 0, self.column + 1))
+        self.new, word = Signal(signed(_WIDE)), Signal(8 * self.config.bus_bytes)
+        m.d.comb += self.new.eq(Mux(none, 0, self.cutter.o.p.data.as_signed()) + self.value)
+        filled = word | (self.new.as_unsigned() << (place * _WIDE))
+        m.d.comb += [
+            self.out.i.valid.eq(self.take & whole),
+            self.out.i.p.data.eq(filled),
+            self.out.i.p.gram.eq(self.part != 0),
+            self.out.i.p.last.eq(self.last & (self.part == 2)),
+        ]
+        with m.If(self.take):
+            m.d.sync += [
+                word.eq(Mux(whole, 0, filled)),
+                place.eq(Mux(whole, 0, place + 1)),
+                self.column.eq(self.following),
+                self.part.eq(self.part + self.last),
+            ]
+            with m.If(self.last & (self.part == 2)):
+                m.d.sync += self.active.eq(0)
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [active.eq(1), fresh.eq(self.command.p.fresh), columns.eq(self.command.p.columns),
-                         asked.eq(self.config.sums is Sums.SCAN), part.eq(0), column.eq(0), place.eq(0),
-                         word.eq(0), known.eq(0)]
+            m.d.sync += [
+                self.active.eq(1),
+                self.fresh.eq(self.command.p.fresh),
+                self.columns.eq(self.command.p.columns),
+                self.asked.eq(self.config.sums is Sums.SCAN),
+                self.part.eq(0),
+                self.column.eq(0),
+                place.eq(0),
+                word.eq(0),
+                self.known.eq(0),
+            ]
 
+    def _mean(self, m):
+        """h as soon as the number of rows is known."""
         # h as soon as the rows are known
         first = Signal(signed(_WIDE))
         rows = Signal(signed(_WIDE))
-        with m.If(take & (column == 0)):
-            with m.If(part == 0):
-                m.d.sync += first.eq(new)
-            with m.If(part == 1):
-                m.d.sync += rows.eq(new)
-        begins = pipe.delay(take & (column == 0) & (part == 1), 1, name="begins")
-        quotient = self.parts.instance(m, "div", "div_float32", lambda: unit("div", float32), a=self._convert(m, "total", first),
-                                       b=self._convert(m, "count", rows))["o"]
+        with m.If(self.take & (self.column == 0)):
+            with m.If(self.part == 0):
+                m.d.sync += first.eq(self.new)
+            with m.If(self.part == 1):
+                m.d.sync += rows.eq(self.new)
+        begins = self.pipe.delay(
+            self.take & (self.column == 0) & (self.part == 1), 1, name="begins"
+        )
+        quotient = self.parts.instance(
+            m,
+            "div",
+            "div_float32",
+            lambda: unit("div", float32),
+            a=self._convert(m, "total", first),
+            b=self._convert(m, "count", rows),
+        )["o"]
         middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
-        h = Signal(31)
-        with m.If(pipe.delay(begins, CONVERT + DIV + FLOOR, name="ends")):
-            m.d.sync += [h.eq(middle), known.eq(1)]
-        h_code = self._convert(m, "h", h)
+        self.h = Signal(31)
+        with m.If(self.pipe.delay(begins, CONVERT + DIV + FLOOR, name="ends")):
+            m.d.sync += [self.h.eq(middle), self.known.eq(1)]
+        self.h_code = self._convert(m, "h", self.h)
 
-        # c - h · sums, and the limit, beside the squares
+    def _side(self, m):
+        """c - h · sums, and the limit, beside the squares."""
         kept = {}
         for name, width, number in (("c", _WIDE, 0), ("sums", 34, 1)):
-            m.submodules[f"kept_{name}"] = memory = Memory(shape=unsigned(width), depth=n, init=[])
+            m.submodules[f"kept_{name}"] = memory = Memory(
+                shape=unsigned(width), depth=self.n, init=[]
+            )
             write, read = memory.write_port(), memory.read_port()
-            m.d.comb += [write.en.eq(take & (part == number)), write.addr.eq(column), write.data.eq(new), read.addr.eq(column), read.en.eq(1)]
+            m.d.comb += [
+                write.en.eq(self.take & (self.part == number)),
+                write.addr.eq(self.column),
+                write.data.eq(self.new),
+                read.addr.eq(self.column),
+                read.en.eq(1),
+            ]
             kept[name] = read.data.as_signed()
-        s = pipe.rank(some=sent, square=new, last=last)
-        s = pipe.rank(some=s.some, square=s.square, last=s.last, c=kept["c"], product=h.as_unsigned() * kept["sums"])
-        s = pipe.rank(some=s.some, square=s.square, last=s.last, difference=(s.c - s.product)[:_WIDE].as_signed())
-        value, square = self._convert(m, "value", s.difference), self._convert(m, "square", s.square)
-        m.d.comb += [waiting.i.valid.eq(pipe.delay(s.some, CONVERT, name="comes")), waiting.i.p.last.eq(pipe.delay(s.last, CONVERT, name="last_comes")),
-                     waiting.i.p.value.eq(value), waiting.i.p.limit.eq(_scaled(square)), waiting.i.p.h.eq(h_code)]
-        return m
+        s = self.pipe.rank(some=self.sent, square=self.new, last=self.last)
+        s = self.pipe.rank(
+            some=s.some,
+            square=s.square,
+            last=s.last,
+            c=kept["c"],
+            product=self.h.as_unsigned() * kept["sums"],
+        )
+        s = self.pipe.rank(
+            some=s.some,
+            square=s.square,
+            last=s.last,
+            difference=(s.c - s.product)[:_WIDE].as_signed(),
+        )
+        value, square = (
+            self._convert(m, "value", s.difference),
+            self._convert(m, "square", s.square),
+        )
+        m.d.comb += [
+            self.waiting.i.valid.eq(self.pipe.delay(s.some, CONVERT, name="comes")),
+            self.waiting.i.p.last.eq(self.pipe.delay(s.last, CONVERT, name="last_comes")),
+            self.waiting.i.p.value.eq(value),
+            self.waiting.i.p.limit.eq(_scaled(square)),
+            self.waiting.i.p.h.eq(self.h_code),
+        ]

@@ -53,10 +53,25 @@ class Widen(wiring.Component):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         weights = data.ArrayLayout(32, n)
-        super().__init__({
-            "start": In(1), "columns": In(range(n + 1)), "segment": In(segment_shape(n)), "trend": In(trend_shape),
-            "offsets": In(data.ArrayLayout(8, n - 1)), "w": In(weights), "anchor": In(weights), "err_min": Out(signed(33)), "err_max": Out(signed(33)),
-            "valid": Out(1), "dot_w": Out(weights), "dot_x": Out(data.ArrayLayout(signed(9), n)), "uses": Out(1), "score": In(32)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "start": In(1),
+                "columns": In(range(n + 1)),
+                "segment": In(segment_shape(n)),
+                "trend": In(trend_shape),
+                "offsets": In(data.ArrayLayout(8, n - 1)),
+                "w": In(weights),
+                "anchor": In(weights),
+                "err_min": Out(signed(33)),
+                "err_max": Out(signed(33)),
+                "valid": Out(1),
+                "dot_w": Out(weights),
+                "dot_x": Out(data.ArrayLayout(signed(9), n)),
+                "uses": Out(1),
+                "score": In(32),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -66,19 +81,38 @@ class Widen(wiring.Component):
         self._meet(m, pipe, terms, down=begun[WIDEN_SHARED + 1], size=begun[2 * WIDEN_SHARED + 1])
         total = self.score
         # the sums come in turn, and so do their bounds: first the upper one, with the size, then the lower one
-        sized = begun[2 * WIDEN_SHARED + 2]                       # the size's operands are in the dot unit
+        sized = begun[2 * WIDEN_SHARED + 2]  # the size's operands are in the dot unit
         tree = MUL + (n - 1).bit_length() * ADD
         m.d.comb += self.uses.eq(begun[WIDEN_SHARED + 1] | begun[WIDEN_SHARED + 2] | sized)
         down = pipe.delay(sized, tree + 1, name="down")
         earlier = pipe.delay(total, WIDEN_SHARED + 1, name="earlier")
-        slack = pipe.wire(_scaled(Mux(down, pipe.delay(total, 1, name="size"), total)), name="slack")
-        bound = self.parts.instance(m, "bound", "add_float32", lambda: unit("add", float32), a=earlier, b=Cat(slack[:-1], slack[-1] ^ down))["o"]
+        slack = pipe.wire(
+            _scaled(Mux(down, pipe.delay(total, 1, name="size"), total)), name="slack"
+        )
+        bound = self.parts.instance(
+            m,
+            "bound",
+            "add_float32",
+            lambda: unit("add", float32),
+            a=earlier,
+            b=Cat(slack[:-1], slack[-1] ^ down),
+        )["o"]
         below = self.parts.instance(m, "floor", "qr_floor", Floor, a=bound)
-        fits = ~Unpacked(total, float32).nan & (total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits))
-        wait = tree + ADD + FLOOR + 1                            # from the size's turn in the dot unit to both bounds
-        ready, fits = pipe.delay(sized, wait, name="ready"), pipe.delay(fits, ADD + FLOOR + 1, name="fits")
-        floor, inexact = pipe.delay(below["o"], 1, name="above").as_signed(), pipe.delay(below["inexact"], 1, name="not_whole")
-        least, ceiling, fall = self.segment.least, (floor + inexact).as_signed(), below["o"].as_signed()
+        fits = ~Unpacked(total, float32).nan & (
+            total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits)
+        )
+        wait = tree + ADD + FLOOR + 1  # from the size's turn in the dot unit to both bounds
+        ready, fits = (
+            pipe.delay(sized, wait, name="ready"),
+            pipe.delay(fits, ADD + FLOOR + 1, name="fits"),
+        )
+        floor, inexact = (
+            pipe.delay(below["o"], 1, name="above").as_signed(),
+            pipe.delay(below["inexact"], 1, name="not_whole"),
+        )
+        least = self.segment.least
+        ceiling = (floor + inexact).as_signed()
+        fall = below["o"].as_signed()
         rise = Mux((least + floor >= 0) | (ceiling > 0), ceiling, 0)
         drop = Mux((least > 0) | (fall < 0), fall, 0)
         lowest, highest = self.segment.err_min, self.segment.err_max
@@ -87,8 +121,15 @@ class Widen(wiring.Component):
             rise, drop = Mux(ceiling > 0, ceiling, 0), Mux(fall < 0, fall, 0)
         with m.If(ready):
             empty = self.segment.err_min == EMPTY
-            m.d.sync += [self.err_min.eq(Mux(empty, 1, lowest - rise)), self.err_max.eq(Mux(empty, 0, highest - drop)), self.valid.eq(fits | empty)]
-        takes, said = 1 + ADD + (MUL if self.config.blocks else 0) + len(begun) + wait, widen_latency(n, self.config.blocks > 0)
+            m.d.sync += [
+                self.err_min.eq(Mux(empty, 1, lowest - rise)),
+                self.err_max.eq(Mux(empty, 0, highest - drop)),
+                self.valid.eq(fits | empty),
+            ]
+        takes, said = (
+            1 + ADD + (MUL if self.config.blocks else 0) + len(begun) + wait,
+            widen_latency(n, self.config.blocks > 0),
+        )
         if takes != said:
             raise RuntimeError(f"widening takes {takes} cycles, the schedule says {said}")
         return m
@@ -99,9 +140,11 @@ class Widen(wiring.Component):
         Turns of the adders: differences of their columns 0, 1, …, a gap while these stand, then the sizes of columns 1, 2, …, 0. All differences are there
         with `begun[WIDEN_SHARED]` and the cycle after, all sizes with `begun[2 * WIDEN_SHARED + 1]`.
         """
-        n, shared, blocks = self.config.n_max, WIDEN_SHARED, self.config.blocks > 0
+        n = self.config.n_max
+        shared = WIDEN_SHARED
+        blocks = self.config.blocks > 0
         turn = Signal(range(2 * shared + 1))
-        column = turn[:exact_log2(shared)]
+        column = turn[: exact_log2(shared)]
         with m.If(turn == 2 * shared):
             m.d.sync += turn.eq(0)
         with m.Elif(self.start | (turn != 0)):
@@ -109,17 +152,44 @@ class Widen(wiring.Component):
         begun = [pipe.delay(self.start, 1 + ADD + (MUL if blocks else 0), name="begun")]
         for k in range(1, 2 * shared + 3):
             begun.append(pipe.delay(begun[-1], 1, name=f"begun{k}_"))
-        terms, growth = Signal(data.ArrayLayout(32, n), reset_less=True), self._growth(m) if blocks else None
+        terms, growth = (
+            Signal(data.ArrayLayout(32, n), reset_less=True),
+            self._growth(m) if blocks else None,
+        )
         for number, first in enumerate(range(0, n, shared)):
             count = min(shared, n - first)
-            new, old = (pipe.delay(Array([of[first + k] if k < count else Const(0, 32) for k in range(shared)])[column], 1, name=f"{name}{number}_")
-                        for name, of in (("new", self.w), ("old", self.anchor)))
+            new, old = (
+                pipe.delay(
+                    Array([of[first + k] if k < count else Const(0, 32) for k in range(shared)])[
+                        column
+                    ],
+                    1,
+                    name=f"{name}{number}_",
+                )
+                for name, of in (("new", self.w), ("old", self.anchor))
+            )
             sizes = pipe.delay(turn >= shared, 1, name=f"sizes{number}_")
             if blocks:
-                old = self.parts.instance(m, f"scaled{number}", "mul_float32", lambda: unit("mul", float32), a=old, b=growth)["o"]
-                new, sizes = pipe.delay(new, MUL, name=f"with{number}_"), pipe.delay(sizes, MUL, name=f"too{number}_")
-            term = self.parts.instance(m, f"sum{number}", "add_float32", lambda: unit("add", float32),
-                                       a=Cat(new[:-1], new[-1] & ~sizes), b=Cat(old[:-1], ~old[-1] & ~sizes))["o"]
+                old = self.parts.instance(
+                    m,
+                    f"scaled{number}",
+                    "mul_float32",
+                    lambda: unit("mul", float32),
+                    a=old,
+                    b=growth,
+                )["o"]
+                new, sizes = (
+                    pipe.delay(new, MUL, name=f"with{number}_"),
+                    pipe.delay(sizes, MUL, name=f"too{number}_"),
+                )
+            term = self.parts.instance(
+                m,
+                f"sum{number}",
+                "add_float32",
+                lambda: unit("add", float32),
+                a=Cat(new[:-1], new[-1] & ~sizes),
+                b=Cat(old[:-1], ~old[-1] & ~sizes),
+            )["o"]
             for k in range(count):
                 with m.If(begun[k] | begun[shared + (k or shared)]):
                     m.d.sync += terms[first + k].eq(term)
@@ -128,16 +198,28 @@ class Widen(wiring.Component):
     def _meet(self, m, pipe, terms, *, down, size):
         """Give the terms to the dot unit with the box's ends: those that make the sum greatest, `down`: least, `size`: the greater ones in size."""
         x_there = Signal(self.dot_x.shape(), reset_less=True)
-        m.d.comb += [self.dot_x.eq(x_there), self.dot_w.eq(pipe.delay(terms.as_value(), 1, name="w_there"))]
+        m.d.comb += [
+            self.dot_x.eq(x_there),
+            self.dot_w.eq(pipe.delay(terms.as_value(), 1, name="w_there")),
+        ]
         for k in range(self.config.n_max):
             low, high = Const(1, signed(9)), Const(1, signed(9))
             if k:
                 inside = k < self.columns
-                low, high = (pipe.wire(Mux(inside, box[k - 1] - self.offsets[k - 1], 0), signed(9), name=f"{name}{k}")
-                             for name, box in (("low", self.segment.low), ("high", self.segment.high)))
+                low, high = (
+                    pipe.wire(
+                        Mux(inside, box[k - 1] - self.offsets[k - 1], 0),
+                        signed(9),
+                        name=f"{name}{k}",
+                    )
+                    for name, box in (("low", self.segment.low), ("high", self.segment.high))
+                )
             x = Unpacked(terms[k], float32)
-            rises = ~x.nan & (x.zero | ~x.sign)                                       # delta >= 0
-            size_low, size_high = (pipe.wire(Mux(end < 0, -end, end), signed(9), name=f"{name}_size{k}") for name, end in (("low", low), ("high", high)))
+            rises = ~x.nan & (x.zero | ~x.sign)  # delta >= 0
+            size_low, size_high = (
+                pipe.wire(Mux(end < 0, -end, end), signed(9), name=f"{name}_size{k}")
+                for name, end in (("low", low), ("high", high))
+            )
             most = Mux(size_low > size_high, size_low, size_high)
             m.d.sync += x_there[k].eq(Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
 
@@ -147,22 +229,42 @@ class Widen(wiring.Component):
         m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
         bits = float32.fraction_bits
         with m.If(scale[TREND_BITS]):
-            m.d.comb += code.eq(Cat(Const(0, bits - TREND_BITS), scale[:TREND_BITS], Const(float32.bias, 8)))
+            m.d.comb += code.eq(
+                Cat(Const(0, bits - TREND_BITS), scale[:TREND_BITS], Const(float32.bias, 8))
+            )
         with m.Else():
-            m.d.comb += code.eq(Cat(Const(0, bits - TREND_BITS + 1), scale[:TREND_BITS - 1], Const(float32.bias - 1, 8)))
+            m.d.comb += code.eq(
+                Cat(
+                    Const(0, bits - TREND_BITS + 1),
+                    scale[: TREND_BITS - 1],
+                    Const(float32.bias - 1, 8),
+                )
+            )
         return code
 
     def _followed(self, m):
         """The segment's errors, grown with the trend, and the rest of the blocks' moves, rounded outwards."""
-        scale, least, most = Signal(signed(TREND_BITS + 2)), Signal(signed(52), reset_less=True), Signal(signed(52), reset_less=True)
+        scale = Signal(signed(TREND_BITS + 2))
+        least = Signal(signed(52), reset_less=True)
+        most = Signal(signed(52), reset_less=True)
         m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
-        m.d.sync += [least.eq((self.segment.err_min - 1) * scale), most.eq(self.segment.err_max * scale)]
+        m.d.sync += [
+            least.eq((self.segment.err_min - 1) * scale),
+            most.eq(self.segment.err_max * scale),
+        ]
         lowest, highest = Signal(signed(35), reset_less=True), Signal(signed(35), reset_less=True)
-        m.d.sync += [lowest.eq(((least + self.trend.low) >> TREND_BITS) + 1), highest.eq(-((-(most + self.trend.high)) >> TREND_BITS))]
+        m.d.sync += [
+            lowest.eq(((least + self.trend.low) >> TREND_BITS) + 1),
+            highest.eq(-((-(most + self.trend.high)) >> TREND_BITS)),
+        ]
         return lowest, highest
 
 
 def _scaled(code: Value) -> Value:
     """A code that is not negative, times 2**-19: subnormal results are 0; infinities and NaN are anything, nothing is published then."""
-    exponent = code[float32.fraction_bits:-1]
-    return Mux(exponent > SLACK_POWER, Cat(code[:float32.fraction_bits], (exponent - SLACK_POWER)[:8], Const(0, 1)), 0)[:32]
+    exponent = code[float32.fraction_bits : -1]
+    return Mux(
+        exponent > SLACK_POWER,
+        Cat(code[: float32.fraction_bits], (exponent - SLACK_POWER)[:8], Const(0, 1)),
+        0,
+    )[:32]

@@ -11,7 +11,19 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import FitPlan
 from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
-from ...models.qr.layout import HEAD_BYTES, SEGMENT_BYTES, Size, block_words, factor_words, frame_words, head_words, memo_words, result_words, sums_words, words
+from ...models.qr.layout import (
+    HEAD_BYTES,
+    SEGMENT_BYTES,
+    Size,
+    block_words,
+    factor_words,
+    frame_words,
+    head_words,
+    memo_words,
+    result_words,
+    sums_words,
+    words,
+)
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
@@ -42,7 +54,7 @@ class WriteBack(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.FitPlan`.
+        `models.qr.config.FitPlan`.
 
     Members
     -------
@@ -61,95 +73,205 @@ class WriteBack(wiring.Component):
     def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
         n, bus = config.n_max, 8 * config.bus_bytes
-        super().__init__({
-            "factor": In(stream.Signature(factor_shape(config))), "sums_job": In(index_range(config.jobs)),
-            "sums": In(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
-            "i": In(stream.Signature(outcome_shape(n))), "slot": In(index_range(config.jobs)),
-            "command": Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), "o": Out(stream.Signature(bus)), "ended": Out(1)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "factor": In(stream.Signature(factor_shape(config))),
+                "sums_job": In(index_range(config.jobs)),
+                "sums": In(
+                    stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))
+                ),
+                "i": In(stream.Signature(outcome_shape(n))),
+                "slot": In(index_range(config.jobs)),
+                "command": Out(stream.Signature(command_shape(ADDRESS_BITS, 24))),
+                "o": Out(stream.Signature(bus)),
+                "ended": Out(1),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
-        config, n, bus = self.config, self.config.n_max, self.config.bus_bytes
-        anchored, givens, shift = config.bounds is Bounds.WIDENED, config.method is Method.GIVENS, bus.bit_length() - 1
-        sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
-        of_sums = lambda size: frame_words(config) + block_words(size, config) + sum(sums_words(size, config))
-        depth = of_sums(sizes[n])
-        m.submodules.store = store = Memory(shape=8 * bus, depth=depth * config.jobs, init=[])
-        put, get = store.write_port(), store.read_port()
-        number = index(depth, name="number")
-        m.d.comb += [self.sums.ready.eq(1), put.en.eq(self.sums.valid), put.addr.eq(self.sums_job * depth + number), put.data.eq(self.sums.p.data)]
+        self.anchored = self.config.bounds is Bounds.WIDENED
+        self.givens = self.config.method is Method.GIVENS
+        self.shift = self.config.bus_bytes.bit_length() - 1
+        self.sizes = [Size(max(k, 1), 0) for k in range(self.config.n_max + 1)]
+        self.of_sums = lambda size: (
+            frame_words(self.config)
+            + block_words(size, self.config)
+            + sum(sums_words(size, self.config))
+        )
+        self._store(m)
+        self._job(m)
+
+        self._order(m)
+
+        parts = self._parts(m, self.job, self.columns)
+        factor = self._factors(m, self.job_slot, self.place, self.advance) if self.givens else None
+        with m.Switch(self.part1):
+            for name, value in parts.items():
+                with m.Case(name):
+                    m.d.comb += self.o.payload.eq(self._pick(value, self.place1))
+            with m.Case(Part.SUMS):
+                # after a pass blocks have not moved yet
+                m.d.comb += self.o.payload.eq(
+                    Mux(
+                        self.job.rescanned & (self.place1 < frame_words(self.config)),
+                        0,
+                        self.get.data,
+                    )
+                )
+            if self.givens:
+                with m.Case(Part.FACTOR):
+                    m.d.comb += self.o.payload.eq(factor)
+        return m
+
+    def _store(self, m):
+        """Words of sums are kept until the job is known to be good."""
+        self.depth = self.of_sums(self.sizes[self.config.n_max])
+        m.submodules.store = store = Memory(
+            shape=8 * self.config.bus_bytes, depth=self.depth * self.config.jobs, init=[]
+        )
+        put, self.get = store.write_port(), store.read_port()
+        number = index(self.depth, name="number")
+        m.d.comb += [
+            self.sums.ready.eq(1),
+            put.en.eq(self.sums.valid),
+            put.addr.eq(self.sums_job * self.depth + number),
+            put.data.eq(self.sums.p.data),
+        ]
         with m.If(self.sums.valid):
             m.d.sync += number.eq(Mux(self.sums.p.last, 0, number + 1))
 
-        job, slot, active, asks = Signal(outcome_shape(n), reset_less=True), Signal.like(self.slot), Signal(), Signal()
-        columns = Signal(range(n + 1))
-        m.d.comb += columns.eq(job.kept.length + 1)
-        table = lambda count: Array([count(size) for size in sizes])[columns]
+    def _job(self, m):
+        """The job whose result is written."""
+        self.job = Signal(outcome_shape(self.config.n_max), reset_less=True)
+        self.job_slot = Signal.like(self.slot)
+        self.active = Signal()
+        self.asks = Signal()
+        self.columns = Signal(range(self.config.n_max + 1))
+        m.d.comb += self.columns.eq(self.job.kept.length + 1)
+        self.table = lambda count: Array([count(size) for size in self.sizes])[self.columns]
         m.d.comb += [
-            self.i.ready.eq(~active), self.command.valid.eq(asks), self.command.p.address.eq(Cat(Const(0, shift), job.kept.result[shift:])),
-            self.command.p.beats.eq(Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config) + memo_words(size, config))))]
+            self.i.ready.eq(~self.active),
+            self.command.valid.eq(self.asks),
+            self.command.p.address.eq(
+                Cat(Const(0, self.shift), self.job.kept.result[self.shift :])
+            ),
+            self.command.p.beats.eq(
+                Mux(
+                    self.job.code != 0,
+                    words(HEAD_BYTES, self.config.bus_bytes),
+                    self.table(
+                        lambda size: result_words(size, self.config) + memo_words(size, self.config)
+                    ),
+                )
+            ),
+        ]
 
-        # which word comes next, and the one that is offered
+    def _order(self, m):
+        """Which word comes next, and the one that is offered."""
         part, final = Signal(range(len(Part))), Signal()
-        place = index(max(depth, factor_words(sizes[n], config), words(32 * n + HEAD_BYTES + SEGMENT_BYTES, bus)))
-        some, valid, last, advance = Signal(), Signal(), Signal(), Signal()
-        part1, place1 = Signal.like(part), Signal.like(place)
-        m.d.comb += [advance.eq(~valid | self.o.ready), self.o.valid.eq(valid), self.ended.eq(valid & self.o.ready & last),
-                     get.en.eq(advance), get.addr.eq(slot * depth + place)]
-        counts = {Part.RESULT: Mux(job.code != 0, words(HEAD_BYTES, bus), table(lambda size: result_words(size, config))),
-                  Part.HEAD: table(lambda size: head_words(size, config)), Part.SUMS: table(of_sums)}
-        if givens:
-            counts[Part.FACTOR] = table(lambda size: factor_words(size, config))
-        if anchored:
-            counts |= {Part.WEIGHTS: table(lambda size: words(4 * size.columns, bus)),
-                       Part.SEGMENT: table(lambda size: words(SEGMENT_BYTES + 2 * (size.columns - 1), bus))}
+        self.place = index(
+            max(
+                self.depth,
+                factor_words(self.sizes[self.config.n_max], self.config),
+                words(32 * self.config.n_max + HEAD_BYTES + SEGMENT_BYTES, self.config.bus_bytes),
+            )
+        )
+        some = Signal()
+        valid = Signal()
+        last = Signal()
+        self.advance = Signal()
+        self.part1, self.place1 = Signal.like(part), Signal.like(self.place)
+        m.d.comb += [
+            self.advance.eq(~valid | self.o.ready),
+            self.o.valid.eq(valid),
+            self.ended.eq(valid & self.o.ready & last),
+            self.get.en.eq(self.advance),
+            self.get.addr.eq(self.job_slot * self.depth + self.place),
+        ]
+        counts = {
+            Part.RESULT: Mux(
+                self.job.code != 0,
+                words(HEAD_BYTES, self.config.bus_bytes),
+                self.table(lambda size: result_words(size, self.config)),
+            ),
+            Part.HEAD: self.table(lambda size: head_words(size, self.config)),
+            Part.SUMS: self.table(self.of_sums),
+        }
+        if self.givens:
+            counts[Part.FACTOR] = self.table(lambda size: factor_words(size, self.config))
+        if self.anchored:
+            counts |= {
+                Part.WEIGHTS: self.table(
+                    lambda size: words(4 * size.columns, self.config.bus_bytes)
+                ),
+                Part.SEGMENT: self.table(
+                    lambda size: words(
+                        SEGMENT_BYTES + 2 * (size.columns - 1), self.config.bus_bytes
+                    )
+                ),
+            }
         order = list(counts)
         ends = order[-1]
-        count = Signal(range(max(depth, 1 << len(place)) + 1))
+        count = Signal(range(max(self.depth, 1 << len(self.place)) + 1))
         with m.Switch(part):
             for name, value in counts.items():
                 with m.Case(name):
                     m.d.comb += count.eq(value)
         part_ends = Signal()
-        m.d.comb += [part_ends.eq(place == count - 1), final.eq(part_ends & ((part == ends) | (job.code != 0)))]
-        with m.If(advance):
-            m.d.sync += [valid.eq(some), last.eq(final), part1.eq(part), place1.eq(place)]
+        m.d.comb += [
+            part_ends.eq(self.place == count - 1),
+            final.eq(part_ends & ((part == ends) | (self.job.code != 0))),
+        ]
+        with m.If(self.advance):
+            m.d.sync += [
+                valid.eq(some),
+                last.eq(final),
+                self.part1.eq(part),
+                self.place1.eq(self.place),
+            ]
             with m.If(some):
-                m.d.sync += [place.eq(Mux(part_ends, 0, place + 1)), some.eq(~final)]
+                m.d.sync += [self.place.eq(Mux(part_ends, 0, self.place + 1)), some.eq(~final)]
                 with m.If(part_ends):
                     with m.Switch(part):
                         for name, following in pairwise(order):
                             with m.Case(name):
                                 m.d.sync += part.eq(following)
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += asks.eq(0)
+            m.d.sync += self.asks.eq(0)
         with m.If(self.ended):
-            m.d.sync += active.eq(0)
+            m.d.sync += self.active.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [job.eq(self.i.payload), slot.eq(self.slot), active.eq(1), asks.eq(1), part.eq(Part.RESULT), place.eq(0), some.eq(1)]
-
-        parts = self._parts(m, job, columns)
-        factor = self._factors(m, slot, place, advance) if givens else None
-        with m.Switch(part1):
-            for name, value in parts.items():
-                with m.Case(name):
-                    m.d.comb += self.o.payload.eq(self._pick(value, place1))
-            with m.Case(Part.SUMS):
-                # after a pass blocks have not moved yet
-                m.d.comb += self.o.payload.eq(Mux(job.rescanned & (place1 < frame_words(config)), 0, get.data))
-            if givens:
-                with m.Case(Part.FACTOR):
-                    m.d.comb += self.o.payload.eq(factor)
-        return m
+            m.d.sync += [
+                self.job.eq(self.i.payload),
+                self.job_slot.eq(self.slot),
+                self.active.eq(1),
+                self.asks.eq(1),
+                part.eq(Part.RESULT),
+                self.place.eq(0),
+                some.eq(1),
+            ]
 
     def _factors(self, m, slot, place, advance):
         """Keeps new factors; returns the word that was asked for in the cycle before."""
         config = self.config
-        depth, number = factor_words(Size(config.n_max, 0), config), Signal.like(place, name="factor_number")
-        m.submodules.factors = factors = Memory(shape=8 * config.bus_bytes, depth=depth * config.jobs, init=[])
+        depth, number = (
+            factor_words(Size(config.n_max, 0), config),
+            Signal.like(place, name="factor_number"),
+        )
+        m.submodules.factors = factors = Memory(
+            shape=8 * config.bus_bytes, depth=depth * config.jobs, init=[]
+        )
         put, get = factors.write_port(), factors.read_port()
-        m.d.comb += [put.en.eq(self.factor.valid), put.addr.eq(self.factor.p.job * depth + number), put.data.eq(self.factor.p.data),
-                     self.factor.ready.eq(1), get.en.eq(advance), get.addr.eq(slot * depth + place)]
+        m.d.comb += [
+            put.en.eq(self.factor.valid),
+            put.addr.eq(self.factor.p.job * depth + number),
+            put.data.eq(self.factor.p.data),
+            self.factor.ready.eq(1),
+            get.en.eq(advance),
+            get.addr.eq(slot * depth + place),
+        ]
         with m.If(self.factor.valid):
             m.d.sync += number.eq(Mux(self.factor.p.last, 0, number + 1))
         return get.data
@@ -157,7 +279,7 @@ class WriteBack(wiring.Component):
     def _pick(self, value, place):
         bus = 8 * self.config.bus_bytes
         count = -(-len(value) // bus)
-        return Array([value[bus * k:bus * (k + 1)] for k in range(count)])[place]
+        return Array([value[bus * k : bus * (k + 1)] for k in range(count)])[place]
 
     def _parts(self, m, job, columns):
         """The bytes of the parts that are not in a memory."""
@@ -165,20 +287,56 @@ class WriteBack(wiring.Component):
         kept, failed = job.kept, job.code != 0
         segments = int(config.bounds is Bounds.WIDENED)
         some = lambda value: value & ~failed.replicate(len(value))
-        mask, weights, offsets = Signal(64), Signal(32 * n), Signal(8 * (n - 1))
+        mask = Signal(64)
+        weights = Signal(32 * n)
+        offsets = Signal(8 * (n - 1))
         m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]
-        result = Cat(kept.group, job.code, Const(0, 24), some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)))
-        head = Cat(Const(MAGIC, 32), Const(list(Method).index(config.method), 8), Const(list(Label).index(config.target), 8), kept.length,
-                   Const(segments, 8), kept.prefix, Const(config.blocks, 16), Mux(kept.full, 0, kept.epoch + 1)[:32], kept.rows, job.live, Const(0, 64),
-                   offsets)
+        result = Cat(
+            kept.group,
+            job.code,
+            Const(0, 24),
+            some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)),
+        )
+        head = Cat(
+            Const(MAGIC, 32),
+            Const(list(Method).index(config.method), 8),
+            Const(list(Label).index(config.target), 8),
+            kept.length,
+            Const(segments, 8),
+            kept.prefix,
+            Const(config.blocks, 16),
+            Mux(kept.full, 0, kept.epoch + 1)[:32],
+            kept.rows,
+            job.live,
+            Const(0, 64),
+            offsets,
+        )
         anchor = job.anchor
         low, high = Signal(8 * (n - 1)), Signal(8 * (n - 1))
         for j in range(n - 1):
             with m.If(j < job.kept.length):
-                m.d.comb += [low.word_select(j, 8).eq(anchor.segment.low[j]), high.word_select(j, 8).eq(anchor.segment.high[j])]
+                m.d.comb += [
+                    low.word_select(j, 8).eq(anchor.segment.low[j]),
+                    high.word_select(j, 8).eq(anchor.segment.high[j]),
+                ]
         box = Signal(16 * (n - 1))
         m.d.comb += box.eq(low | shifted_left(m, high, job.kept.length, 8, len(box)))
-        segment = Cat(Const(0, 32), anchor.segment.err_min, anchor.segment.err_max, Const(0, 64), anchor.segment.least, box)
+        segment = Cat(
+            Const(0, 32),
+            anchor.segment.err_min,
+            anchor.segment.err_max,
+            Const(0, 64),
+            anchor.segment.least,
+            box,
+        )
         old = Signal(32 * n)
         m.d.comb += old.eq(anchor.weights)
-        return {Part.RESULT: result, Part.HEAD: head, **({Part.WEIGHTS: old, Part.SEGMENT: segment} if config.bounds is Bounds.WIDENED else {})}
+        return {
+            Part.RESULT: result,
+            Part.HEAD: head,
+            **(
+                {Part.WEIGHTS: old, Part.SEGMENT: segment}
+                if config.bounds is Bounds.WIDENED
+                else {}
+            ),
+        }

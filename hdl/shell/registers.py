@@ -62,105 +62,115 @@ class ControlRegisters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        axil = self.axil
-        enable = Signal()
-        pending = Signal()
-        m.d.comb += self.irq.eq(enable & pending)
+        self.enable = Signal()
+        self.pending = Signal()
+        m.d.comb += self.irq.eq(self.enable & self.pending)
 
+        self._write_channel(m)
+        self._write_registers(m)
+
+        self._reads(m)
+        return m
+
+    def _write_channel(self, m):
+        """An address is held until its data is there."""
         # writes: an address is held until its data come
-        address = Signal(self.register_map.address_width)
+        self.address = Signal(self.register_map.address_width)
         addressed = Signal()
-        write = Signal()
-        word, strobe = axil.wdata, axil.wstrb
+        self.write = Signal()
+        self.word, self.strobe = self.axil.wdata, self.axil.wstrb
         m.d.comb += [
-            axil.awready.eq(~addressed),
-            axil.wready.eq(addressed & ~axil.bvalid),
-            write.eq(axil.wvalid & axil.wready),
+            self.axil.awready.eq(~addressed),
+            self.axil.wready.eq(addressed & ~self.axil.bvalid),
+            self.write.eq(self.axil.wvalid & self.axil.wready),
         ]
-        with m.If(axil.awvalid & axil.awready):
-            m.d.sync += [address.eq(axil.awaddr), addressed.eq(1)]
-        with m.If(axil.bvalid & axil.bready):
-            m.d.sync += axil.bvalid.eq(0)
-        with m.If(write):
-            m.d.sync += [addressed.eq(0), axil.bvalid.eq(1)]
+        with m.If(self.axil.awvalid & self.axil.awready):
+            m.d.sync += [self.address.eq(self.axil.awaddr), addressed.eq(1)]
+        with m.If(self.axil.bvalid & self.axil.bready):
+            m.d.sync += self.axil.bvalid.eq(0)
+        with m.If(self.write):
+            m.d.sync += [addressed.eq(0), self.axil.bvalid.eq(1)]
 
+    def _write_registers(self, m):
+        """What is written where."""
         ones = Mux(
-            strobe[0], word[:8], 0
+            self.strobe[0], self.word[:8], 0
         )  # ones that are written, for bits that act on them: all lie in the lowest byte
         engine = {r.name: r for r in self.register_map.engine}
-        storage = {"watchdog": self.watchdog} | {
+        self.storage = {"watchdog": self.watchdog} | {
             name: Signal(r.bits, init=r.reset, name=f"register_{name}")
             for name, r in engine.items()
         }
         if engine:
-            m.d.comb += [self.registers[name].eq(storage[name]) for name in engine]
+            m.d.comb += [self.registers[name].eq(self.storage[name]) for name in engine]
         with m.If(self.ended):
-            m.d.sync += pending.eq(1)
-        with m.If(write):
-            with m.Switch(self._place(address)):
+            m.d.sync += self.pending.eq(1)
+        with m.If(self.write):
+            with m.Switch(self._place(self.address)):
                 for register in self.register_map.registers:
                     for half in range(register.bits // 32):
                         with m.Case(register.offset // 4 + half):
                             if register.access == "ro":
-                                m.d.sync += axil.bresp.eq(Response.SLVERR.value)
+                                m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
                                 continue
-                            m.d.sync += axil.bresp.eq(Response.OKAY.value)
+                            m.d.sync += self.axil.bresp.eq(Response.OKAY.value)
                             if register.name == "control":
                                 m.d.comb += [
                                     self.start.eq((ones & Control.START != 0) & ~self.busy),
                                     self.reset.eq(ones & Control.RESET != 0),
                                 ]
                             elif register.name == "interrupt":
-                                with m.If(strobe[0]):
-                                    m.d.sync += enable.eq((word & Interrupt.ENABLE) != 0)
+                                with m.If(self.strobe[0]):
+                                    m.d.sync += self.enable.eq((self.word & Interrupt.ENABLE) != 0)
                                 with m.If(ones & Interrupt.PENDING != 0):
-                                    m.d.sync += pending.eq(self.ended)
+                                    m.d.sync += self.pending.eq(self.ended)
                             else:
-                                target = storage[register.name][32 * half : 32 * half + 32]
+                                target = self.storage[register.name][32 * half : 32 * half + 32]
                                 with m.If(self.busy & (register.name in engine)):
-                                    m.d.sync += axil.bresp.eq(Response.SLVERR.value)
+                                    m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
                                 with m.Else():
                                     for lane in range(-(-len(target) // 8)):
-                                        with m.If(strobe[lane]):
+                                        with m.If(self.strobe[lane]):
                                             m.d.sync += target[8 * lane : 8 * lane + 8].eq(
-                                                word.word_select(lane, 8)
+                                                self.word.word_select(lane, 8)
                                             )
                 with m.Default():
-                    m.d.sync += axil.bresp.eq(Response.DECERR.value)
+                    m.d.sync += self.axil.bresp.eq(Response.DECERR.value)
 
+    def _reads(self, m):
+        """Address in one cycle, data in the next."""
         # reads: address in one cycle, data in the next
         place = Signal(self.register_map.address_width)
         reading = Signal()
-        m.d.comb += axil.arready.eq(~reading & ~axil.rvalid)
-        with m.If(axil.arvalid & axil.arready):
-            m.d.sync += [place.eq(axil.araddr), reading.eq(1)]
-        with m.If(axil.rvalid & axil.rready):
-            m.d.sync += axil.rvalid.eq(0)
+        m.d.comb += self.axil.arready.eq(~reading & ~self.axil.rvalid)
+        with m.If(self.axil.arvalid & self.axil.arready):
+            m.d.sync += [place.eq(self.axil.araddr), reading.eq(1)]
+        with m.If(self.axil.rvalid & self.axil.rready):
+            m.d.sync += self.axil.rvalid.eq(0)
         sources = {
             "identity": Const(IDENTITY, 32),
             "version": Const(VERSION, 32),
             "design": Const(self.register_map.design, 32),
             "control": Const(0, 32),
-            "interrupt": Cat(enable, pending),
+            "interrupt": Cat(self.enable, self.pending),
         }
-        sources |= storage | {r.name: self.values[r.name] for r in self.live}
+        sources |= self.storage | {r.name: self.values[r.name] for r in self.live}
         with m.If(reading):
             m.d.sync += [
                 reading.eq(0),
-                axil.rvalid.eq(1),
-                axil.rdata.eq(0),
-                axil.rresp.eq(Response.OKAY.value),
+                self.axil.rvalid.eq(1),
+                self.axil.rdata.eq(0),
+                self.axil.rresp.eq(Response.OKAY.value),
             ]
             with m.Switch(self._place(place)):
                 for register in self.register_map.registers:
                     for half in range(register.bits // 32):
                         with m.Case(register.offset // 4 + half):
-                            m.d.sync += axil.rdata.eq(
+                            m.d.sync += self.axil.rdata.eq(
                                 sources[register.name][32 * half : 32 * half + 32]
                             )
                 with m.Default():
-                    m.d.sync += axil.rresp.eq(Response.DECERR.value)
-        return m
+                    m.d.sync += self.axil.rresp.eq(Response.DECERR.value)
 
     def _place(self, address):
         """The number of the word at an address, in few bits: all that lie behind the map have one that no register has."""

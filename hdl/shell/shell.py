@@ -18,7 +18,7 @@ class Shell(wiring.Component):
     """The top of a design: an engine behind an AXI4-Lite subordinate and AXI4 managers with the names that Verilog users expect.
 
     A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, a
-    soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.Guard`), resets the engine (for one cycle
+    soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
     after `done`, else for as many as its `settling`), and only then shows `done` or `error` in `status` and raises the interrupt.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
 

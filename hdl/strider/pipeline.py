@@ -51,26 +51,42 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
         self.config = config
         self.parts = parts
         layout = tag_layout(config)
-        super().__init__({
-            "word": In(8 * config.bus_bytes), "write": In(1),
-            "program": In(program_layout(config)),
-            "program_length": In(range(config.program_depth + 1)),
-            "room": In(1), "taken": Out(1), "freed": Out(1), "tag": Out(layout), "window": Out(8 * config.bus_bytes),
-            "code": Out(8), "line": Out(13)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "word": In(8 * config.bus_bytes),
+                "write": In(1),
+                "program": In(program_layout(config)),
+                "program_length": In(range(config.program_depth + 1)),
+                "room": In(1),
+                "taken": Out(1),
+                "freed": Out(1),
+                "tag": Out(layout),
+                "window": Out(8 * config.bus_bytes),
+                "code": Out(8),
+                "line": Out(13),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
-        config = self.config
         self.m = m = Module()
         self._address_registers(m)
-        m.submodules.pages = pages = PageBuffers(page_size=config.page_size, bus_bytes=config.bus_bytes, buffers=config.buffers,
-                                             granule=1 if config.fixed is None else config.fixed.granule, registered=config.latency > 4, parts=self.parts)
-        m.submodules.decoder = self.decoder = decoder = Decoder(config)
-        self.pages = pages
-        m.d.comb += [pages.word.eq(self.word), pages.write.eq(self.write)]
-        full = Signal(range(config.buffers + 1))
-        m.d.sync += full.eq(full + pages.full - self.freed)
+        m.submodules.pages = self.pages = PageBuffers(
+            page_size=self.config.page_size,
+            bus_bytes=self.config.bus_bytes,
+            buffers=self.config.buffers,
+            granule=1 if self.config.fixed is None else self.config.fixed.granule,
+            registered=self.config.latency > 4,
+            parts=self.parts,
+        )
+        m.submodules.decoder = self.decoder = Decoder(self.config)
+        m.d.comb += [self.pages.word.eq(self.word), self.pages.write.eq(self.write)]
+        full = Signal(range(self.config.buffers + 1))
+        m.d.sync += full.eq(full + self.pages.full - self.freed)
         with m.If(self.freed):
-            m.d.sync += pages.page.eq(Mux(pages.page == config.buffers - 1, 0, pages.page + 1))
+            m.d.sync += self.pages.page.eq(
+                Mux(self.pages.page == self.config.buffers - 1, 0, self.pages.page + 1)
+            )
         self.page_ready = full != 0
 
         self.state = Signal(State)
@@ -78,21 +94,42 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
         self._fetch(m)
         self._front_registers(m)
         self._body_registers(m)
+        self._stages(m)
 
+        self._states(m)
+        return m
+
+    def _stages(self, m):
+        """Issue -> address and memory (-> the memory's register) -> comparison with the tuple's end -> decode."""
         # the pipeline: issue -> address and memory (-> memory's register) -> comparison with the tuple's end -> decode
-        self.tag_in = Signal(tag_layout(config))
-        names = ("forming", "waiting", "measuring", "decoded") if config.latency > 4 else ("forming", "measuring", "decoded")
-        tags = [Signal(tag_layout(config), name=name) for name in names]
-        forming, measuring, decoded = tags[0], tags[-2], tags[-1]
+        self.tag_in = Signal(tag_layout(self.config))
+        names = (
+            ("forming", "waiting", "measuring", "decoded")
+            if self.config.latency > 4
+            else ("forming", "measuring", "decoded")
+        )
+        tags = [Signal(tag_layout(self.config), name=name) for name in names]
+        forming = tags[0]
+        measuring = tags[-2]
+        decoded = tags[-1]
         m.d.sync += [after.eq(before) for before, after in pairwise([self.tag_in, *tags])]
         self._known_origin(m)
         address, reach = self._form(m, tags[-3])
         self._measure(m, measuring, address, reach)
         crooked = (address[:3] & self._size(lambda name: self.alignment(name), forming.type)) != 0
         m.d.sync += [tags[1].unaligned.eq(crooked), self.crooked.eq(crooked)]
-        m.d.comb += [decoder.tag.eq(decoded), decoder.window.eq(pages.window), decoder.line.eq(self._line()), self.window.eq(pages.window),
-                     self.tag.eq(decoded), self.code.eq(decoder.code), self.line.eq(decoder.at)]
+        m.d.comb += [
+            self.decoder.tag.eq(decoded),
+            self.decoder.window.eq(self.pages.window),
+            self.decoder.line.eq(self._line()),
+            self.window.eq(self.pages.window),
+            self.tag.eq(decoded),
+            self.code.eq(self.decoder.code),
+            self.line.eq(self.decoder.at),
+        ]
 
+    def _states(self, m):
+        """What is issued in each state."""
         with m.Switch(self.state):
             with m.Case(State.START):
                 self._start(m)
@@ -103,7 +140,7 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 m.d.sync += [self.state.eq(State.SETTLE), self.part.eq(0)]
             with m.Case(State.SETTLE):
                 m.d.sync += self.part.eq(self.part + 1)
-                with m.If(self.part == config.latency - 3):
+                with m.If(self.part == self.config.latency - 3):
                     m.d.sync += self.state.eq(State.CHECK)
             with m.Case(State.CHECK):
                 self._check(m)
@@ -120,13 +157,12 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 self._body(m)
         with m.If(self.scanning):
             self._scan(m, self.going)
-        if config.fixed is not None:
+        if self.config.fixed is not None:
             self._prepare(m)
         halt = Signal()
-        m.d.sync += halt.eq(decoder.code != 0)
+        m.d.sync += halt.eq(self.decoder.code != 0)
         with m.If(halt):
             m.d.sync += self.state.eq(State.HALT)
-        return m
 
     def _token(self, m, *, code=None, end=0):
         """Issue an error or the end of a page, which takes the slot; the caller has made sure of `room`."""

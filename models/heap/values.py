@@ -73,7 +73,7 @@ def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: 
     return np.array(numbers, "<i4").tobytes() + bitmap + data.tobytes()
 
 
-def scalars(column: Column, values: npt.ArrayLike) -> npt.NDArray[Any]:
+def scalars(column: Column, values: Any) -> npt.NDArray[Any]:
     """Convert numbers to the column's NumPy type. Raises ValueError where an integer column cannot hold one of them.
 
     A column of a type that is only stepped over takes `bytes` of the type's length.

@@ -89,6 +89,7 @@ def compile(
     if unknown := next((name for name in options if name not in known), None):
         raise ValueError(f"the {kernel.title} {kernel.name} takes no {unknown}")
     part = target_named(engine.default_target if target is None else target)
-    data = None if table is None else engine.open(table)
-    given = Given(data, table, format=format, memory=memory, options=options)
-    return replace(engine.compile(kernel, part, given), source=kernel.source or "")
+    given = Given(None, table, format=format, memory=memory, options=options)
+    data = None if table is None else engine.open(table, given)
+    design = engine.compile(kernel, part, replace(given, data=data))
+    return replace(design, source=kernel.source or "")

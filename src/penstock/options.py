@@ -84,7 +84,8 @@ class Option:
     """An option of an engine's own.
 
     `flag`: as it is typed; `name`: in `Given.options`; `type` and `metavar`: as click has them;
-    `repeated`: its values are pairs, gathered by name; `plans`: a plan depends on it.
+    `repeated`: its values are pairs, gathered by name; `plans`: a plan depends on it; `flagged`: it
+    has no value.
     """
 
     flag: str
@@ -94,9 +95,12 @@ class Option:
     help: str
     repeated: bool = False
     plans: bool = False
+    flagged: bool = False
 
     def parameter(self) -> click.Option:
         """Return what click reads."""
+        if self.flagged:
+            return click.Option((self.flag, self.name), is_flag=True, help=self.help)
         kind: type[click.Option] = click.Option if self.repeated else Once
         more = {"multiple": True} if self.repeated else {}
         names = (self.flag, self.name)
@@ -122,6 +126,9 @@ TABLE = (
            "Columns of a variable. Repeatable.", repeated=True),
     Option("--on-null", "on_null", click.Choice(["error", "skip"]), None,
            "What a NULL in a used column does.  [default: error]"),
+    Option("--pages", "pages", None, None,
+           "Insist on a server's own pages; without it, rows are read where pages cannot serve.",
+           flagged=True),
 )
 
 Parameters = Callable[[], list[click.Parameter]]
@@ -227,7 +234,7 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
     for engine in engines().values():
         for option in engine.options.get(command, ()):
             value = values.pop(option.name, None)
-            if value in (None, ()):
+            if value in (None, (), False):
                 continue
             own[option.name] = _gathered(option, value) if option.repeated else value
     _check_random(known.get("data"), known.get("rows") or values.get("rows"), known.get("seed"))

@@ -140,6 +140,8 @@ class Outcome:
                 "pages": self.pages,
                 "assumed": self.assumed,
             }
+            if self.workload is not None and self.workload.provenance is not None:
+                report["table"]["read"] = asdict(self.workload.provenance)
         if cycles := self._cycles():
             report["cycles"] = cycles
         if self.bit_exact is not None:

@@ -45,9 +45,10 @@ def _default(missing: Any) -> str:
     return "NULL" if missing is None else str(missing)
 
 
-def open_source(source: Any) -> Table | Schema | str:
+def open_source(source: Any, *, pages: bool | None = None) -> Table | Schema | str:
     """Return the table that a source names or is, see `host.sources.open_table`; a schema as it is,
-    and the text itself for random rows, which need the kernel's sizes first.
+    and the text itself for random rows, which need the kernel's sizes first. `pages`: insist on a
+    server's own pages.
 
     Raises SourceError, for what is wrong with such a text as well.
     """
@@ -56,7 +57,7 @@ def open_source(source: Any) -> Table | Schema | str:
     if isinstance(source, str) and source.startswith("random:"):
         RandomOptions.parse(source.removeprefix("random:"))
         return source
-    return open_table(source)
+    return open_table(source, pages=pages)
 
 
 def packed_here(data: Any, source: Any) -> bool:

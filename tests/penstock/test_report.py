@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -235,6 +236,7 @@ def test_backends_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(right, backend=backend, codes=codes, cycles=1)
 
     monkeypatch.setattr("penstock.run.hardware", wrong)
+    monkeypatch.setattr("penstock.engines.base.Design.machine", lambda *a, **k: nullcontext())
     read, _ = written(SIMULATE["pysim"], 3)
     assert "✗ The backends disagree: this is a defect in Penstock." in read.words
     assert "✗ NO" in read.words and "DISAGREE" in read.words

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Method, Sums, Label
+from penstock.models.qr.job import Label, Method, Sums
 
 
 def config(n_max: int, bus_bytes: int, gram_lanes: int, **more) -> FitPlan:

@@ -83,7 +83,7 @@ def fields(batch: Batch, kinds: Sequence[str]) -> list[Values]:
 
 def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
     """Take apart rows whose fields all have the first row's lengths; None where some do not."""
-    at, out = 2, []
+    at, out = 2, list[Values]()
     none = np.zeros(len(rows), bool)
     for kind in kinds:
         head = rows[0, at:at + 4]
@@ -98,9 +98,8 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
         elif kind == "category":
             out.append(([cell.tobytes().decode() for cell in field], none))
         else:
-            out.append((_matrix(field, kind) if length > 12 else None, none))
-            if out[-1][0] is None:
-                out[-1] = _arrays([cell.tobytes() for cell in field], kind), none
+            matrix = _matrix(field, kind) if length > 12 else None
+            out.append((_arrays([cell.tobytes() for cell in field], kind) if matrix is None else matrix, none))
     return out
 
 

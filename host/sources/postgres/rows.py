@@ -33,7 +33,8 @@ def read_rows(connection: Any, name: str, origin: Any, columns: Sequence[tuple[A
     values, nulls = _fetch(connection, name, origin, columns)
     made, casts = [], []
     for a, todo in columns:
-        becomes, how, categories = todo.becomes, todo.how, ()
+        becomes, how = todo.becomes, todo.how
+        categories: tuple[str, ...] = ()
         if becomes == CATEGORIES:
             becomes, how, categories = _number(connection, a, values, nulls, a.name in one_hot)
         if how:

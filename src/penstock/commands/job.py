@@ -56,7 +56,7 @@ class Job:
         if self.given.source is None:
             return self
         with self.state.steps.step("reading the table"):
-            data = self.engine.open(self.given.source)
+            data = self.engine.open(self.given.source, self.given)
         return replace(self, given=replace(self.given, data=data))
 
     def compile(self, part: str | Target | None = None) -> Design:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.errors import Conflict
-from penstock.models.errors import HardwareCode, HardwareError
+from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
 from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.failures import Failure
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device
+    from penstock.host.sources import Provenance
     from penstock.options import Option, Request
     from penstock.outcome import Outcome
     from penstock.report.rows import Part
@@ -119,6 +120,11 @@ class Workload(ABC):
     watchdog: int = 1_000_000
     #: the cycle model computes the results anyway, so that its report shows them
     results_with_model: bool = False
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """How a server's table was read."""
+        return getattr(getattr(self, "table", None), "provenance", None)
 
     @abstractmethod
     def golden(self) -> Result:
@@ -486,11 +492,12 @@ class Engine(ABC):
         """Return in words what data a run of the kernel needs."""
         return "a table"
 
-    def open(self, source: Any) -> Any:
-        """Return what a data source holds, for `Given.data`. Raises SourceError."""
+    def open(self, source: Any, given: Given) -> Any:
+        """Return what a data source holds, for `Given.data`; `given`: the rest of what was given.
+        Raises SourceError."""
         from penstock.tables import open_source
 
-        return open_source(source)
+        return open_source(source, pages=given.option("pages"))
 
     @abstractmethod
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:

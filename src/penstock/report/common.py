@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
+from typing import Any
 
 from penstock.models.target import Capacity
 from penstock.outcome import Outcome, differences, not_compared
@@ -16,6 +17,7 @@ __all__ = [
     "agreement",
     "bound_terms",
     "cycle_rows",
+    "read_rows",
     "resources",
     "roofline_chart",
     "shared_charts",
@@ -79,6 +81,21 @@ def speed_rows(outcome: Outcome) -> list[Row]:
     return []
 
 
+def read_rows(outcome: Outcome) -> list[Row]:
+    """Return how a server's table was read, and which columns became numbers."""
+    how = None if outcome.workload is None else outcome.workload.provenance
+    if how is None:
+        return []
+    shares = f"; {how.untouched_share:.0%} of its pages untouched" if how.pages_untouched else ""
+    rows = [Row("read", f"{how.way}: {how.reason}{shares}")]
+    for cast in how.casts:
+        rows.append(Row(f"  {cast.column}", f"{cast.type} as {cast.becomes}: {cast.how}"))
+    if how.left_out:
+        names = ", ".join(f"{column} ({why})" for column, why in how.left_out)
+        rows.append(Row("  left out", names))
+    return rows
+
+
 def resources(outcome: Outcome) -> Row:
     """Return what the design is expected to take."""
     assert outcome.design is not None
@@ -103,7 +120,9 @@ def bound_terms(outcome: Outcome) -> dict[str, int]:
     limits = outcome.model.bound if outcome.model is not None else None
     if limits is None:
         return {}
-    fields = asdict(limits) if is_dataclass(limits) and not isinstance(limits, type) else {}
+    fields: dict[str, Any] = {}
+    if is_dataclass(limits) and not isinstance(limits, type):
+        fields = asdict(limits)
     terms = {
         name: value
         for name, value in fields.items()

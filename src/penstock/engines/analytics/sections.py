@@ -9,7 +9,14 @@ from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.heap.schema import Schema
 from penstock.outcome import Outcome
-from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
+from penstock.report.common import (
+    agreement,
+    cycle_rows,
+    read_rows,
+    resources,
+    speed_rows,
+    written,
+)
 from penstock.report.rows import Column, Facts, Grid, Part, Row, Share
 from penstock.report.words import (
     amount,
@@ -61,6 +68,7 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     note = ", assumed" if outcome.assumed else ""
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
+    yield from read_rows(outcome)
     yield Row("epochs", _epochs(outcome))
     yield from agreement(outcome)
     if cycles is not None:

@@ -63,11 +63,11 @@ class FitEngine(Engine):
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
 
-    def open(self, source: Any) -> Any:
+    def open(self, source: Any, given: Given) -> Any:
         from .changes import check_random
 
         check_random(source, True)
-        return super().open(source)
+        return super().open(source, given)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         from penstock.dsl.qr.plan import lower

@@ -167,7 +167,7 @@ class TallyingEngine(Engine):
     def needs(self, kernel: Any) -> str:
         return "words"
 
-    def open(self, source: str) -> Any:
+    def open(self, source: str, given: Given) -> Any:
         kind, _, rest = source.partition(":")
         if kind != "numbers":
             raise SourceError(f"no words: {source}", "write numbers:1,2,3", code="E701")
