@@ -62,6 +62,10 @@ write_smt2 -wires top.smt2
 )
 
 
+#: what ABC says when the states that it knows are all that there are
+_EXHAUSTED = "Explored all reachable states"
+
+
 @dataclass
 class Verdict:
     """What was found out about a bench.
@@ -175,6 +179,8 @@ def _bounded(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdict:
     )
     if (frames := _failed(out)) is not None:
         return Verdict(False, frames, trace=_trace(bench, folder, frames))
+    if _EXHAUSTED in out:
+        return Verdict(True, depth)
     reached = re.search(r"No output (?:was )?asserted in (\d+) frames", out)
     return Verdict(True if reached and int(reached[1]) >= depth else None, depth, detail=out[-500:])
 
@@ -199,13 +205,13 @@ def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[st
         for number in range(1, len(bench.covers) + 1)
     ]
     out = _checked(abc("; ".join(commands), folder, seconds))
-    found = re.findall(r"asserted in (?:frame +)?(\d+)( frames)?", out)
+    found = re.findall(rf"asserted in (?:frame +)?(\d+)( frames)?|({_EXHAUSTED})", out)
     if not out:
         return {}
     if len(found) != len(bench.covers):
         raise Problem(f"ABC did not look for all covers:\n{out[-2000:]}")
     return {
         text: int(cycle)
-        for text, (cycle, none) in zip(bench.covers, found, strict=True)
-        if not none
+        for text, (cycle, none, exhausted) in zip(bench.covers, found, strict=True)
+        if not none and not exhausted
     }

@@ -216,10 +216,12 @@ PROOFS = [
             ),
             Defect(
                 _F,
-                "tail.eq(0), crc",
-                "crc",
+                "bad.eq(0), header.eq(0)",
+                "header.eq(0)",
             ),
         ),
+        method="bounded",
+        depth=36,
     ),
     Proof(
         "hdl.link.Deframer",

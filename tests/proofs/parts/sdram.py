@@ -157,8 +157,7 @@ PROOFS = [
         (
             Defect(_NAME, "(self.ras == 0) & (self.recover == 0)", "self.ras == 0"),
             Defect(_NAME, "with m.If(self.rc == 0):", "with m.If(1):"),
-            Defect(_NAME, "self.due.eq(1)", "self.due.eq(0)"),
+            Defect(_NAME, "self.wait.eq(self.cycles.rcd - 1)", "self.wait.eq(0)"),
         ),
-        search=70,
     ),
 ]
