@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.errors import Conflict
-from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
