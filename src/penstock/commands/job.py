@@ -51,6 +51,14 @@ class Job:
         )
         return cls(state, command, kernel, engine, given)
 
+    def check_profile(self, asked: bool) -> None:
+        """Raise Conflict where --profile is asked for and the engine has none."""
+        if asked and not self.engine.profiles:
+            raise Conflict(
+                f"--profile is not for the engine {self.engine.name}",
+                "leave --profile out: the row `bound` says what limits the run",
+            )
+
     def opened(self) -> Job:
         """Return the job with its data at hand, where there are any."""
         if self.given.source is None:

@@ -21,6 +21,7 @@ def _model(state: State, **values: Any) -> int:
     from penstock.run import golden, model
 
     job = Job.begin(state, "model")
+    job.check_profile(rest["profile"])
     request, outcome = state.asked, state.record
     if request.data is None and request.rows is None:
         needs = job.engine.needs(job.kernel)

@@ -80,6 +80,7 @@ def _simulate(state: State, **values: Any) -> int:
     how = _How(rest["backend"] or "rtl", rest["family"], rest["device"], rest["waves"])
     job, outcome, steps = Job.begin(state, "simulate"), state.record, state.steps
     how.check(job)
+    job.check_profile(rest["profile"])
     job = job.opened()
     design = _compiled(job, how)
     job.warn()

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from penstock.errors import Conflict
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import ON_CHIP, FixedLatency
 from penstock.models.numerics.formats import Codes, Format
@@ -466,6 +465,8 @@ class Engine(ABC):
     kernels: tuple[type[Any], ...]
     default_target: str = "small"
     backends: frozenset[str] | None = None
+    #: whether it knows what each line of a kernel costs
+    profiles: bool = False
     options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
     #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
     errors: tuple[type[HardwareCode], ...] = ()
@@ -525,11 +526,8 @@ class Engine(ABC):
         """Return the parts of the report on what a command has found."""
 
     def profile(self, outcome: Outcome) -> Iterable[Part]:
-        """Return what each line of the kernel costs. Raises Conflict where nothing is known of it."""
-        raise Conflict(
-            f"--profile is not for the engine {self.name}",
-            "leave --profile out: the row `bound` says what limits the run",
-        )
+        """Return what each line of the kernel costs, where the engine `profiles`."""
+        return ()
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
         """Return a hint that says which size of the kernel fits on a part; `smaller`: by how much

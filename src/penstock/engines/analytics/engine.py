@@ -36,6 +36,7 @@ class AnalyticsEngine(Engine):
     name = "analytics"
     kernels = (Kernel,)
     default_target = "small"
+    profiles = True
     options = OPTIONS
     arguments = frozenset({"choices"})
     errors = (PageError,)
