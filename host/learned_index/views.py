@@ -6,7 +6,7 @@ from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, S
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
-    from .index import LearnedIndex
+    from .ordered import Ordered
 
 __all__ = ["Items", "Keys", "OrderedSet", "Values"]
 
@@ -48,7 +48,7 @@ class OrderedSet(Set[T], Sequence[T]):
         return f"OrderedSet({self._order!r})"
 
 
-def _delete(mapping: LearnedIndex, at: int | slice) -> None:
+def _delete(mapping: Ordered, at: int | slice) -> None:
     """Take out what is at a position or slice. Raises IndexError."""
     for key, _ in mapping.pairs(at) if isinstance(at, slice) else [mapping.peekitem(at)]:
         del mapping[key]
@@ -57,7 +57,7 @@ def _delete(mapping: LearnedIndex, at: int | slice) -> None:
 class Keys(KeysView[bytes], Sequence[bytes]):
     """The keys in order: a set, and a sequence by position."""
 
-    _mapping: LearnedIndex
+    _mapping: Ordered
 
     @overload
     def __getitem__(self, at: int) -> bytes: ...
@@ -88,7 +88,7 @@ class Keys(KeysView[bytes], Sequence[bytes]):
 class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ignore[misc]
     """Pairs of key and value in the order of keys: a set, and a sequence by position."""
 
-    _mapping: LearnedIndex
+    _mapping: Ordered
 
     @overload
     def __getitem__(self, at: int) -> tuple[bytes, Any]: ...
@@ -114,7 +114,7 @@ class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ig
 class Values(ValuesView[Any], Sequence[Any]):
     """Values in the order of their keys: a sequence by position."""
 
-    _mapping: LearnedIndex
+    _mapping: Ordered
 
     @overload
     def __getitem__(self, at: int) -> Any: ...

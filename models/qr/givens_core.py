@@ -16,7 +16,7 @@ from .schedule import CONVERT, DIV, FLOOR
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .machine import Run
+    from .running import Running
     from .work import Work
 
 __all__ = ["GivensCoreStage"]
@@ -110,7 +110,7 @@ class Refresh:
 class GivensCoreStage:
     """`hdl.qr.givens_core`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Running) -> None:
         self.run, self.config = run, run.config
         config = run.config
         self.records, self.full_scan, self.totals, self.refresh = Records(config), FullScan(config), Totals(run.wake), Refresh(config, run.wake)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import FixedLatency
@@ -14,6 +13,7 @@ from .givens_core import GivensCoreStage
 from .job import Method
 from .layout import Places
 from .requests import FetchStage, Request, Route
+from .running import Times
 from .stages import BoundsStage, CoreStage, IntakeStage
 from .work import Work
 
@@ -21,19 +21,6 @@ __all__ = ["Times", "run"]
 
 #: words that a job with a wrong head has for nothing
 _OF_BODY = (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
-
-
-@dataclass
-class Times:
-    """Cycle of the run's end, and of the last word of each job's result and memo; words read and written; busy cycles of sums, solvers' slots, dot unit."""
-
-    total: int
-    ended: list[int]
-    words_read: int = 0
-    words_written: int = 0
-    sums: int = 0
-    slots: int = 0
-    held: int = 0
 
 
 class Port:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from .job import Bounds, Sums
 from .layout import (
@@ -22,10 +21,8 @@ from .layout import (
     sums_words,
     words,
 )
+from .running import Running
 from .work import Fails
-
-if TYPE_CHECKING:
-    from .machine import Run
 
 __all__ = ["AHEAD", "FetchStage", "Request", "Route"]
 
@@ -63,7 +60,7 @@ class Request:
 class FetchStage:
     """`hdl.qr.fetch`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Running) -> None:
         self.run = run
         self.asked = self.begun = self.came = 0
         self.state, self.pauses = "LOOK", 0

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from .blocks import END, LISTED, FullScan, Loader, Merge, NormalEquationAccumulator, Records, Rows, Shift
 from .job import Bounds, Sums
 from .layout import HEAD_BYTES, Size, block_words, frame_words, memo_words, result_words, row_stride, shift_words, sums_words, words
 from .requests import Request, Route
+from .running import Running
 from .schedule import STEP, dot_latency, widen_latency, widen_turns
 from .solver import Solver
 from .work import Fails, Work
-
-if TYPE_CHECKING:
-    from .machine import Run
 
 __all__ = ["BoundsStage", "CoreStage", "IntakeStage"]
 
@@ -22,7 +19,7 @@ __all__ = ["BoundsStage", "CoreStage", "IntakeStage"]
 class IntakeStage:
     """`hdl.qr.intake`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Running) -> None:
         self.run, self.state = run, "HEAD"
         self.pending = self.bad = self.final = False
         self.job = 0
@@ -79,7 +76,7 @@ class IntakeStage:
 class CoreStage:
     """`hdl.qr.core`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Running) -> None:
         self.run, config = run, run.config
         self.records, self.full_scan = Records(config), FullScan(config)
         self.accumulator = NormalEquationAccumulator(config, run.wake)
@@ -188,7 +185,7 @@ class CoreStage:
 class BoundsStage:
     """`hdl.qr.bounds` and `hdl.qr.writeback`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Running) -> None:
         self.run, self.state, self.job = run, "WAIT", 0
         self.rows, self.takes = Rows(run.config, run.config.row_units), (False, False)
         self.until = self.left = self.begun = 0
