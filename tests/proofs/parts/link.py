@@ -243,7 +243,8 @@ PROOFS = [
         "hdl.link.Framer",
         "frames begin and end with flags, escapes, each byte taken within 60 cycles",
         framer,
-        (Defect(_F, "escaped.eq(special & ~escaped)", "escaped.eq(special)"),),
+        (Defect(_F, "self.o.valid.eq(self.i.valid)", "self.o.valid.eq(0)"),),
+        search=70,
         covers=60,
     ),
     Proof(
@@ -251,7 +252,7 @@ PROOFS = [
         "AXI's rules on both buses; within 12 cycles a byte is taken or given; "
         "buses answer within 2",
         bridge,
-        (Defect(_B, '_answer(m, "r", 1)', '_answer(m, "r", 0)'),),
+        (Defect(_B, 'm.If(self._ask(m, "ar"))', 'm.If(self._ask(m, "ar") & 0)'),),
         covers=40,
     ),
 ]
