@@ -231,7 +231,7 @@ PROOFS = [
             Defect(
                 _F,
                 "self.i.ready.eq(self.turns == 0)",
-                "self.i.ready.eq((self.turns == 0) & ~self.dropped)",
+                "self.i.ready.eq((self.turns == 0) & ~bad)",
             ),
         ),
     ),
