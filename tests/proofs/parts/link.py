@@ -227,13 +227,19 @@ PROOFS = [
         "hdl.link.Deframer",
         "takes each byte within 9 cycles, whatever waits",
         takes,
-        (Defect(_F, "self.i.ready.eq(turns == 0)", "self.i.ready.eq((turns == 0) & ~bad)"),),
+        (
+            Defect(
+                _F,
+                "self.i.ready.eq(self.turns == 0)",
+                "self.i.ready.eq((self.turns == 0) & ~bad)",
+            ),
+        ),
     ),
     Proof(
         "hdl.link.Deframer",
         "requests come whole, without gap; ring of 8, headers of 3, data ≤ 2",
         whole,
-        (Defect(_F, "m.d.sync += put.eq(kept)", "pass"),),
+        (Defect(_F, "m.d.sync += self.put.eq(self.kept)", "pass"),),
         method="bounded",
         depth=80,
         covers=80,
@@ -243,7 +249,8 @@ PROOFS = [
         "hdl.link.Framer",
         "frames begin and end with flags, escapes, each byte taken within 60 cycles",
         framer,
-        (Defect(_F, "escaped.eq(special & ~escaped)", "escaped.eq(special)"),),
+        (Defect(_F, "self.o.valid.eq(self.i.valid)", "self.o.valid.eq(0)"),),
+        search=70,
         covers=60,
     ),
     Proof(
@@ -251,7 +258,7 @@ PROOFS = [
         "AXI's rules on both buses; within 12 cycles a byte is taken or given; "
         "buses answer within 2",
         bridge,
-        (Defect(_B, '_answer(m, "r", 1)', '_answer(m, "r", 0)'),),
+        (Defect(_B, 'm.next = "READ_BYTE"', 'm.next = "READ_ANSWER"'),),
         covers=40,
     ),
 ]

@@ -80,12 +80,18 @@ PROOFS = [
         "hdl.memory.Spram",
         _ANSWERS.format(10) + "; writes go first",
         lambda: control(spram, 10, writes_first=True),
-        (Defect(_SPRAM, "late.eq(writing & bus.wlast)", "late.eq(writing)"),),
+        (Defect(_SPRAM, "late.eq(self.writing & self.bus.wlast)", "late.eq(self.writing)"),),
     ),
     Proof(
         "hdl.memory.Spram",
         _DATA,
         lambda: word(spram),
-        (Defect(_SPRAM, "target.eq(bus.awaddr >> shift)", "target.eq(bus.araddr >> shift)"),),
+        (
+            Defect(
+                _SPRAM,
+                "target.eq(self.bus.awaddr >> self.shift)",
+                "target.eq(self.bus.araddr >> self.shift)",
+            ),
+        ),
     ),
 ]

@@ -306,7 +306,9 @@ PROOFS = [
                 "self.engine.start.eq(self.registers.start & ~self.registers.reset)",
                 "self.engine.start.eq(self.registers.start)",
             ),
-            Defect(_REGISTERS, "self.irq.eq(enable & pending)", "self.irq.eq(pending)"),
+            Defect(
+                _REGISTERS, "self.irq.eq(self.enable & self.pending)", "self.irq.eq(self.pending)"
+            ),
         ),
     ),
 ]

@@ -9,7 +9,7 @@ from harness.small import made
 
 from penstock.hdl.modules import Submodules
 from penstock.hdl.strider.decode import Kind
-from penstock.hdl.strider.strider import Strider
+from penstock.hdl.strider.pipeline import StriderPipeline
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.program import port_config
 from testbench.strider_cases import regular_case
@@ -53,7 +53,7 @@ def walker(
     object.__setattr__(config, "page_size", page_size)  # smaller than a port's may be
     parts = FreeBanks(b)
     parts.words = [b.free(f"word {k}", 8 * bus_bytes) for k in range(2)]
-    dut = Strider(config, parts)
+    dut = StriderPipeline(config, parts)
     b.m.submodules.dut = made(dut)
     pages = dut.pages
     write, room = b.free("write"), b.free("room")
@@ -141,22 +141,22 @@ _FREE = "with every word read free; 2 columns, program built in, page of 128 byt
 
 PROOFS = [
     Proof(
-        "hdl.strider.Strider",
+        "hdl.strider.StriderPipeline",
         f"reads pages that are there, the oldest alone, {_FREE}",
         walker,
         (
             Defect(_WALKER, "self.page_ready = full != 0", "self.page_ready = full == full"),
             Defect(
                 _WALKER,
-                "pages.page == config.buffers - 1, 0, pages.page + 1",
-                "pages.page == config.buffers - 1, 1, pages.page + 1",
+                "self.pages.page == self.config.buffers - 1, 0, self.pages.page + 1",
+                "self.pages.page == self.config.buffers - 1, 1, self.pages.page + 1",
             ),
         ),
         method="bounded",
         depth=26,
     ),
     Proof(
-        "hdl.strider.Strider",
+        "hdl.strider.StriderPipeline",
         f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}",
         lambda: walker(bound=24),
         (
