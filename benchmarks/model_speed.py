@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import statistics
 
-from common import SHAPES, Options, Section, kernel, machine, main, markdown, ms, random_table, repeated, schema, spread
+from common import (
+    SHAPES,
+    Options,
+    Section,
+    kernel,
+    machine,
+    main,
+    markdown,
+    ms,
+    random_table,
+    repeated,
+    schema,
+    spread,
+)
 
 from penstock.api import assume, compile
 
@@ -18,26 +31,69 @@ def make(options: Options) -> str:
     for target in ("small",) if options.quick else ("small", "ulx3s-85f"):
         design = compile(kernel("logistic"), target, table)
         for epochs in (1, design.plan.epochs):
-            model = repeated(lambda design=design, epochs=epochs: design.run(table, "model", epochs=epochs), 9)
-            runs = [design.run(table, "rtl", epochs=epochs) for _ in range(1 if options.quick else 3 if epochs == 1 else 1)]
+            model = repeated(
+                lambda design=design, epochs=epochs: design.run(table, "model", epochs=epochs), 9
+            )
+            runs = [
+                design.run(table, "rtl", epochs=epochs)
+                for _ in range(1 if options.quick else 3 if epochs == 1 else 1)
+            ]
             wanted = design.run(table, "model", epochs=epochs).cycles
             assert all(run.cycles == wanted for run in runs)
             ratio = statistics.median(run.seconds for run in runs) / statistics.median(model)
-            rows.append((f"logistic 54, {target}", f"{count:,} × {epochs}", f"{wanted:,}", spread(model, ms), spread([run.seconds for run in runs], ms),
-                         f"{ratio:.0f} × ({'met' if ratio >= GOAL else '**not met**'})"))
+            rows.append(
+                (
+                    f"logistic 54, {target}",
+                    f"{count:,} × {epochs}",
+                    f"{wanted:,}",
+                    spread(model, ms),
+                    spread([run.seconds for run in runs], ms),
+                    f"{ratio:.0f} × ({'met' if ratio >= GOAL else '**not met**'})",
+                )
+            )
     full = []
     for target in ("small",) if options.quick else ("ulx3s-85f", "vu9p", "u55c"):
         for features, (name, size) in SHAPES.items():
             if options.quick and features != 54:
                 continue
-            begin = repeated(lambda target=target, features=features: compile(kernel("logistic"), target, schema(features)), 1)
+            begin = repeated(
+                lambda target=target, features=features: compile(
+                    kernel("logistic"), target, schema(features)
+                ),
+                1,
+            )
             design = compile(kernel("logistic"), target, schema(features))
             assumed = assume(design.plan.schema, size)
-            model = repeated(lambda design=design, assumed=assumed: design.run(assumed, "model", epochs=1), 3)
+            model = repeated(
+                lambda design=design, assumed=assumed: design.run(assumed, "model", epochs=1), 3
+            )
             cycles = design.run(assumed, "model", epochs=1).cycles
-            full.append((f"logistic {features}, {name}", target, f"{size:,}", f"{cycles:,}", ms(begin[0]), spread(model, ms)))
-    return (f"{head}\n\n" + markdown(("design", "rows × epochs", "cycles", "model, ms", "native simulation, ms", f"simulation ÷ model, goal ≥ {GOAL}"), rows)
-            + "\n\n" + markdown(("kernel, table", "target", "rows", "cycles", "plan, ms", "model, ms"), full))
+            full.append(
+                (
+                    f"logistic {features}, {name}",
+                    target,
+                    f"{size:,}",
+                    f"{cycles:,}",
+                    ms(begin[0]),
+                    spread(model, ms),
+                )
+            )
+    return (
+        f"{head}\n\n"
+        + markdown(
+            (
+                "design",
+                "rows × epochs",
+                "cycles",
+                "model, ms",
+                "native simulation, ms",
+                f"simulation ÷ model, goal ≥ {GOAL}",
+            ),
+            rows,
+        )
+        + "\n\n"
+        + markdown(("kernel, table", "target", "rows", "cycles", "plan, ms", "model, ms"), full)
+    )
 
 
 SECTIONS = [Section("model-speed", True, make)]

@@ -13,12 +13,20 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 def names() -> list[str]:
     """Return the names of the page's generated parts, in order."""
-    return [line.removeprefix("<!-- begin ").removesuffix(" -->") for line in PAGE.read_text().splitlines() if line.startswith("<!-- begin ")]
+    return [
+        line.removeprefix("<!-- begin ").removesuffix(" -->")
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("<!-- begin ")
+    ]
 
 
 def differences(name: str, text: str) -> list[str]:
     """Return the lines in which `text` differs from the part of that name: the page's with `-`, those of today with `+`."""
-    page = PAGE.read_text().partition(f"<!-- begin {name} -->\n")[2].partition(f"<!-- end {name} -->")[0]
+    page = (
+        PAGE.read_text()
+        .partition(f"<!-- begin {name} -->\n")[2]
+        .partition(f"<!-- end {name} -->")[0]
+    )
     lines = unified_diff(page.strip().splitlines(), text.strip().splitlines(), n=0, lineterm="")
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 

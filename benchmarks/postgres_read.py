@@ -24,11 +24,22 @@ from penstock.host.sources.postgres import source
 
 #: name -> (columns, rows, the SELECT list that the rows way sends)
 TABLES = {
-    "6 numbers": ("i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y", 600_000,
-                  "id, a, b, c, d, y"),
-    "6 numbers, a tenth NULL": ("i::int4 AS id, CASE WHEN i % 10 > 0 THEN i * 0.5::float4 END AS a, CASE WHEN i % 9 > 0 THEN i / 3.0::float8 END AS b, "
-                                "(i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y", 600_000, "id, a, b, c, d, y"),
-    "float4[54]": ("i::int4 AS id, i * 0.5::float4 AS y, array_fill(i::float4, ARRAY[54]) AS x", 150_000, "id, y, x"),
+    "6 numbers": (
+        "i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
+        600_000,
+        "id, a, b, c, d, y",
+    ),
+    "6 numbers, a tenth NULL": (
+        "i::int4 AS id, CASE WHEN i % 10 > 0 THEN i * 0.5::float4 END AS a, CASE WHEN i % 9 > 0 THEN i / 3.0::float8 END AS b, "
+        "(i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
+        600_000,
+        "id, a, b, c, d, y",
+    ),
+    "float4[54]": (
+        "i::int4 AS id, i * 0.5::float4 AS y, array_fill(i::float4, ARRAY[54]) AS x",
+        150_000,
+        "id, y, x",
+    ),
 }
 _TIMES = 5
 
@@ -38,15 +49,19 @@ def server() -> Iterator[str]:
     if given := os.environ.get("PENSTOCK_PG"):
         yield given
         return
-    with subprocess.Popen([ROOT / "scripts" / "with-postgres", "sh", "-c", 'echo "$PENSTOCK_PG"; exec cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          text=True) as process:
+    with subprocess.Popen(
+        [ROOT / "scripts" / "with-postgres", "sh", "-c", 'echo "$PENSTOCK_PG"; exec cat'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdin and process.stdout
         yield process.stdout.readline().strip()
         process.stdin.close()
 
 
 def drain(connection: psycopg.Connection, statement: str) -> None:
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:                  # type: ignore[arg-type]
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:  # type: ignore[arg-type]
         for _ in copy:
             pass
 
@@ -68,37 +83,67 @@ def rows(uri: str, options: Options) -> Iterator[list[object]]:
         connection.execute("CREATE EXTENSION IF NOT EXISTS pageinspect")
         for name, (columns, count, listed) in TABLES.items():
             count = count // 100 if options.quick else count
-            connection.execute(f"DROP TABLE IF EXISTS measured; CREATE TABLE measured AS SELECT {columns} FROM generate_series(1, {count}) i")
+            connection.execute(
+                f"DROP TABLE IF EXISTS measured; CREATE TABLE measured AS SELECT {columns} FROM generate_series(1, {count}) i"
+            )
             connection.execute("VACUUM (FREEZE) measured")
-            size, path = connection.execute("SELECT pg_relation_size('measured'), pg_relation_filepath('measured')").fetchone()   # type: ignore[misc]
+            size, path = connection.execute(
+                "SELECT pg_relation_size('measured'), pg_relation_filepath('measured')"
+            ).fetchone()  # type: ignore[misc]
             pages, address = size // 8192, f"{uri}&table=measured"
 
             def files(path: str = path, pages: int = pages) -> None:
                 for first in range(0, pages, 512):
-                    connection.execute("SELECT pg_read_binary_file(%s, %s, %s)", (path, first * 8192, min(512, pages - first) * 8192), binary=True).fetchall()
+                    connection.execute(
+                        "SELECT pg_read_binary_file(%s, %s, %s)",
+                        (path, first * 8192, min(512, pages - first) * 8192),
+                        binary=True,
+                    ).fetchall()
 
             def from_files(address: str = address) -> None:
-                source.relation = lambda c, full: replace(relation(c, full), pageinspect=None)   # type: ignore[attr-defined]
+                source.relation = lambda c, full: replace(relation(c, full), pageinspect=None)  # type: ignore[attr-defined]
                 try:
                     open_table(address, pages=True)
                 finally:
-                    source.relation = relation                                                   # type: ignore[attr-defined]
+                    source.relation = relation  # type: ignore[attr-defined]
 
             raw = f"COPY (SELECT get_raw_page('measured', 'main', b) FROM generate_series(0::bigint, {pages - 1}) b) TO STDOUT (FORMAT binary)"
             select = f"COPY (SELECT {listed} FROM measured) TO STDOUT (FORMAT binary)"
             for way, bare, ours in (
-                    ("pages from buffers", lambda raw=raw: drain(connection, raw), lambda address=address: open_table(address, pages=True)),
-                    ("pages from files", files, from_files),
-                    ("rows", lambda select=select: drain(connection, select), lambda address=address: open_table(address, pages=False))):
+                (
+                    "pages from buffers",
+                    lambda raw=raw: drain(connection, raw),
+                    lambda address=address: open_table(address, pages=True),
+                ),
+                ("pages from files", files, from_files),
+                (
+                    "rows",
+                    lambda select=select: drain(connection, select),
+                    lambda address=address: open_table(address, pages=False),
+                ),
+            ):
                 alone, read = best(bare, ours)
-                yield [name, f"{count:,}", f"{pages:,}", way, ms(alone), ms(read), f"{read / alone:.2f}"]
+                yield [
+                    name,
+                    f"{count:,}",
+                    f"{pages:,}",
+                    way,
+                    ms(alone),
+                    ms(read),
+                    f"{read / alone:.2f}",
+                ]
 
 
 def measured(options: Options) -> str:
     with server() as uri:
         found = list(rows(uri, options))
-    return machine() + f"; {versions('psycopg', 'numpy')}; medians of {_TIMES}.\n\n" + markdown(
-        ["table", "rows", "pages", "way", "transfer alone, ms", "read, ms", "ratio"], found)
+    return (
+        machine()
+        + f"; {versions('psycopg', 'numpy')}; medians of {_TIMES}.\n\n"
+        + markdown(
+            ["table", "rows", "pages", "way", "transfer alone, ms", "read, ms", "ratio"], found
+        )
+    )
 
 
 SECTIONS = [Section("postgres", True, measured)]

@@ -29,28 +29,63 @@ WIDER, WIDE = 1.5, 2
 GROWN = 1.4
 #: µs of the best CPU core for a true refit (exact Gram update, Aᵀb over all rows, Cholesky): measured by us, not here
 CPU = {(500, 9): 3.8, (5000, 33): 25.7}
-BASE = FitPlan(n_max=33, method=Method.GRAM, gram_lanes=561, row_units=2, solvers=4, lanes=33, contexts=4, jobs=32)
+BASE = FitPlan(
+    n_max=33,
+    method=Method.GRAM,
+    gram_lanes=561,
+    row_units=2,
+    solvers=4,
+    lanes=33,
+    contexts=4,
+    jobs=32,
+)
 VARIANTS = {
     "rank, scan, rescan": replace(BASE, target=Label.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
-    "rank, blocks, rescan": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256),
-    "rank, blocks, widened": replace(BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256),
-    "slot, moves, widened": replace(BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+    "rank, blocks, rescan": replace(
+        BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256
+    ),
+    "rank, blocks, widened": replace(
+        BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256
+    ),
+    "slot, moves, widened": replace(
+        BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED
+    ),
 }
 
 
 #: an engine of its own for short windows, two blocks in a word
-NARROW = replace(VARIANTS["rank, blocks, widened"], n_max=9, gram_lanes=45, lanes=9, solvers=2, blocks=128, row_units=8)
+NARROW = replace(
+    VARIANTS["rank, blocks, widened"],
+    n_max=9,
+    gram_lanes=45,
+    lanes=9,
+    solvers=2,
+    blocks=128,
+    row_units=8,
+)
 
 
 def blocks_for(config: FitPlan, rows: int) -> FitPlan:
     """An engine with blocks as it is for groups of so many rows: 8 to 20 rows a block; more rows a cycle in passes where these are short."""
     if not config.blocks or config is NARROW:
         return config
-    return replace(config, blocks=64 if rows <= 1000 else 256, row_units=8 if rows <= 1000 else config.row_units)
+    return replace(
+        config,
+        blocks=64 if rows <= 1000 else 256,
+        row_units=8 if rows <= 1000 else config.row_units,
+    )
 
 
-def sequence(config: FitPlan, rows: int, columns: int, refits: int, gone: int = 0, wider: float = WIDER, seed: int = 1,
-             grown: float | None = None) -> tuple[list[Work], list[float]]:
+def sequence(
+    config: FitPlan,
+    rows: int,
+    columns: int,
+    refits: int,
+    gone: int = 0,
+    wider: float = WIDER,
+    seed: int = 1,
+    grown: float | None = None,
+) -> tuple[list[Work], list[float]]:
     """Refits of one group, `NEW` rows in and `gone` out each, after its first training; and how much wider each published window is than the true one.
 
     `grown`: a group that has grown by this factor since its last training is trained afresh before its next refit, as one more job.
@@ -82,48 +117,120 @@ def sequence(config: FitPlan, rows: int, columns: int, refits: int, gone: int = 
     return works, ratios
 
 
-def sustained(config: FitPlan, works: list[Work], memory: FixedLatency, groups: int = 16) -> tuple[float, int, str, float, float]:
+def sustained(
+    config: FitPlan, works: list[Work], memory: FixedLatency, groups: int = 16
+) -> tuple[float, int, str, float, float]:
     """Cycles a refit (trainings count as cycles, not as refits) when so many groups like this one refit in turn; the bound's, its term, words read and
     written a refit."""
     every = [work for work in works for _ in range(groups)]
-    result, least, count = run(config, every, memory), bound(config, every, memory), sum(not work.size.full for work in every)
-    return result.total / count, least.cycles // count, least.by, result.words_read / count, result.words_written / count
+    result, least, count = (
+        run(config, every, memory),
+        bound(config, every, memory),
+        sum(not work.size.full for work in every),
+    )
+    return (
+        result.total / count,
+        least.cycles // count,
+        least.by,
+        result.words_read / count,
+        result.words_written / count,
+    )
 
 
 def refits(options: Options) -> str:
     rows = []
     part = target("vu9p")
     memory = FixedLatency(part.latency, part.bytes_per_cycle)
-    steady = {f"{name}; 50 rows out as well": VARIANTS[name] for name in ("rank, blocks, widened", "slot, moves, widened")}
-    growing = {f"slot, moves, widened; trained afresh after each {GROWN - 1:.0%} of growth, which counts": VARIANTS["slot, moves, widened"]}
+    steady = {
+        f"{name}; 50 rows out as well": VARIANTS[name]
+        for name in ("rank, blocks, widened", "slot, moves, widened")
+    }
+    growing = {
+        f"slot, moves, widened; trained afresh after each {GROWN - 1:.0%} of growth, which counts": VARIANTS[
+            "slot, moves, widened"
+        ]
+    }
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        narrow = {"rank, blocks, widened; an engine of 9 columns, 64 groups": NARROW} if shape[1] <= NARROW.n_max else {}
+        narrow = (
+            {"rank, blocks, widened; an engine of 9 columns, 64 groups": NARROW}
+            if shape[1] <= NARROW.n_max
+            else {}
+        )
         for name, config in sorted((VARIANTS | steady | growing | narrow).items()):
             config = blocks_for(config, shape[0])
-            at_500, at_5000 = (60, 20) if name in steady else (20, 60) if name in growing else (4, 20)
+            at_500, at_5000 = (
+                (60, 20) if name in steady else (20, 60) if name in growing else (4, 20)
+            )
             count = 4 if options.quick else at_500 if shape[0] == 500 else at_5000
-            works, ratios = sequence(config, *shape, count, NEW if name in steady else 0, WIDE if config.blocks else WIDER,
-                                     grown=GROWN if name in growing else None)
-            cycles, least, by, read, _ = sustained(config, works, memory, 64 if config is NARROW else 16)
+            works, ratios = sequence(
+                config,
+                *shape,
+                count,
+                NEW if name in steady else 0,
+                WIDE if config.blocks else WIDER,
+                grown=GROWN if name in growing else None,
+            )
+            cycles, least, by, read, _ = sustained(
+                config, works, memory, 64 if config is NARROW else 16
+            )
             passes = sum(work.rescanned for work in works)
             moves = sum(work.size.moved for work in works) / count
             us = cycles / part.clock_mhz
-            rows.append((f"{shape[0]:,} × {shape[1]}", name, f"{cycles:,.0f}", f"{least:,} ({by})", f"{read * part.bus_bytes / 1024:.1f}",
-                         f"{passes} of {count}", f"{moves:.0f}", f"{np.mean(ratios):.2f}", f"{us:.2f}", f"{CPU[shape] / us:.1f} ×"))
-    table = markdown(("rows × columns", "target, c, bounds", "cycles a refit", "bound", "KiB read", "passes", "rows moved", "window ÷ true", "µs",
-                      "best CPU core ÷ this"), rows)
+            rows.append(
+                (
+                    f"{shape[0]:,} × {shape[1]}",
+                    name,
+                    f"{cycles:,.0f}",
+                    f"{least:,} ({by})",
+                    f"{read * part.bus_bytes / 1024:.1f}",
+                    f"{passes} of {count}",
+                    f"{moves:.0f}",
+                    f"{np.mean(ratios):.2f}",
+                    f"{us:.2f}",
+                    f"{CPU[shape] / us:.1f} ×",
+                )
+            )
+    table = markdown(
+        (
+            "rows × columns",
+            "target, c, bounds",
+            "cycles a refit",
+            "bound",
+            "KiB read",
+            "passes",
+            "rows moved",
+            "window ÷ true",
+            "µs",
+            "best CPU core ÷ this",
+        ),
+        rows,
+    )
     said = []
-    for name, config in (("slots", VARIANTS["slot, moves, widened"]), ("256 blocks, widened", VARIANTS["rank, blocks, widened"]),
-                         ("64 blocks, widened", blocks_for(VARIANTS["rank, blocks, widened"], 500)), ("128 blocks, widened, 9 columns", NARROW)):
+    for name, config in (
+        ("slots", VARIANTS["slot, moves, widened"]),
+        ("256 blocks, widened", VARIANTS["rank, blocks, widened"]),
+        ("64 blocks, widened", blocks_for(VARIANTS["rank, blocks, widened"], 500)),
+        ("128 blocks, widened, 9 columns", NARROW),
+    ):
         found = estimate(config, part)
-        said.append(f"{name}: " + ", ".join(f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}" for what in ("dsp", "lut", "bram")))
+        said.append(
+            f"{name}: "
+            + ", ".join(
+                f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}"
+                for what in ("dsp", "lut", "bram")
+            )
+        )
     return f"{table}\n\nEstimated for {'; '.join(said)}."
 
 
 def options_table(options: Options) -> str:
     """Bytes that c = Aᵀb alone costs a refit of 50 inserted rows, by way."""
     rows = []
-    for count, columns in ((500, 9), (5000, 33)) if options.quick else ((500, 9), (5000, 33), (50_000, 33), (500_000, 33)):
+    for count, columns in (
+        ((500, 9), (5000, 33))
+        if options.quick
+        else ((500, 9), (5000, 33), (50_000, 33), (500_000, 33))
+    ):
         length = columns - 1
         stride = row_stride(length)
         fenwick = 2 * NEW * int(np.ceil(np.log2(count))) * 8 * length
@@ -133,11 +240,32 @@ def options_table(options: Options) -> str:
         # blocks that move together: all their sums, and a quarter of the rows of a block for each change
         number = 64 if count <= 1000 else 256
         held = 64 * number + 4 * number + NEW * count // (4 * number) * record
-        ways = (count * stride, fenwick, two, held if count <= number * BLOCK_ROWS else None, NEW * record,
-                2 * NEW * record)
-        rows.append((f"{count:,} × {columns}", *("–" if value is None else f"{value / 1024:,.1f}" for value in ways)))
-    return markdown(("rows × columns", "KiB: scan", "Fenwick, 8-byte sums", "√rows blocks", "blocks that move: read",
-                     "slots, no moves", "slots, a move each"), rows)
+        ways = (
+            count * stride,
+            fenwick,
+            two,
+            held if count <= number * BLOCK_ROWS else None,
+            NEW * record,
+            2 * NEW * record,
+        )
+        rows.append(
+            (
+                f"{count:,} × {columns}",
+                *("–" if value is None else f"{value / 1024:,.1f}" for value in ways),
+            )
+        )
+    return markdown(
+        (
+            "rows × columns",
+            "KiB: scan",
+            "Fenwick, 8-byte sums",
+            "√rows blocks",
+            "blocks that move: read",
+            "slots, no moves",
+            "slots, a move each",
+        ),
+        rows,
+    )
 
 
 def traffic(options: Options) -> str:
@@ -155,10 +283,25 @@ def traffic(options: Options) -> str:
             works, _ = sequence(config, count, 33, 1, wider=1000)
             assert not works[0].rescanned
             cycles, _, _, read, written = sustained(config, works, memory, 64)
-            cells += [f"{read * 64 / 1024:.1f}", f"{written * 64 / 1024:.1f}", f"{works[0].size.moved}", f"{cycles:,.0f}"]
+            cells += [
+                f"{read * 64 / 1024:.1f}",
+                f"{written * 64 / 1024:.1f}",
+                f"{works[0].size.moved}",
+                f"{cycles:,.0f}",
+            ]
         rows.append(tuple(cells))
     each = ("KiB read", "KiB written", "rows moved", "cycles")
-    return markdown(("rows (33 columns)", *(f"{name}: {what}" if not at else what for name in ("slot", "rank, blocks") for at, what in enumerate(each))), rows)
+    return markdown(
+        (
+            "rows (33 columns)",
+            *(
+                f"{name}: {what}" if not at else what
+                for name in ("slot", "rank, blocks")
+                for at, what in enumerate(each)
+            ),
+        ),
+        rows,
+    )
 
 
 def folding(options: Options) -> str:
@@ -166,15 +309,41 @@ def folding(options: Options) -> str:
     rows = []
     lanes, vectors = 10, 2
     count = vectors * lanes * 3 + 3
-    for name, met, fresh in (("fresh factor", tuple(min(i + 1, 32) for i in range(64)), True), ("onto a full factor", (32,) * 64, False)):
+    for name, met, fresh in (
+        ("fresh factor", tuple(min(i + 1, 32) for i in range(64)), True),
+        ("onto a full factor", (32,) * 64, False),
+    ):
         work = Folding(32, met, (None,) * 32, fresh)
         for groups in (1, 8, 64):
-            config = FitPlan(n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=8)
-            folded, cycles = alone(config, [work] * groups, rotated=True), alone(config, [work] * groups)
+            config = FitPlan(
+                n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=8
+            )
+            folded, cycles = (
+                alone(config, [work] * groups, rotated=True),
+                alone(config, [work] * groups),
+            )
             busy = groups * work.multiplications / cycles / count
-            rows.append((name, groups, f"{folded:,}", f"{cycles:,}", f"{cycles / groups:,.0f}", f"{busy:.0%}"))
-    return markdown(("64 × 32", "groups, up to 8 interleaved", "cycles to the last rotation", "to the last weights", "a block", f"{count} multipliers busy"),
-                    rows)
+            rows.append(
+                (
+                    name,
+                    groups,
+                    f"{folded:,}",
+                    f"{cycles:,}",
+                    f"{cycles / groups:,.0f}",
+                    f"{busy:.0%}",
+                )
+            )
+    return markdown(
+        (
+            "64 × 32",
+            "groups, up to 8 interleaved",
+            "cycles to the last rotation",
+            "to the last weights",
+            "a block",
+            f"{count} multipliers busy",
+        ),
+        rows,
+    )
 
 
 def engine(options: Options) -> str:
@@ -183,36 +352,88 @@ def engine(options: Options) -> str:
     count = 63
     base = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
     slots = replace(base, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
-    for name, config, size, rescanned in (("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
-                                          ("64 new rows of 500, slots", slots, Size(32, 500, inserted=64, moved=64, span=1000), False),
-                                          ("64 new rows of 500, ranks, passes", base, Size(32, 500, inserted=64), True)):
+    for name, config, size, rescanned in (
+        ("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
+        (
+            "64 new rows of 500, slots",
+            slots,
+            Size(32, 500, inserted=64, moved=64, span=1000),
+            False,
+        ),
+        ("64 new rows of 500, ranks, passes", base, Size(32, 500, inserted=64), True),
+    ):
         for jobs in (1, 8, 32):
             works = [Work.plain(size, rescanned)] * jobs
             result, least = run(config, works, MEMORY), bound(config, works, MEMORY)
-            rows.append((name, jobs, f"{result.total:,}", f"{result.total / jobs:,.0f}", f"{least.cycles // jobs:,} ({least.by})",
-                         f"{result.multiplications / result.total / count:.1%}"))
-    return markdown(("64 × 32", "jobs, 8 interleaved", "cycles of the run", "a job", "bound", f"{count} multipliers busy"), rows)
+            rows.append(
+                (
+                    name,
+                    jobs,
+                    f"{result.total:,}",
+                    f"{result.total / jobs:,.0f}",
+                    f"{least.cycles // jobs:,} ({least.by})",
+                    f"{result.multiplications / result.total / count:.1%}",
+                )
+            )
+    return markdown(
+        (
+            "64 × 32",
+            "jobs, 8 interleaved",
+            "cycles of the run",
+            "a job",
+            "bound",
+            f"{count} multipliers busy",
+        ),
+        rows,
+    )
 
 
 def whole(options: Options) -> str:
     """A whole retrain of 500 keys, 50 new, 9 columns: everything by passes over all rows, and with slots and widened bounds."""
     rows = []
     slots = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
-    by_method = {Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-                 Method.GIVENS: FitPlan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8)}
+    by_method = {
+        Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
+        Method.GIVENS: FitPlan(
+            n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8
+        ),
+    }
     for method, passes in by_method.items():
-        for name, config, work in (("passes", passes, Work.plain(Size(9, 500, inserted=NEW), True)),
-                                   ("slots", replace(passes, **slots), Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False))):
+        for name, config, work in (
+            ("passes", passes, Work.plain(Size(9, 500, inserted=NEW), True)),
+            (
+                "slots",
+                replace(passes, **slots),
+                Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False),
+            ),
+        ):
             for jobs in (1, 64):
-                cycles, least = run(config, [work] * jobs, MEMORY).total, bound(config, [work] * jobs, MEMORY)
-                rows.append((method.value, name, jobs, f"{cycles:,}", f"{cycles / jobs:,.0f}", f"{least.cycles:,} ({least.by})",
-                             f"{cycles / least.cycles:.2f}"))
+                cycles, least = (
+                    run(config, [work] * jobs, MEMORY).total,
+                    bound(config, [work] * jobs, MEMORY),
+                )
+                rows.append(
+                    (
+                        method.value,
+                        name,
+                        jobs,
+                        f"{cycles:,}",
+                        f"{cycles / jobs:,.0f}",
+                        f"{least.cycles:,} ({least.by})",
+                        f"{cycles / least.cycles:.2f}",
+                    )
+                )
     return markdown(("method", "c and bounds", "jobs", "cycles", "a job", "bound", "ratio"), rows)
 
 
-SECTIONS = [Section("qr-refits", False, refits), Section("qr-options", False, options_table), Section("qr-traffic", False, traffic),
-            Section("qr-folding", False, folding), Section("qr-engine", False, engine),
-            Section("qr-whole", False, whole)]
+SECTIONS = [
+    Section("qr-refits", False, refits),
+    Section("qr-options", False, options_table),
+    Section("qr-traffic", False, traffic),
+    Section("qr-folding", False, folding),
+    Section("qr-engine", False, engine),
+    Section("qr-whole", False, whole),
+]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

@@ -21,7 +21,13 @@ def cases(quick: bool) -> Iterator[tuple[str, int, int, dict[str, int], int]]:
     for name in (*GLMS, "mlp"):
         for features, (_, rows) in SHAPES.items():
             if not quick or features == 54:
-                yield name, features, 1000 if quick else rows, {"h": HIDDEN} if name == "mlp" else {}, 1
+                yield (
+                    name,
+                    features,
+                    1000 if quick else rows,
+                    {"h": HIDDEN} if name == "mlp" else {},
+                    1,
+                )
     if not quick:
         yield "lrmf", 0, LRMF["m"], LRMF, 20
 
@@ -32,9 +38,19 @@ def make(options: Options) -> str:
         rows, met, short = [], 0, []
         for name, features, count, dims, epochs in cases(options.quick):
             goal = 1.15 if name in GLMS else 1.3
-            label = f"{name} {features}" if features else f"{name} {dims['m']} × {dims['n']}, rank {dims['k']}"
+            label = (
+                f"{name} {features}"
+                if features
+                else f"{name} {dims['m']} × {dims['n']}, rank {dims['k']}"
+            )
             try:
-                design = compile(kernel(name), target, schema(features) if features else None, dims=dims, epochs=epochs)
+                design = compile(
+                    kernel(name),
+                    target,
+                    schema(features) if features else None,
+                    dims=dims,
+                    epochs=epochs,
+                )
             except KernelError as problem:
                 rows.append((label, f"{count:,}", f"no plan: {problem}", *[""] * 8))
                 continue
@@ -47,12 +63,40 @@ def make(options: Options) -> str:
                 met += 1
             else:
                 short.append(f"{label} ({ratio:.3f}; {missing(design, run)})")
-            rows.append((label, f"{count:,}" + (f" × {epochs} epochs" if epochs > 1 else ""), f"{plan.ports} · {plan.threads} × {plan.lanes}",
-                         f"{run.cycles:,}", f"{run.bound.cycles:,}", run.bound.by, f"{ratio:.3f}",
-                         "yes" if ratio <= goal else f"**no**, ≤ {goal}", ms(seconds / epochs), f"{table.pages * plan.page_size * epochs / seconds / 1e9:.2f}"))
-        parts.append(f"**{target}**\n\n" + markdown(("example, features", "rows", "ports · threads × lanes", "cycles", "bound", "binds", "ratio", "goal met",
-                                                    "epoch, ms", "pages, GB/s"), rows)
-                     + f"\n\nWithin the goal: {met} of {len(rows)}." + (f" Short of it: {'; '.join(short)}." if short else ""))
+            rows.append(
+                (
+                    label,
+                    f"{count:,}" + (f" × {epochs} epochs" if epochs > 1 else ""),
+                    f"{plan.ports} · {plan.threads} × {plan.lanes}",
+                    f"{run.cycles:,}",
+                    f"{run.bound.cycles:,}",
+                    run.bound.by,
+                    f"{ratio:.3f}",
+                    "yes" if ratio <= goal else f"**no**, ≤ {goal}",
+                    ms(seconds / epochs),
+                    f"{table.pages * plan.page_size * epochs / seconds / 1e9:.2f}",
+                )
+            )
+        parts.append(
+            f"**{target}**\n\n"
+            + markdown(
+                (
+                    "example, features",
+                    "rows",
+                    "ports · threads × lanes",
+                    "cycles",
+                    "bound",
+                    "binds",
+                    "ratio",
+                    "goal met",
+                    "epoch, ms",
+                    "pages, GB/s",
+                ),
+                rows,
+            )
+            + f"\n\nWithin the goal: {met} of {len(rows)}."
+            + (f" Short of it: {'; '.join(short)}." if short else "")
+        )
     return "\n\n".join(parts)
 
 

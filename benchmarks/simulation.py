@@ -30,7 +30,15 @@ DESIGNS = (
     ("ridge", "small", "float32", 520, {}, 1_000, None),
     ("mlp", "small", "bfloat16", 54, {"h": 8}, 2_000, None),
     ("lrmf", "small", "fixed:8,24", 0, {"k": 4}, 24, None),
-    ("logistic", "u55c", "bfloat16", 54, {}, 10_000, Choices(lanes=4, threads=2, ports=2, walkers=1)),
+    (
+        "logistic",
+        "u55c",
+        "bfloat16",
+        54,
+        {},
+        10_000,
+        Choices(lanes=4, threads=2, ports=2, walkers=1),
+    ),
     ("logistic", "vu9p", "bfloat16", 520, {}, 2_000, None),
 )
 
@@ -42,6 +50,7 @@ BOOT, RESULT, PAGES, WINDOW = 0x0100_0000, 0x0200_0000, 0x1_0000_0000, 0x1_0000_
 def table_for(name: str, features: int, rows: int) -> Table:
     if name == "lrmf":
         from common import EXAMPLES
+
         data = EXAMPLES / "data" / "ratings"
         return open_table(f"heap:{data}.heap,{data}.json")
     return random_table(features, rows, LABELS.get(name, "classification"))
@@ -49,26 +58,61 @@ def table_for(name: str, features: int, rows: int) -> Table:
 
 def equality(options: Options) -> str:
     rows, unequal = [], 0
-    for name, target, number, features, dims, count, choices in DESIGNS[:1 if options.quick else None]:
+    for name, target, number, features, dims, count, choices in DESIGNS[
+        : 1 if options.quick else None
+    ]:
         table = table_for(name, features, 200 if options.quick else count)
         design = compile(kernel(name), target, table, number, dims=dims, epochs=2, choices=choices)
         golden, rtl = design.run(table, "golden"), design.run(table, "rtl")
         model = design.run(table, "model", epochs=golden.epochs)
-        assert rtl.codes is not None and golden.codes is not None and model.bound is not None and rtl.cycles is not None
+        assert (
+            rtl.codes is not None
+            and golden.codes is not None
+            and model.bound is not None
+            and rtl.cycles is not None
+        )
         bits = all(np.array_equal(rtl.codes[key], golden.codes[key]) for key in golden.codes)
         unequal += not bits or rtl.cycles != model.cycles
         plan = design.plan
         weights = sum(codes.size for codes in golden.codes.values())
-        rows.append((f"{name}, {features or 'ratings'}", target, number, f"{plan.ports} · {plan.threads} × {plan.lanes}", f"{table.rows:,} × {golden.epochs}",
-                     f"{weights} weights {'equal' if bits else '**differ**'}", f"{rtl.cycles:,}", f"{model.cycles:,}",
-                     f"{rtl.cycles / model.bound.cycles:.3f}", design.verilog.count("\n")))
-    return markdown(("example, features", "target", "format", "ports · threads × lanes", "rows × epochs", "RTL and golden", "cycles: RTL", "model", "ratio",
-                     "lines of Verilog"), rows) + f"\n\n{len(rows) - unequal} of {len(rows)} equal in every bit and every cycle."
+        rows.append(
+            (
+                f"{name}, {features or 'ratings'}",
+                target,
+                number,
+                f"{plan.ports} · {plan.threads} × {plan.lanes}",
+                f"{table.rows:,} × {golden.epochs}",
+                f"{weights} weights {'equal' if bits else '**differ**'}",
+                f"{rtl.cycles:,}",
+                f"{model.cycles:,}",
+                f"{rtl.cycles / model.bound.cycles:.3f}",
+                design.verilog.count("\n"),
+            )
+        )
+    return (
+        markdown(
+            (
+                "example, features",
+                "target",
+                "format",
+                "ports · threads × lanes",
+                "rows × epochs",
+                "RTL and golden",
+                "cycles: RTL",
+                "model",
+                "ratio",
+                "lines of Verilog",
+            ),
+            rows,
+        )
+        + f"\n\n{len(rows) - unequal} of {len(rows)} equal in every bit and every cycle."
+    )
 
 
 def cocotb_run(design: Design, table: Table) -> tuple[float, int]:
     """Train one epoch under cocotb; return seconds and cycles. The result must be the golden model's."""
     from testbench.cocotb.runner import run_cocotb
+
     plan, library = design.plan, design.library()
     image = images(plan, design.runs(), design.models())
     with tempfile.TemporaryDirectory() as name:
@@ -80,14 +124,26 @@ def cocotb_run(design: Design, table: Table) -> tuple[float, int]:
             windows[f"pages{q}"] = PAGES + q * WINDOW
             registers |= {f"page_address{q}": PAGES + q * WINDOW, f"pages{q}": len(part)}
             part.tofile(folder / f"pages{q}")
-        job = {"windows": windows, "result": RESULT, "result_bytes": -(-image.result_bytes // 64) * 64, "registers": registers}
+        job = {
+            "windows": windows,
+            "result": RESULT,
+            "result_bytes": -(-image.result_bytes // 64) * 64,
+            "registers": registers,
+        }
         (folder / "job.json").write_text(json.dumps(job))
-        run_cocotb(design.verilog, Path(__file__).with_name("cocotb_engine.py"), ports=library.ports, register_map=library.register_map,
-                   environment={"PENSTOCK_JOB": str(folder)})
+        run_cocotb(
+            design.verilog,
+            Path(__file__).with_name("cocotb_engine.py"),
+            ports=library.ports,
+            register_map=library.register_map,
+            environment={"PENSTOCK_JOB": str(folder)},
+        )
         answer = json.loads((folder / "answer.json").read_text())
         made = unpack_result(plan, np.fromfile(folder / "result", dtype=np.uint8))
     golden = design.run(table, "golden", epochs=1).codes
-    assert golden is not None and all(np.array_equal(made[key], golden[key]) for key in golden), "cocotb's result differs"
+    assert golden is not None and all(np.array_equal(made[key], golden[key]) for key in golden), (
+        "cocotb's result differs"
+    )
     return answer["seconds"], answer["cycles"]
 
 
@@ -102,7 +158,7 @@ def speed(options: Options) -> str:
         design = compile(kernel("logistic"), target, table, epochs=1)
         library = design.library()
         harness, bare = [], []
-        for _ in range(2 if options.quick else 7):            # in turn, so that both see the same machine
+        for _ in range(2 if options.quick else 7):  # in turn, so that both see the same machine
             run = design.run(table, "rtl")
             assert run.cycles is not None
             harness.append(run.cycles / run.seconds)
@@ -111,12 +167,31 @@ def speed(options: Options) -> str:
         beside = random_table(54, 30 if options.quick else 1000)
         times = [cocotb_run(design, beside) for _ in range(1 if options.quick else 3)]
         slow = [cycles / seconds for seconds, cycles in times]
-        rows.append((f"logistic 54, {target}", f"{run.cycles:,}", spread(harness, rate), spread(bare, rate),
-                     f"{ratio:.2f} ({'met' if ratio >= 0.7 else '**not met**'})", f"{times[0][1]:,}", spread(slow, rate),
-                     f"{statistics.median(harness) / statistics.median(slow):.0f} ×"))
+        rows.append(
+            (
+                f"logistic 54, {target}",
+                f"{run.cycles:,}",
+                spread(harness, rate),
+                spread(bare, rate),
+                f"{ratio:.2f} ({'met' if ratio >= 0.7 else '**not met**'})",
+                f"{times[0][1]:,}",
+                spread(slow, rate),
+                f"{statistics.median(harness) / statistics.median(slow):.0f} ×",
+            )
+        )
     return f"{head} {versions('cocotb', 'cocotbext-axi')}.\n\n" + markdown(
-        ("design", "cycles", "native, cycles/s", "bare loop, cycles/s", "native ÷ bare, goal ≥ 0.7", "cycles under cocotb", "cocotb, cycles/s",
-         "native ÷ cocotb"), rows)
+        (
+            "design",
+            "cycles",
+            "native, cycles/s",
+            "bare loop, cycles/s",
+            "native ÷ bare, goal ≥ 0.7",
+            "cycles under cocotb",
+            "cocotb, cycles/s",
+            "native ÷ cocotb",
+        ),
+        rows,
+    )
 
 
 SECTIONS = [Section("equality", False, equality), Section("simulation", True, speed)]

@@ -17,7 +17,13 @@ def make(options: Options) -> str:
     for number in ("float32", "bfloat16"):
         for ports in (1, 8) if options.quick else (None, 1, 2, 4, 8, 16, 32):
             try:
-                design = compile(merged("logistic", 256), "u55c", schema(54), number, choices=Choices(ports=ports))
+                design = compile(
+                    merged("logistic", 256),
+                    "u55c",
+                    schema(54),
+                    number,
+                    choices=Choices(ports=ports),
+                )
             except KernelError as problem:
                 rows.append((number, ports or "the planner's", f"no plan: {problem}", *[""] * 9))
                 continue
@@ -27,12 +33,43 @@ def make(options: Options) -> str:
             plan, found, part = design.plan, design.resources, design.target
             rate = table.pages * plan.page_size / (run.cycles / part.clock_mhz / 1e6) / 1e9
             best[number] = max(best.get(number, 0.0), rate)
-            shares = [f"{getattr(found, what):,} ({getattr(found, what) / getattr(part, what):.0%})" for what in ("lut", "dsp", "bram")]
-            rows.append((number, ports or f"{plan.ports} (the planner's)", f"{plan.threads} × {plan.lanes}", f"{run.cycles:,}", run.bound.by,
-                         f"{run.cycles / run.bound.cycles:.3f}", f"{rate:.1f}", *shares, found.fits(part) or "yes"))
-    verdicts = [f"{number}: {rate:.1f} GB/s, goal of {GOAL:g} GB/s {'met' if rate >= GOAL else '**not met**'}" for number, rate in best.items()]
-    return markdown(("format", "ports", "threads × lanes", "cycles", "binds", "ratio", "pages, GB/s", "LUT", "DSP", "BRAM", "fits"), rows) + (
-        "" if options.quick else f"\n\nAt best, {'; '.join(verdicts)}.")
+            shares = [
+                f"{getattr(found, what):,} ({getattr(found, what) / getattr(part, what):.0%})"
+                for what in ("lut", "dsp", "bram")
+            ]
+            rows.append(
+                (
+                    number,
+                    ports or f"{plan.ports} (the planner's)",
+                    f"{plan.threads} × {plan.lanes}",
+                    f"{run.cycles:,}",
+                    run.bound.by,
+                    f"{run.cycles / run.bound.cycles:.3f}",
+                    f"{rate:.1f}",
+                    *shares,
+                    found.fits(part) or "yes",
+                )
+            )
+    verdicts = [
+        f"{number}: {rate:.1f} GB/s, goal of {GOAL:g} GB/s {'met' if rate >= GOAL else '**not met**'}"
+        for number, rate in best.items()
+    ]
+    return markdown(
+        (
+            "format",
+            "ports",
+            "threads × lanes",
+            "cycles",
+            "binds",
+            "ratio",
+            "pages, GB/s",
+            "LUT",
+            "DSP",
+            "BRAM",
+            "fits",
+        ),
+        rows,
+    ) + ("" if options.quick else f"\n\nAt best, {'; '.join(verdicts)}.")
 
 
 SECTIONS = [Section("u55c", False, make)]

@@ -30,8 +30,22 @@ def once(target: str) -> tuple[float, float, int]:
     data = EXAMPLES / "data" / "cancer"
     with tempfile.TemporaryDirectory() as folder:
         begin = perf_counter()
-        done = subprocess.run([sys.executable, "-P", "-c", CHILD, EXAMPLES / "logistic.py", target, f"heap:{data}.heap,{data}.json"], check=True,
-                              capture_output=True, text=True, env={**os.environ, "PENSTOCK_CACHE": folder}, cwd=folder)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                CHILD,
+                EXAMPLES / "logistic.py",
+                target,
+                f"heap:{data}.heap,{data}.json",
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PENSTOCK_CACHE": folder},
+            cwd=folder,
+        )
         whole = perf_counter() - begin
     inside, lines = done.stdout.split()
     return whole, float(inside), int(lines)
@@ -44,8 +58,25 @@ def make(options: Options) -> str:
         whole, inside = [run[0] for run in runs], [run[1] for run in runs]
         form = "{:.2f}".format
         met = statistics.median(whole) <= GOAL
-        rows.append((target, f"{runs[0][2]:,}", spread(whole, form), spread(inside, form), "met" if met else "**not met**"))
-    return f"{head}\n\n" + markdown(("target", "lines of Verilog", "whole process, s", "without imports, s", f"goal ≤ {GOAL:g} s, whole process"), rows)
+        rows.append(
+            (
+                target,
+                f"{runs[0][2]:,}",
+                spread(whole, form),
+                spread(inside, form),
+                "met" if met else "**not met**",
+            )
+        )
+    return f"{head}\n\n" + markdown(
+        (
+            "target",
+            "lines of Verilog",
+            "whole process, s",
+            "without imports, s",
+            f"goal ≤ {GOAL:g} s, whole process",
+        ),
+        rows,
+    )
 
 
 SECTIONS = [Section("verilog-time", True, make)]

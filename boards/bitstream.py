@@ -34,21 +34,37 @@ def to_verilog(bitstream: bytes, constraints: str) -> str:
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
         (folder / "chip.bin").write_bytes(bitstream)
-        (folder / "chip.pcf").write_text("".join(f"set_io {name} {pin}\n" for name, pin in _SET_IO.findall(constraints)))
+        (folder / "chip.pcf").write_text(
+            "".join(f"set_io {name} {pin}\n" for name, pin in _SET_IO.findall(constraints))
+        )
         run_tool("iceunpack", ["chip.bin", "chip.asc"], folder)
         # it finds its own modules beside itself, and knows nothing of ours
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        done = subprocess.run([reader, "-s", "-n", "chip", "-p", "chip.pcf", "chip.asc"], cwd=folder, env=environment, capture_output=True, text=True,
-                              check=False)
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+        }
+        done = subprocess.run(
+            [reader, "-s", "-n", "chip", "-p", "chip.pcf", "chip.asc"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
-        raise ToolError("icebox_vlog", done.stderr[-4000:], (done.stderr.strip().splitlines() or ["no output"])[-1])
+        raise ToolError(
+            "icebox_vlog",
+            done.stderr[-4000:],
+            (done.stderr.strip().splitlines() or ["no output"])[-1],
+        )
     return _HEADER.sub(_plain_header, done.stdout, count=1)
 
 
 def _plain_header(found: re.Match[str]) -> str:
     """Return a module's header with the ports' directions after it: `icebox_vlog` declares the ports as wires later, which is for such headers alone."""
     ports = [port.split() for port in found[2].split(",")]
-    return f"module {found[1]} ({', '.join(name for _, name in ports)});\n" + "".join(f"{direction} {name};\n" for direction, name in ports)
+    return f"module {found[1]} ({', '.join(name for _, name in ports)});\n" + "".join(
+        f"{direction} {name};\n" for direction, name in ports
+    )
 
 
 def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:
@@ -61,4 +77,9 @@ def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:
             raise LookupError(f"{len(found)} pins are called {start}…{part}: {', '.join(pins)}")
         return found[0]
 
-    return device_top(to_verilog(bitstream, constraints), clk=pin(board.clock), rx=pin(board.uart, "rx"), tx=pin(board.uart, "tx"))
+    return device_top(
+        to_verilog(bitstream, constraints),
+        clk=pin(board.clock),
+        rx=pin(board.uart, "rx"),
+        tx=pin(board.uart, "tx"),
+    )

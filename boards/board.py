@@ -111,10 +111,33 @@ class Board:
     def budget(self) -> Target:
         """The device's resources, whatever the name is registered for; link and memory are part of what a plan takes of them."""
         part = self.part
-        lut, ff, dsp, bram = (have - kept for have, kept in zip((part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True))
-        return Target(self.name, self.title, self.clock_mhz, self.bus_bytes, self.memory.bytes_per_cycle, self.memory.latency, self.ports,
-                      shared=(self.memory.bytes if self.memory.kind == "block RAM" else 0) if self.open else None, lean=self.lean,
-                      page_size=self.page_size, family=part.family, lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=part.bram_bits, multiplier=part.multiplier)
+        lut, ff, dsp, bram = (
+            have - kept
+            for have, kept in zip(
+                (part.lut, part.ff, part.dsp, part.bram), self.reserve, strict=True
+            )
+        )
+        return Target(
+            self.name,
+            self.title,
+            self.clock_mhz,
+            self.bus_bytes,
+            self.memory.bytes_per_cycle,
+            self.memory.latency,
+            self.ports,
+            shared=(self.memory.bytes if self.memory.kind == "block RAM" else 0)
+            if self.open
+            else None,
+            lean=self.lean,
+            page_size=self.page_size,
+            family=part.family,
+            lut=lut,
+            ff=ff,
+            dsp=dsp,
+            bram=bram,
+            bram_bits=part.bram_bits,
+            multiplier=part.multiplier,
+        )
 
     def make_platform(self) -> Any:
         """Return a new Amaranth platform of the board. Raises LookupError for boards without one, ToolMissing where its package is not installed."""
@@ -134,14 +157,18 @@ class Board:
 def _known() -> tuple[dict[str, Board], dict[str, str]]:
     """Return all boards by name, and why the boards of an entry point are left out. What another package gets wrong breaks no command of this one."""
     from .catalogue import BOARDS
+
     found, left_out = {board.name: board for board in BOARDS}, {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
         try:
             offered = point.load()
-            more = {board.name: board for board in ([offered] if isinstance(offered, Board) else offered)}
+            more = {
+                board.name: board
+                for board in ([offered] if isinstance(offered, Board) else offered)
+            }
             if unknown := [board.device for board in more.values() if board.device not in DEVICES]:
                 raise LookupError(f"there is no device {unknown[0]}")
-        except Exception as problem:            # whatever a package does when it is imported
+        except Exception as problem:  # whatever a package does when it is imported
             left_out[point.name] = f"{type(problem).__name__}: {problem}"
             continue
         taken = [name for name, board in more.items() if found.get(name, board) != board]

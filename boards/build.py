@@ -61,14 +61,32 @@ class Build:
 
     def report(self) -> dict[str, Any]:
         """Return what the build's JSON says; the same for the same inputs (no times)."""
-        return {"board": self.board, "clock_mhz": self.clock_mhz, "fmax_mhz": self.fmax_mhz, "critical_path": self.path, "next_step": self.advice,
+        return {
+            "board": self.board,
+            "clock_mhz": self.clock_mhz,
+            "fmax_mhz": self.fmax_mhz,
+            "critical_path": self.path,
+            "next_step": self.advice,
+            "seed": self.seed,
+            "resources": {
+                **asdict(self.resources),
+                "fmax_mhz": self.fmax_mhz,
+                "source": "placed",
                 "seed": self.seed,
-                "resources": {**asdict(self.resources), "fmax_mhz": self.fmax_mhz, "source": "placed", "seed": self.seed},
-                "seeds": [{"seed": seed, "fmax_mhz": fmax} for seed, fmax, _ in self.runs], "cells": self.cells, "tools": self.versions,
-                "digest": self.digest, "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}}
+            },
+            "seeds": [{"seed": seed, "fmax_mhz": fmax} for seed, fmax, _ in self.runs],
+            "cells": self.cells,
+            "tools": self.versions,
+            "digest": self.digest,
+            "sha256": {
+                name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())
+            },
+        }
 
 
-def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, setting: Setting | None) -> Sources:
+def elaborate(
+    engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, setting: Setting | None
+) -> Sources:
     """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
 
     `engine`: makes the engine, and the library of its modules.
@@ -79,7 +97,8 @@ def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, 
 
     from ..hdl.soc.soc import Soc
     from .top import BoardTop
-    try:                                                            # before any hardware is made in vain
+
+    try:  # before any hardware is made in vain
         platform = board.make_platform()
         platform.lookup(board.clock)
         if board.uart_pins is None:
@@ -88,24 +107,63 @@ def elaborate(engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, 
         raise Misdescribed(f"platform {board.platform}: {problem}") from problem
     made_engine, library = engine()
     clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
-    soc = Soc(made_engine, made_engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(clock_mhz * 1e6), baud=board.baud,
-              memory=board.memory.kind)
+    soc = Soc(
+        made_engine,
+        made_engine.register_map,
+        library=library,
+        memory_bytes=board.memory.bytes,
+        clock_hz=round(clock_mhz * 1e6),
+        baud=board.baud,
+        memory=board.memory.kind,
+    )
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.part.family].constraints
-    text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
-    constraints = "\n".join(line for line in text[f"{NAME}.{suffix}"].splitlines() if "utomatically generated" not in line)
+    text = {
+        name: data.decode() if isinstance(data, bytes) else data
+        for name, data in made.files.items()
+    }
+    constraints = "\n".join(
+        line
+        for line in text[f"{NAME}.{suffix}"].splitlines()
+        if "utomatically generated" not in line
+    )
     return Sources("\n".join([*library.synthesis_texts, text[f"{NAME}.il"]]), constraints + "\n")
 
 
-def _digest(sources: Sources, board: Board, clock_mhz: float, seeds: Sequence[int], versions: Mapping[str, str]) -> str:
+def _digest(
+    sources: Sources,
+    board: Board,
+    clock_mhz: float,
+    seeds: Sequence[int],
+    versions: Mapping[str, str],
+) -> str:
     """Return the digest of all that a build is made of: the steps' own text has the options of every tool."""
-    text = [sources.rtlil, sources.constraints, board.name, board.part.tool, board.package, board.speed, clock_mhz, list(seeds), dict(versions),
-            getsource(steps)]
+    text = [
+        sources.rtlil,
+        sources.constraints,
+        board.name,
+        board.part.tool,
+        board.package,
+        board.speed,
+        clock_mhz,
+        list(seeds),
+        dict(versions),
+        getsource(steps),
+    ]
     return hashlib.sha256(json.dumps(text).encode()).hexdigest()
 
 
-def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[int] = (1,), jobs: int = 1, cache: Path | None = None,
-          limit: float | None = None, progress: Callable[[str], None] | None = None) -> Build:
+def build(
+    sources: Sources,
+    board: Board,
+    *,
+    clock_mhz: float,
+    seeds: Sequence[int] = (1,),
+    jobs: int = 1,
+    cache: Path | None = None,
+    limit: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Build:
     """Make a bitstream; the best of the seeds is taken (the highest Fmax; among equal ones the first).
 
     Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs; `limit`: seconds after
@@ -132,9 +190,25 @@ def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[i
         fmax, path, advice = best.timing.fmax_mhz, best.timing.path, best.timing.advice
         if fmax is not None and fmax < clock_mhz:
             raise Slow(clock_mhz, fmax, path, advice)
-        files = {f"{NAME}.{flow.suffix}": best.bitstream, "netlist.v": _plain((folder / "netlist.v").read_bytes())}
-    made = Build(board.name, clock_mhz, fmax, path, advice, best.seed, best.resources, tuple((p.seed, p.timing.fmax_mhz, p.seconds) for p in placed),
-                 perf_counter() - begin, cells, versions, digest, files)
+        files = {
+            f"{NAME}.{flow.suffix}": best.bitstream,
+            "netlist.v": _plain((folder / "netlist.v").read_bytes()),
+        }
+    made = Build(
+        board.name,
+        clock_mhz,
+        fmax,
+        path,
+        advice,
+        best.seed,
+        best.resources,
+        tuple((p.seed, p.timing.fmax_mhz, p.seconds) for p in placed),
+        perf_counter() - begin,
+        cells,
+        versions,
+        digest,
+        files,
+    )
     if kept is not None:
         _keep(kept, made)
     return made
@@ -142,16 +216,29 @@ def build(sources: Sources, board: Board, *, clock_mhz: float, seeds: Sequence[i
 
 def _plain(netlist: bytes) -> bytes:
     """Leave out the comment that names the tool's build."""
-    return b"\n".join(line for line in netlist.splitlines() if not line.startswith(b"/* Generated by")) + b"\n"
+    return (
+        b"\n".join(line for line in netlist.splitlines() if not line.startswith(b"/* Generated by"))
+        + b"\n"
+    )
 
 
 def _kept(folder: Path) -> Build | None:
     try:
         data = json.loads((folder / "build.json").read_text())
         files = {name: (folder / name).read_bytes() for name in data.pop("files")}
-        if any(hashlib.sha256(files[name]).hexdigest() != value for name, value in data.pop("sha256").items()):
+        if any(
+            hashlib.sha256(files[name]).hexdigest() != value
+            for name, value in data.pop("sha256").items()
+        ):
             return None
-        return Build(**{**data, "resources": Resources(**data["resources"]), "runs": tuple(tuple(r) for r in data["runs"]), "files": files})
+        return Build(
+            **{
+                **data,
+                "resources": Resources(**data["resources"]),
+                "runs": tuple(tuple(r) for r in data["runs"]),
+                "files": files,
+            }
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -164,9 +251,13 @@ def _keep(folder: Path, made: Build) -> None:
         try:
             for name, content in made.files.items():
                 (staged / name).write_bytes(content)
-            data = {**asdict(made), "files": sorted(made.files), "sha256": {n: hashlib.sha256(c).hexdigest() for n, c in made.files.items()}}
+            data = {
+                **asdict(made),
+                "files": sorted(made.files),
+                "sha256": {n: hashlib.sha256(c).hexdigest() for n, c in made.files.items()},
+            }
             (staged / "build.json").write_text(json.dumps(data))
-            if folder.exists():                 # a damaged one, or another process's, made meanwhile
+            if folder.exists():  # a damaged one, or another process's, made meanwhile
                 shutil.rmtree(folder)
             os.rename(staged, folder)
         finally:

@@ -27,7 +27,9 @@ class Unfit(Exception):
     """The design needs more of `resource` than the device has; `used` is 0 where the placer does not count. `field`: its name in `Resources`, or ""."""
 
     def __init__(self, resource: str, used: int, available: int, field: str = "") -> None:
-        super().__init__(f"{used:,} {resource} of {available:,}" if used else f"more {resource} than there are")
+        super().__init__(
+            f"{used:,} {resource} of {available:,}" if used else f"more {resource} than there are"
+        )
         self.resource, self.used, self.available, self.field = resource, used, available, field
 
 
@@ -70,15 +72,35 @@ class Flow:
 
 
 FLOWS: dict[str, Flow] = {
-    "ecp5": Flow("synth_ecp5", ("yosys", "nextpnr-ecp5", "ecppack"), "lpf", "bit",
-                 (("TRELLIS_COMB",), ("TRELLIS_FF",), ("MULT18X18D",), ("DP16KD",))),
-    "ice40": Flow("synth_ice40 -dsp", ("yosys", "nextpnr-ice40", "icepack"), "pcf", "bin",
-                  (("ICESTORM_LC",), (), ("ICESTORM_DSP",), ("ICESTORM_RAM",))),
+    "ecp5": Flow(
+        "synth_ecp5",
+        ("yosys", "nextpnr-ecp5", "ecppack"),
+        "lpf",
+        "bit",
+        (("TRELLIS_COMB",), ("TRELLIS_FF",), ("MULT18X18D",), ("DP16KD",)),
+    ),
+    "ice40": Flow(
+        "synth_ice40 -dsp",
+        ("yosys", "nextpnr-ice40", "icepack"),
+        "pcf",
+        "bin",
+        (("ICESTORM_LC",), (), ("ICESTORM_DSP",), ("ICESTORM_RAM",)),
+    ),
     # an adder's bit takes a look-up table's place
-    "gowin": Flow("synth_gowin -family gw1n", ("yosys", "nextpnr-gowin", "gowin_pack"), "cst", "fs",
-                  (("LUT4", "ALU"), ("DFF",), ("MULT18X18", "MULT9X9", "MULT36X36"), ("BSRAM",))),
-    "nexus": Flow("synth_nexus", ("yosys", "nextpnr-nexus", "prjoxide"), "pdc", "bit",
-                  (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",))),
+    "gowin": Flow(
+        "synth_gowin -family gw1n",
+        ("yosys", "nextpnr-gowin", "gowin_pack"),
+        "cst",
+        "fs",
+        (("LUT4", "ALU"), ("DFF",), ("MULT18X18", "MULT9X9", "MULT36X36"), ("BSRAM",)),
+    ),
+    "nexus": Flow(
+        "synth_nexus",
+        ("yosys", "nextpnr-nexus", "prjoxide"),
+        "pdc",
+        "bit",
+        (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",)),
+    ),
 }
 #: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F, grade 6,
 #: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
@@ -89,7 +111,9 @@ _ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 _ICE40_FF = re.compile(r"SB_DFF")
 
 
-def synthesise(board: Board, sources: Sources, folder: Path, timeout: float | None = None) -> dict[str, int]:
+def synthesise(
+    board: Board, sources: Sources, folder: Path, timeout: float | None = None
+) -> dict[str, int]:
     """Synthesise into `folder` (penstock.json, penstock.v); return the number of cells by type. Raises ToolError, Overdue after `timeout` seconds."""
     flow = FLOWS[board.part.family]
     synth = flow.synth.replace(" -dsp", "") if board.part.dsp == 0 else flow.synth
@@ -113,7 +137,9 @@ def _open_carries(netlist: Path) -> None:
     """Leave the carry inputs open that begin a chain: Yosys ties them to 0, which nextpnr-nexus refuses; their cells do not look at them."""
     design = json.loads(netlist.read_text())
     cells = design["modules"][NAME]["cells"].values()
-    low = {bit for cell in cells if cell["type"] == "VLO" for bit in cell["connections"]["Z"]} | {"0"}
+    low = {bit for cell in cells if cell["type"] == "VLO" for bit in cell["connections"]["Z"]} | {
+        "0"
+    }
     for cell in cells:
         if cell["type"] == "CCU2" and low.intersection(cell["connections"].get("CIN", ())):
             del cell["connections"]["CIN"]
@@ -134,8 +160,16 @@ OTHERWISE = {
 }
 
 
-def place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seeds: Sequence[int], jobs: int,
-          progress: Callable[[str], None] | None = None, limit: float | None = None) -> list[Placed]:
+def place(
+    board: Board,
+    folder: Path,
+    cells: dict[str, int],
+    clock_mhz: float,
+    seeds: Sequence[int],
+    jobs: int,
+    progress: Callable[[str], None] | None = None,
+    limit: float | None = None,
+) -> list[Placed]:
     """Place and route with each seed, `jobs` at a time; return what came of each, in the order of the seeds.
 
     A placement that takes longer than half of `limit` seconds is ended and tried once more in the other way (`OTHERWISE`), as long as `limit` allows.
@@ -161,7 +195,16 @@ def place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, s
             return _place(board, folder, cells, clock_mhz, seed, timeout=time / 2, progress=said)
         except Overdue:
             said("no end in sight: placed once more in another way")
-        return _place(board, folder, cells, clock_mhz, seed, OTHERWISE[board.part.family], timeout=left(), progress=said)
+        return _place(
+            board,
+            folder,
+            cells,
+            clock_mhz,
+            seed,
+            OTHERWISE[board.part.family],
+            timeout=left(),
+            progress=said,
+        )
 
     def one(seed: int) -> Placed | None:
         try:
@@ -186,23 +229,81 @@ def place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, s
     return results
 
 
-def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, seed: int, otherwise: Sequence[str] = (), *,
-           timeout: float | None = None, progress: Callable[[str], None] | None = None) -> Placed:
+def _place(
+    board: Board,
+    folder: Path,
+    cells: dict[str, int],
+    clock_mhz: float,
+    seed: int,
+    otherwise: Sequence[str] = (),
+    *,
+    timeout: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Placed:
     begin = perf_counter()
     part, flow = board.part, FLOWS[board.part.family]
     own = f"seed{seed}"
     report = f"{own}.report.json"
-    shared = ["--seed", str(seed), "--freq", f"{clock_mhz:g}", "--report", report, "--json", f"{NAME}.json", "--timing-allow-fail"]
+    shared = [
+        "--seed",
+        str(seed),
+        "--freq",
+        f"{clock_mhz:g}",
+        "--report",
+        report,
+        "--json",
+        f"{NAME}.json",
+        "--timing-allow-fail",
+    ]
     constraints = f"{NAME}.{flow.constraints}"
-    if part.family == "ecp5" and sum(cells.get(name, 0) * luts for name, luts in _ECP5_LUT.items()) > LARGE:
+    if (
+        part.family == "ecp5"
+        and sum(cells.get(name, 0) * luts for name, luts in _ECP5_LUT.items()) > LARGE
+    ):
         # where much is to be placed its wires are shorter, and routing comes to an end (docs/boards.md, A fit)
         shared += ["--placer", "static"]
     options = {
-        "ecp5": [part.tool, "--package", board.package, "--speed", board.speed, "--lpf", constraints, "--textcfg", f"{own}.config"],
-        "ice40": [part.tool, "--package", board.package, "--pcf", constraints, "--asc", f"{own}.asc"],
-        "gowin": ["--device", part.tool, "--vopt", f"family={_die(part.name)}", "--vopt", f"cst={constraints}", "--write", f"{own}.pnr.json"],
+        "ecp5": [
+            part.tool,
+            "--package",
+            board.package,
+            "--speed",
+            board.speed,
+            "--lpf",
+            constraints,
+            "--textcfg",
+            f"{own}.config",
+        ],
+        "ice40": [
+            part.tool,
+            "--package",
+            board.package,
+            "--pcf",
+            constraints,
+            "--asc",
+            f"{own}.asc",
+        ],
+        "gowin": [
+            "--device",
+            part.tool,
+            "--vopt",
+            f"family={_die(part.name)}",
+            "--vopt",
+            f"cst={constraints}",
+            "--write",
+            f"{own}.pnr.json",
+        ],
         # the other router does not bring the clock's pin to its buffer
-        "nexus": ["--device", part.tool, "--pdc", constraints, "--fasm", f"{own}.fasm", "--router", "router1"],
+        "nexus": [
+            "--device",
+            part.tool,
+            "--pdc",
+            constraints,
+            "--fasm",
+            f"{own}.fasm",
+            "--router",
+            "router1",
+        ],
     }[part.family]
     try:
         run_tool(flow.tools[1], [*shared, *options, *otherwise], folder, timeout, progress)
@@ -215,25 +316,45 @@ def _place(board: Board, folder: Path, cells: dict[str, int], clock_mhz: float, 
     pack = {
         "ecp5": ["--compress", "--input", f"{own}.config", "--bit", bitstream],
         "ice40": [f"{own}.asc", bitstream],
-        "gowin": ["-d", _die(part.name), "-o", bitstream, "--sspi_as_gpio", "--mspi_as_gpio", f"{own}.pnr.json"],
+        "gowin": [
+            "-d",
+            _die(part.name),
+            "-o",
+            bitstream,
+            "--sspi_as_gpio",
+            "--mspi_as_gpio",
+            f"{own}.pnr.json",
+        ],
         "nexus": ["pack", f"{own}.fasm", bitstream],
     }[part.family]
     run_tool(flow.tools[2], pack, folder)
     found: dict[str, Any] = json.loads((folder / report).read_text())
-    return Placed(seed, timing(found), _resources(board, found, cells), (folder / bitstream).read_bytes(), perf_counter() - begin)
+    return Placed(
+        seed,
+        timing(found),
+        _resources(board, found, cells),
+        (folder / bitstream).read_bytes(),
+        perf_counter() - begin,
+    )
 
 
 def _resources(board: Board, report: dict[str, Any], cells: dict[str, int]) -> Resources:
     used = {name: int(entry["used"]) for name, entry in report.get("utilization", {}).items()}
-    lut, ff, dsp, bram = (sum(used.get(name, 0) for name in names) for names in FLOWS[board.part.family].cells)
+    lut, ff, dsp, bram = (
+        sum(used.get(name, 0) for name in names) for names in FLOWS[board.part.family].cells
+    )
     if board.part.family == "ice40":
         ff = sum(count for name, count in cells.items() if _ICE40_FF.match(name))
     return Resources(lut, ff, dsp, bram)
 
 
-_MISSING = (re.compile(r"Unable to place cell '.*', no (?:BELs|Bels) remaining to implement cell type '(?P<cell>\w+)'"),
-            re.compile(r"Unable to find legal placement for .*cell.* of type '(?P<cell>\w+)'"),
-            re.compile(r"[Ff]ailed to place cell '.*' of type '(?P<cell>\w+)'"))
+_MISSING = (
+    re.compile(
+        r"Unable to place cell '.*', no (?:BELs|Bels) remaining to implement cell type '(?P<cell>\w+)'"
+    ),
+    re.compile(r"Unable to find legal placement for .*cell.* of type '(?P<cell>\w+)'"),
+    re.compile(r"[Ff]ailed to place cell '.*' of type '(?P<cell>\w+)'"),
+)
 
 
 #: fields of `Resources` in the order of `Flow.cells`, as users know them
@@ -242,8 +363,11 @@ _NAMES = {"lut": "LUT", "ff": "FF", "dsp": "DSP", "bram": "BRAM"}
 
 def _full(log: str, flow: Flow) -> Unfit | None:
     """Return what ran out if a placer's output says so."""
+
     def unfit(cell: str, used: int, available: int) -> Unfit:
-        field = next((name for name, cells in zip(_NAMES, flow.cells, strict=True) if cell in cells), "")
+        field = next(
+            (name for name, cells in zip(_NAMES, flow.cells, strict=True) if cell in cells), ""
+        )
         return Unfit(_NAMES.get(field, cell), used, available, field)
 
     for found in re.finditer(r"(?P<cell>[A-Z][A-Z0-9_]+):\s*(?P<used>\d+)/\s*(?P<have>\d+)\s", log):

@@ -31,10 +31,16 @@ class Setting:
     def check(self) -> None:
         """Raise Unreachable where a limit of the device is not held."""
         low = FAMILIES[self.family]
-        for what, value, (least, most) in (("input", self.input_mhz, low.input), ("comparison frequency", self.compare_mhz, low.compare),
-                                           ("oscillator", self.vco_mhz, low.vco), ("output", self.output_mhz, low.output)):
+        for what, value, (least, most) in (
+            ("input", self.input_mhz, low.input),
+            ("comparison frequency", self.compare_mhz, low.compare),
+            ("oscillator", self.vco_mhz, low.vco),
+            ("output", self.output_mhz, low.output),
+        ):
             if not least <= value <= most:
-                raise Unreachable(f"the PLL's {what} of {value:g} MHz is outside {least:g} to {most:g} MHz")
+                raise Unreachable(
+                    f"the PLL's {what} of {value:g} MHz is outside {least:g} to {most:g} MHz"
+                )
 
 
 @dataclass(frozen=True)
@@ -56,11 +62,15 @@ FAMILIES: dict[str, Limits] = {
 _ODIV = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128)
 
 
-def settings(family: str, input_mhz: float, least: float = 0.0, most: float = math.inf) -> Iterator[Setting]:
+def settings(
+    family: str, input_mhz: float, least: float = 0.0, most: float = math.inf
+) -> Iterator[Setting]:
     """Yield every setting of a family's PLL that holds its limits, with an output from `least` to `most`."""
     search = {"ecp5": _ecp5, "ice40": _ice40, "gowin": _gowin}.get(family)
     if search is None:
-        raise Unreachable(f"no PLL of a {family} device is known here: it runs at its oscillator's clock")
+        raise Unreachable(
+            f"no PLL of a {family} device is known here: it runs at its oscillator's clock"
+        )
     limits = FAMILIES[family]
     for setting in search(input_mhz, max(least, limits.output[0]), min(most, limits.output[1])):
         try:
@@ -77,11 +87,15 @@ def solve(family: str, input_mhz: float, wanted_mhz: float, tolerance: float = 0
     `tolerance` (a fraction) below.
     """
     best: Setting | None = None
-    for setting in settings(family, input_mhz, wanted_mhz * (1 - tolerance), wanted_mhz * (1 + 1e-9)):
+    for setting in settings(
+        family, input_mhz, wanted_mhz * (1 - tolerance), wanted_mhz * (1 + 1e-9)
+    ):
         if best is None or _rank(setting) > _rank(best):
             best = setting
     if best is None:
-        raise Unreachable(f"the PLL of this device cannot make {wanted_mhz:g} MHz, or up to {tolerance:.0%} less, of {input_mhz:g} MHz")
+        raise Unreachable(
+            f"the PLL of this device cannot make {wanted_mhz:g} MHz, or up to {tolerance:.0%} less, of {input_mhz:g} MHz"
+        )
     return best
 
 
@@ -97,7 +111,14 @@ def _ecp5(fin: float, least: float, most: float) -> Iterator[Setting]:
             out = fin * multiply / divide
             if least <= out <= most:
                 for post in range(max(1, int(400 / out)), min(128, int(800 / out)) + 1):
-                    yield Setting("ecp5", fin, out, out * post, fin / divide, (("CLKI_DIV", divide), ("CLKFB_DIV", multiply), ("CLKOP_DIV", post)))
+                    yield Setting(
+                        "ecp5",
+                        fin,
+                        out,
+                        out * post,
+                        fin / divide,
+                        (("CLKI_DIV", divide), ("CLKFB_DIV", multiply), ("CLKOP_DIV", post)),
+                    )
 
 
 def _ice40(fin: float, least: float, most: float) -> Iterator[Setting]:
@@ -107,9 +128,20 @@ def _ice40(fin: float, least: float, most: float) -> Iterator[Setting]:
         for divf in range(128):
             vco = compare * (divf + 1)
             for divq in range(1, 7):
-                if least <= vco / 2 ** divq <= most:
-                    yield Setting("ice40", fin, vco / 2 ** divq, vco, compare,
-                                  (("DIVR", divr), ("DIVF", divf), ("DIVQ", divq), ("FILTER_RANGE", _filter(compare))))
+                if least <= vco / 2**divq <= most:
+                    yield Setting(
+                        "ice40",
+                        fin,
+                        vco / 2**divq,
+                        vco,
+                        compare,
+                        (
+                            ("DIVR", divr),
+                            ("DIVF", divf),
+                            ("DIVQ", divq),
+                            ("FILTER_RANGE", _filter(compare)),
+                        ),
+                    )
 
 
 def _filter(compare: float) -> int:
@@ -124,4 +156,11 @@ def _gowin(fin: float, least: float, most: float) -> Iterator[Setting]:
             out = fin * (fbdiv + 1) / (idiv + 1)
             if least <= out <= most:
                 for odiv in _ODIV:
-                    yield Setting("gowin", fin, out, out * odiv, fin / (idiv + 1), (("IDIV_SEL", idiv), ("FBDIV_SEL", fbdiv), ("ODIV_SEL", odiv)))
+                    yield Setting(
+                        "gowin",
+                        fin,
+                        out,
+                        out * odiv,
+                        fin / (idiv + 1),
+                        (("IDIV_SEL", idiv), ("FBDIV_SEL", fbdiv), ("ODIV_SEL", odiv)),
+                    )

@@ -11,7 +11,9 @@ __all__ = ["Timing", "timing"]
 #: ns from the clock to a cell's output above which the cell is a memory or a multiplier, not a flip-flop
 _SLOW_START = 2.0
 #: what synthesis and packing add to a signal's name
-_ADDED = re.compile(r"(\$\d+)?_(TRELLIS|LUT4|CCU2C|PFUMX|L6MUX|SB_|DFF|ALU|CARRY|MUX2|WIDEFN|OXIDE|FD1P).*$")
+_ADDED = re.compile(
+    r"(\$\d+)?_(TRELLIS|LUT4|CCU2C|PFUMX|L6MUX|SB_|DFF|ALU|CARRY|MUX2|WIDEFN|OXIDE|FD1P).*$"
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ def timing(report: dict[str, Any]) -> Timing:
 
 def _words(steps: list[dict[str, Any]]) -> tuple[str, str]:
     first, last = (_name(step) for step in (steps[0], steps[-1]))
-    sums = {kind: sum(step.get("delay", 0.0) for step in steps if step.get("type") == kind) for kind in ("clk-to-q", "logic", "routing", "setup")}
+    sums = {
+        kind: sum(step.get("delay", 0.0) for step in steps if step.get("type") == kind)
+        for kind in ("clk-to-q", "logic", "routing", "setup")
+    }
     total, cells = sum(sums.values()), sum(step.get("type") == "logic" for step in steps)
     start = sums["clk-to-q"]
     slow = start > _SLOW_START
@@ -47,7 +52,10 @@ def _words(steps: list[dict[str, Any]]) -> tuple[str, str]:
     if slow and start > total / 4 and cells > 1:
         return path, f"a register behind {first}"
     past = 0.0
-    middle = next((_name(step) for step in steps if (past := past + step.get("delay", 0.0)) >= total / 2), last)
+    middle = next(
+        (_name(step) for step in steps if (past := past + step.get("delay", 0.0)) >= total / 2),
+        last,
+    )
     if cells <= 1:
         return path, f"more placements, which bring {first} and {last} together"
     if sums["routing"] > 2 * (total - sums["routing"]):

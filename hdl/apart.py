@@ -10,7 +10,7 @@ __all__ = ["APART", "without_collisions"]
 APART = {"penstock_apart": 1}
 
 _MEMORY = re.compile(r"\s+memory width \d+ size \d+ (\S+)")
-_PARAMETER = re.compile(r'(\s+parameter \\COLLISION_X_MASK \d+\')[01]+')
+_PARAMETER = re.compile(r"(\s+parameter \\COLLISION_X_MASK \d+\')[01]+")
 
 
 def without_collisions(rtlil: str) -> str:
@@ -33,5 +33,5 @@ def without_collisions(rtlil: str) -> str:
         elif line.lstrip().startswith("parameter \\MEMID"):
             chosen = line.split('"')[1].replace("\\\\", "\\") in marked
         elif chosen and (found := _PARAMETER.fullmatch(line)):
-            lines[number] = found[1] + re.sub("0", "1", line[found.end(1):])
+            lines[number] = found[1] + re.sub("0", "1", line[found.end(1) :])
     return "\n".join(lines) + "\n"

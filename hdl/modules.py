@@ -11,7 +11,16 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Signal, Value
+from amaranth.hdl import (
+    ClockSignal,
+    Const,
+    Instance,
+    Module,
+    ResetInserter,
+    ResetSignal,
+    Signal,
+    Value,
+)
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
@@ -26,8 +35,16 @@ def module_name(*parts: str) -> str:
 class Parts(Protocol):
     """Gives a component the parts that it is made of."""
 
-    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
-                 **inputs: Any) -> dict[str, Signal]:
+    def instance(
+        self,
+        m: Module,
+        label: str,
+        name: str,
+        make: Callable[[], wiring.Component],
+        *,
+        reset: Value | None = None,
+        **inputs: Any,
+    ) -> dict[str, Signal]:
         """Put an instance of the component that `make()` returns into `m`, called `label`; return its outputs by port name, as plain bits.
 
         `name` stands for that component: the same name, the same component. `inputs` are values by port name; members of interfaces are joined
@@ -40,8 +57,16 @@ class Parts(Protocol):
 class Submodules:
     """Parts as Amaranth's submodules."""
 
-    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
-                 **inputs: Any) -> dict[str, Signal]:
+    def instance(
+        self,
+        m: Module,
+        label: str,
+        name: str,
+        make: Callable[[], wiring.Component],
+        *,
+        reset: Value | None = None,
+        **inputs: Any,
+    ) -> dict[str, Signal]:
         component = make()
         m.submodules[label] = component if reset is None else ResetInserter(reset)(component)
         ports = _ports(component)
@@ -64,19 +89,36 @@ class ModuleLibrary:
             return
         component = make()
         ports = _ports(component)
-        self._ports[name] = {port: (is_input, len(value)) for port, (value, is_input) in ports.items()}
-        self._texts[name] = rtlil.convert(component, name=name, ports=directed_ports(component), emit_src=False)
+        self._ports[name] = {
+            port: (is_input, len(value)) for port, (value, is_input) in ports.items()
+        }
+        self._texts[name] = rtlil.convert(
+            component, name=name, ports=directed_ports(component), emit_src=False
+        )
         if getattr(component, "collisions_unseen", False):
             self._unseen.add(name)
 
-    def instance(self, m: Module, label: str, name: str, make: Callable[[], wiring.Component], *, reset: Value | None = None,
-                 **inputs: Any) -> dict[str, Signal]:
+    def instance(
+        self,
+        m: Module,
+        label: str,
+        name: str,
+        make: Callable[[], wiring.Component],
+        *,
+        reset: Value | None = None,
+        **inputs: Any,
+    ) -> dict[str, Signal]:
         self.define(name, make)
-        _check(name, {port for port, (is_input, _) in self._ports[name].items() if is_input}, inputs)
+        _check(
+            name, {port for port, (is_input, _) in self._ports[name].items() if is_input}, inputs
+        )
         connections: dict[str, Any] = {}
         if self._clocked(name):
             own = ResetSignal("sync")
-            connections = {"i_clk": ClockSignal("sync"), "i_rst": own if reset is None else own | reset}
+            connections = {
+                "i_clk": ClockSignal("sync"),
+                "i_rst": own if reset is None else own | reset,
+            }
         outputs = {}
         for port, (is_input, width) in self._ports[name].items():
             if not is_input:
@@ -87,7 +129,7 @@ class ModuleLibrary:
             value = Value.cast(inputs[port])
             if not width:
                 continue
-            if len(value) != width:                              # instances take values of exactly a port's width
+            if len(value) != width:  # instances take values of exactly a port's width
                 fitting = Signal(width, name=f"{label}_{port}")
                 m.d.comb += fitting.eq(value)
                 value = fitting
@@ -97,7 +139,10 @@ class ModuleLibrary:
 
     def _clocked(self, name: str) -> bool:
         """Whether the converted module has a clock (a purely combinational one has none)."""
-        return re.search(r"wire (width 1 )?input \d+\s+\\clk$", self._texts[name], re.MULTILINE) is not None
+        return (
+            re.search(r"wire (width 1 )?input \d+\s+\\clk$", self._texts[name], re.MULTILINE)
+            is not None
+        )
 
     @property
     def texts(self) -> list[str]:
@@ -108,13 +153,21 @@ class ModuleLibrary:
     def synthesis_texts(self) -> list[str]:
         """As `texts`, for synthesis: it need not keep what is read of a word in the cycle in which it is written, where a component says of itself
         (`collisions_unseen`) that nothing of that is ever used. Block RAMs have no such rule, so that keeping it costs logic."""
-        return [text.replace("\\COLLISION_X_MASK 1'0", "\\COLLISION_X_MASK 1'1") if name in self._unseen else text
-                for name, text in self._texts.items()]
+        return [
+            text.replace("\\COLLISION_X_MASK 1'0", "\\COLLISION_X_MASK 1'1")
+            if name in self._unseen
+            else text
+            for name, text in self._texts.items()
+        ]
 
 
 def directed_ports(component: wiring.Component) -> dict[str, tuple[Value, PortDirection]]:
     """Return the ports of a component's module as Amaranth's backend takes them; Verilog has none of width zero."""
-    return {port: (value, PortDirection.Input if is_input else PortDirection.Output) for port, (value, is_input) in _ports(component).items() if len(value)}
+    return {
+        port: (value, PortDirection.Input if is_input else PortDirection.Output)
+        for port, (value, is_input) in _ports(component).items()
+        if len(value)
+    }
 
 
 def _ports(component: wiring.Component) -> dict[str, tuple[Value, bool]]:
@@ -122,7 +175,7 @@ def _ports(component: wiring.Component) -> dict[str, tuple[Value, bool]]:
     ports = {}
     for path, member, value in component.signature.flatten(component):
         bits = Value.cast(value)
-        if not isinstance(bits, Const):                          # the ready of a stream that is always ready
+        if not isinstance(bits, Const):  # the ready of a stream that is always ready
             ports["__".join(map(str, path))] = (bits, member.flow is wiring.In)
     return ports
 

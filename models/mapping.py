@@ -59,16 +59,33 @@ class _Ram:
 
 _LUTRAM = _Ram(4, 4, (4,), 4, distributed=True, old=True)
 _RAMS: dict[str, tuple[_Ram, ...]] = {
-    "ecp5": (_LUTRAM, _Ram(128, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, least=9)),
-    "nexus": (_LUTRAM, _Ram(129, 14, (1, 2, 4, 9, 18), 9), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, old=True)),
-    "gowin": (_Ram(4, 4, (4,), 4, distributed=True, old=True, scaled=True), _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9)),
+    "ecp5": (
+        _LUTRAM,
+        _Ram(128, 14, (1, 2, 4, 9, 18), 9),
+        _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, least=9),
+    ),
+    "nexus": (
+        _LUTRAM,
+        _Ram(129, 14, (1, 2, 4, 9, 18), 9),
+        _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9, old=True),
+    ),
+    "gowin": (
+        _Ram(4, 4, (4,), 4, distributed=True, old=True, scaled=True),
+        _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9),
+    ),
     "ice40": (_Ram(64, 11, (2, 4, 8, 16), 1),),
 }
 #: (widest factors, narrowest factors) of the multipliers, the widest first
 _MULTIPLIERS: dict[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
     "ecp5": (((18, 18), (2, 2)),),
     "amd": (((27, 18), (2, 2)),),
-    "nexus": (((36, 36), (22, 22)), ((36, 18), (22, 10)), ((18, 18), (10, 4)), ((18, 18), (4, 10)), ((9, 9), (4, 4))),
+    "nexus": (
+        ((36, 36), (22, 22)),
+        ((36, 18), (22, 10)),
+        ((18, 18), (10, 4)),
+        ((18, 18), (4, 10)),
+        ((9, 9), (4, 4)),
+    ),
 }
 
 
@@ -82,13 +99,19 @@ def map_storage(memory: Storage, family: str) -> Mapped:
     best = memory.width * memory.depth if memory.granules else memory.width * memory.depth // 16
     found = Mapped(bits=memory.width * memory.depth)
     for ram in _RAMS[family]:
-        if (ram.distributed and not memory.granules) or (not ram.distributed and not memory.clocked):
+        if (ram.distributed and not memory.granules) or (
+            not ram.distributed and not memory.clocked
+        ):
             continue
         cost, units, banks = min(_geometries(memory, ram))
         if cost < best:
             best = int(cost)
             count = memory.readers * units
-            found = Mapped(cells=count, banks=banks) if ram.distributed else Mapped(blocks=count, banks=banks)
+            found = (
+                Mapped(cells=count, banks=banks)
+                if ram.distributed
+                else Mapped(blocks=count, banks=banks)
+            )
     return found
 
 
@@ -102,10 +125,16 @@ def _geometries(memory: Storage, ram: _Ram) -> Iterator[tuple[float, int, int]]:
         padded = granules * -(-(memory.width // granules) // byte) * byte
         banks = -(-memory.depth // (1 << (ram.address - log)))
         units = -(-banks * padded // unit)
-        read_first = 3 * (memory.granules > 0 and not ram.old and not memory.transparent and not memory.apart)
+        read_first = 3 * (
+            memory.granules > 0 and not ram.old and not memory.transparent and not memory.apart
+        )
         emulated = read_first + memory.readers * (1 + 3 * (memory.transparent or read_first > 0))
         used = banks * memory.width / unit if ram.scaled else units
-        cost = ram.cost * used * memory.readers + (banks - 1) * memory.width * memory.readers / 2 + 2 * emulated
+        cost = (
+            ram.cost * used * memory.readers
+            + (banks - 1) * memory.width * memory.readers / 2
+            + 2 * emulated
+        )
         yield cost + (banks * granules / 2 if banks > 1 and memory.granules else 0), units, banks
 
 
@@ -124,7 +153,16 @@ def multiplier_blocks(factors: Iterable[tuple[int, int]], family: str) -> int:
 def _blocks(a: int, b: int, family: str) -> int:
     rules = _MULTIPLIERS.get(family, _MULTIPLIERS["ecp5"])
     for (wide, narrow), (least_a, least_b) in rules:
-        if a >= least_a and b >= least_b:           # parts of the widest size; what is left over may be too narrow for a block
-            pieces = [(min(wide, a - i), min(narrow, b - j)) for i in range(0, a, wide) for j in range(0, b, narrow)]
-            return sum(min(piece) >= min(least_a, least_b) and max(piece) >= max(least_a, least_b) for piece in pieces)
+        if (
+            a >= least_a and b >= least_b
+        ):  # parts of the widest size; what is left over may be too narrow for a block
+            pieces = [
+                (min(wide, a - i), min(narrow, b - j))
+                for i in range(0, a, wide)
+                for j in range(0, b, narrow)
+            ]
+            return sum(
+                min(piece) >= min(least_a, least_b) and max(piece) >= max(least_a, least_b)
+                for piece in pieces
+            )
     return 0

@@ -33,7 +33,9 @@ class Resources:
     def fits(self, part: Capacity) -> str | None:
         """Return the name of the first resource that `part` has too little of, or None."""
         for name in ("dsp", "bram", "lut", "ff"):
-            if getattr(self, name) > getattr(part, name) * (1.0 if name in ("dsp", "bram") else FILL):
+            if getattr(self, name) > getattr(part, name) * (
+                1.0 if name in ("dsp", "bram") else FILL
+            ):
                 return name
         return None
 

@@ -13,18 +13,31 @@ from typing import Any
 
 from .errors import ErrorCode, ErrorEntry, HardwareCode, NamedCode
 
-__all__ = ["CONTROL", "IDENTITY", "VERSION", "Control", "Counter", "EngineRegister", "Interrupt", "Monitor", "Register",
-           "RegisterMap", "Status"]
+__all__ = [
+    "CONTROL",
+    "IDENTITY",
+    "VERSION",
+    "Control",
+    "Counter",
+    "EngineRegister",
+    "Interrupt",
+    "Monitor",
+    "Register",
+    "RegisterMap",
+    "Status",
+]
 
-IDENTITY = 0x504E5354         #: "PNST": what `identity` reads
-VERSION = 0x0001_0000         #: of the common block: major in the high half, minor in the low
+IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
+VERSION = 0x0001_0000  #: of the common block: major in the high half, minor in the low
 
 
 class Control(IntFlag):
     """Bits of `control`; they read as 0."""
 
-    START = 1      #: begin a run; ignored while busy
-    RESET = 2      #: stop: wait for outstanding bus transactions, reset the engine, clear done and error
+    START = 1  #: begin a run; ignored while busy
+    RESET = (
+        2  #: stop: wait for outstanding bus transactions, reset the engine, clear done and error
+    )
 
 
 class Status(IntFlag):
@@ -39,8 +52,8 @@ class Status(IntFlag):
 class Interrupt(IntFlag):
     """Bits of `interrupt`. `irq` is high while both are set."""
 
-    ENABLE = 1     #: read and write
-    PENDING = 2    #: set at the end of a run; writing 1 clears it
+    ENABLE = 1  #: read and write
+    PENDING = 2  #: set at the end of a run; writing 1 clears it
 
 
 @dataclass(frozen=True)
@@ -90,15 +103,29 @@ class Monitor:
 CONTROL: tuple[Register, ...] = (
     Register("identity", 0x00, 32, "ro", "0x504E5354, 'PNST'"),
     Register("version", 0x04, 32, "ro", "of this block: major << 16 | minor"),
-    Register("design", 0x08, 32, "ro", "the first 32 bits of the design's digest, as in the manifest"),
+    Register(
+        "design", 0x08, 32, "ro", "the first 32 bits of the design's digest, as in the manifest"
+    ),
     Register("control", 0x0C, 32, "w1", "bit 0 start, bit 1 soft reset"),
     Register("status", 0x10, 32, "ro", "bit 0 idle, 1 busy, 2 done, 3 error"),
     Register("interrupt", 0x14, 32, "rw", "bit 0 enable, bit 1 pending (write 1 to clear)"),
     Register("error_code", 0x18, 32, "ro", "models.errors.ErrorCode of the run that failed"),
     Register("error_block", 0x1C, 32, "ro", "the page's index in the run"),
     Register("error_line", 0x20, 32, "ro", "the 1-based line pointer, 0 for none"),
-    Register("watchdog", 0x24, 32, "rw", "busy cycles without transfer or progress after which a run ends with WATCHDOG; 0: never"),
-    Register("cycles", 0x28, 64, "ro", "cycles from the one after the start until and including that of done"),
+    Register(
+        "watchdog",
+        0x24,
+        32,
+        "rw",
+        "busy cycles without transfer or progress after which a run ends with WATCHDOG; 0: never",
+    ),
+    Register(
+        "cycles",
+        0x28,
+        64,
+        "ro",
+        "cycles from the one after the start until and including that of done",
+    ),
 )
 
 #: where counters begin
@@ -133,9 +160,16 @@ class RegisterMap:
     errors: tuple[ErrorEntry, ...] = ()
     registers: tuple[Register, ...] = field(init=False)
 
-    def __init__(self, engine: Iterable[EngineRegister] = (), counters: Iterable[Counter] = (), monitors: Iterable[Monitor] = (),
-                 design: int = 0, *, cycle_bits: int = 64,
-                 errors: Iterable[type[HardwareCode] | ErrorEntry] = ()) -> None:
+    def __init__(
+        self,
+        engine: Iterable[EngineRegister] = (),
+        counters: Iterable[Counter] = (),
+        monitors: Iterable[Monitor] = (),
+        design: int = 0,
+        *,
+        cycle_bits: int = 64,
+        errors: Iterable[type[HardwareCode] | ErrorEntry] = (),
+    ) -> None:
         set_ = object.__setattr__
         set_(self, "engine", tuple(engine))
         set_(self, "counters", tuple(counters))
@@ -154,22 +188,32 @@ class RegisterMap:
         offset = COUNTERS_BASE
         for counter in self.counters:
             if not 1 <= counter.step_bits <= 32:
-                raise ValueError(f"counter {counter.name!r}: step_bits must be 1 to 32, not {counter.step_bits!r}")
+                raise ValueError(
+                    f"counter {counter.name!r}: step_bits must be 1 to 32, not {counter.step_bits!r}"
+                )
             registers.append(Register(f"count_{counter.name}", offset, 64, "ro", counter.doc))
             offset += 8
         for item in self.engine:
             if not 1 <= item.bits <= 64:
                 raise ValueError(f"register {item.name!r}: bits must be 1 to 64, not {item.bits!r}")
             if not 0 <= item.reset < 1 << item.bits:
-                raise ValueError(f"register {item.name!r}: reset {item.reset!r} does not fit in {item.bits} bits")
+                raise ValueError(
+                    f"register {item.name!r}: reset {item.reset!r} does not fit in {item.bits} bits"
+                )
             size = 8 if item.bits > 32 else 4
             offset += -offset % size
             registers.append(Register(item.name, offset, size * 8, "rw", item.doc))
             offset += size
         for monitor in self.monitors:
             if not 0 <= monitor.level_bits <= 16:
-                raise ValueError(f"monitor {monitor.name!r}: level_bits must be 0 to 16, not {monitor.level_bits!r}")
-            registers.append(Register(f"monitor_{monitor.name}", offset, 32, "ro", "bit 0 valid, 1 ready, 16 up level"))
+                raise ValueError(
+                    f"monitor {monitor.name!r}: level_bits must be 0 to 16, not {monitor.level_bits!r}"
+                )
+            registers.append(
+                Register(
+                    f"monitor_{monitor.name}", offset, 32, "ro", "bit 0 valid, 1 ready, 16 up level"
+                )
+            )
             offset += 4
         names = [r.name for r in registers]
         for name in names:
@@ -214,10 +258,15 @@ class RegisterMap:
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""
-        return {"design": self.design, "cycle_bits": self.cycle_bits, "engine": [asdict(e) for e in self.engine],
-                "counters": [asdict(c) for c in self.counters], "monitors": [asdict(m) for m in self.monitors],
-                "registers": [asdict(r) for r in self.registers],
-                "errors": [entry.to_json() for entry in self.errors]}
+        return {
+            "design": self.design,
+            "cycle_bits": self.cycle_bits,
+            "engine": [asdict(e) for e in self.engine],
+            "counters": [asdict(c) for c in self.counters],
+            "monitors": [asdict(m) for m in self.monitors],
+            "registers": [asdict(r) for r in self.registers],
+            "errors": [entry.to_json() for entry in self.errors],
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RegisterMap:
@@ -225,9 +274,14 @@ class RegisterMap:
 
         Raises ValueError when they do not: the manifest was written by an incompatible version.
         """
-        made = cls((EngineRegister(**e) for e in data["engine"]), (Counter(**c) for c in data["counters"]),
-                   (Monitor(**m) for m in data["monitors"]), data["design"], cycle_bits=data["cycle_bits"],
-                   errors=[ErrorEntry(**entry) for entry in data.get("errors", ())])
+        made = cls(
+            (EngineRegister(**e) for e in data["engine"]),
+            (Counter(**c) for c in data["counters"]),
+            (Monitor(**m) for m in data["monitors"]),
+            data["design"],
+            cycle_bits=data["cycle_bits"],
+            errors=[ErrorEntry(**entry) for entry in data.get("errors", ())],
+        )
         if [asdict(r) for r in made.registers] != list(data["registers"]):
             raise ValueError("the manifest's register map was placed by an incompatible version")
         return made

@@ -75,13 +75,77 @@ def target(name: str) -> Target:
     return TARGETS[name]
 
 
-register(Target("small", "a made-up part for tests, of a large ECP5's size, with fast memory", 50.0, 8, 8, 20, 1,
-                family="ecp5", lut=84_000, ff=84_000, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
-register(Target("ulx3s-85f", "ULX3S with Lattice ECP5-85F and 32 MB of 16-bit SDRAM", 60.0, 8, 2, 24, 1,
-                family="ecp5", lut=83_640, ff=83_640, dsp=156, bram=208, bram_bits=18 * 1024, multiplier=(18, 18)))
+register(
+    Target(
+        "small",
+        "a made-up part for tests, of a large ECP5's size, with fast memory",
+        50.0,
+        8,
+        8,
+        20,
+        1,
+        family="ecp5",
+        lut=84_000,
+        ff=84_000,
+        dsp=156,
+        bram=208,
+        bram_bits=18 * 1024,
+        multiplier=(18, 18),
+    )
+)
+register(
+    Target(
+        "ulx3s-85f",
+        "ULX3S with Lattice ECP5-85F and 32 MB of 16-bit SDRAM",
+        60.0,
+        8,
+        2,
+        24,
+        1,
+        family="ecp5",
+        lut=83_640,
+        ff=83_640,
+        dsp=156,
+        bram=208,
+        bram_bits=18 * 1024,
+        multiplier=(18, 18),
+    )
+)
 # the paper's part: DAnA, PVLDB 11(11), section 7; 9.6 GB/s is the bandwidth that CoSMIC's rule implies for it
-register(Target("vu9p", "AMD Virtex UltraScale+ VU9P at 150 MHz with 9.6 GB/s", 150.0, 64, 64, 40, 1,
-                family="amd", lut=1_182_000, ff=2_364_000, dsp=6_840, bram=2_160, bram_bits=36 * 1024, multiplier=(27, 18)))
+register(
+    Target(
+        "vu9p",
+        "AMD Virtex UltraScale+ VU9P at 150 MHz with 9.6 GB/s",
+        150.0,
+        64,
+        64,
+        40,
+        1,
+        family="amd",
+        lut=1_182_000,
+        ff=2_364_000,
+        dsp=6_840,
+        bram=2_160,
+        bram_bits=36 * 1024,
+        multiplier=(27, 18),
+    )
+)
 # a pseudo-channel gives 14.4 GB/s; a 32-byte port at 250 MHz uses 8 GB/s of it
-register(Target("u55c", "AMD Alveo U55C: 32 HBM2 pseudo-channels, 250 MHz", 250.0, 32, 32, 60, 32,
-                family="amd", lut=1_304_000, ff=2_607_000, dsp=9_024, bram=2_016, bram_bits=36 * 1024, multiplier=(27, 18)))
+register(
+    Target(
+        "u55c",
+        "AMD Alveo U55C: 32 HBM2 pseudo-channels, 250 MHz",
+        250.0,
+        32,
+        32,
+        60,
+        32,
+        family="amd",
+        lut=1_304_000,
+        ff=2_607_000,
+        dsp=9_024,
+        bram=2_016,
+        bram_bits=36 * 1024,
+        multiplier=(27, 18),
+    )
+)

@@ -35,14 +35,28 @@ def verilog(soc: Soc) -> str:
     return to_verilog(soc, library=soc.library)
 
 
-def generate(engine: Any, library: ModuleLibrary, *, memory_bytes: int, memory: str = "block RAM") -> str:
+def generate(
+    engine: Any, library: ModuleLibrary, *, memory_bytes: int, memory: str = "block RAM"
+) -> str:
     """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line.
 
     Raises BuildError for more memory than `MOST_BYTES`: generating it takes some 700 bytes of this machine's memory for each.
     """
     if memory_bytes > MOST_BYTES:
-        raise BuildError(f"a device in simulation has at most {MOST_BYTES >> 20} MB of {memory}, not {-(-memory_bytes >> 20)} MB")
-    return verilog(Soc(engine, engine.register_map, library=library, memory_bytes=memory_bytes, clock_hz=CLOCK_HZ, baud=BAUD, memory=memory))
+        raise BuildError(
+            f"a device in simulation has at most {MOST_BYTES >> 20} MB of {memory}, not {-(-memory_bytes >> 20)} MB"
+        )
+    return verilog(
+        Soc(
+            engine,
+            engine.register_map,
+            library=library,
+            memory_bytes=memory_bytes,
+            clock_hz=CLOCK_HZ,
+            baud=BAUD,
+            memory=memory,
+        )
+    )
 
 
 def build(source: str) -> Path:
@@ -59,14 +73,20 @@ class Board:
     def __init__(self, library: Path, divisor: int = SIMULATED_DIVISOR) -> None:
         self._api = ctypes.CDLL(str(library))
         u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
-        for name, result, arguments in (("open", pointer, [u32]), ("close", None, [pointer]), ("send", None, [pointer, ctypes.c_char_p, u32]),
-                                        ("run", u32, [pointer, u64, pointer, u32]), ("cycle", u64, [pointer]), ("busy", ctypes.c_int, [pointer]),
-                                        ("waiting", u32, [pointer])):
+        for name, result, arguments in (
+            ("open", pointer, [u32]),
+            ("close", None, [pointer]),
+            ("send", None, [pointer, ctypes.c_char_p, u32]),
+            ("run", u32, [pointer, u64, pointer, u32]),
+            ("cycle", u64, [pointer]),
+            ("busy", ctypes.c_int, [pointer]),
+            ("waiting", u32, [pointer]),
+        ):
             function = getattr(self._api, f"penstock_board_{name}")
             function.restype, function.argtypes = result, arguments
         self._handle = self._api.penstock_board_open(divisor)
         self._room = ctypes.create_string_buffer(4096)
-        self._last = 0                                       # cycle of the latest byte
+        self._last = 0  # cycle of the latest byte
 
     @property
     def cycle(self) -> int:
@@ -75,7 +95,11 @@ class Board:
 
     @property
     def active(self) -> bool:
-        return bool(self._api.penstock_board_busy(self._handle) or self._api.penstock_board_waiting(self._handle) or self.cycle - self._last < _QUIET)
+        return bool(
+            self._api.penstock_board_busy(self._handle)
+            or self._api.penstock_board_waiting(self._handle)
+            or self.cycle - self._last < _QUIET
+        )
 
     def exchange(self, data: bytes) -> bytes:
         if data:

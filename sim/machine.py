@@ -184,6 +184,4 @@ class Metered:
     def total(self) -> Ended:
         """All starts so far as one; `error` is the latest one's."""
         counters = dict(self._counters)
-        return Ended(
-            self._error, self._cycles, counters, self._read, self._written, self._seconds
-        )
+        return Ended(self._error, self._cycles, counters, self._read, self._written, self._seconds)

@@ -82,7 +82,9 @@ class AxiMemory:
         width = self.bus.signature.data_bytes
         assert 1 << size == width and burst == 1, "not an INCR burst of full bus words"
         assert address % width == 0, f"burst at {address:#x} is not aligned"
-        assert address // 4096 == (address + length * width - 1) // 4096, f"burst at {address:#x} crosses a 4 KiB boundary"
+        assert address // 4096 == (address + length * width - 1) // 4096, (
+            f"burst at {address:#x} crosses a 4 KiB boundary"
+        )
 
     async def reads(self, ctx: Any) -> None:
         """The read channels, as a testbench (`simulator.add_testbench(memory.reads, background=True)`)."""
@@ -93,13 +95,31 @@ class AxiMemory:
         word: bytes | None = None
         cycle = 0
         ctx.set(bus.arready, 1)
-        async for _, _, arvalid, araddr, arlen, arsize, arburst, rvalid, rready in ctx.tick().sample(
-                bus.arvalid, bus.araddr, bus.arlen, bus.arsize, bus.arburst, bus.rvalid, bus.rready):
+        async for (
+            _,
+            _,
+            arvalid,
+            araddr,
+            arlen,
+            arsize,
+            arburst,
+            rvalid,
+            rready,
+        ) in ctx.tick().sample(
+            bus.arvalid, bus.araddr, bus.arlen, bus.arsize, bus.arburst, bus.rvalid, bus.rready
+        ):
             if arvalid:
                 self._check(araddr, arlen + 1, arsize, arburst)
                 self.ar.append(cycle)
                 self.bursts.append((araddr, arlen + 1))
-                queue.append([cycle + self.timing.latency, araddr, arlen + 1, self._begin(cycle, "read", araddr, arlen + 1)])
+                queue.append(
+                    [
+                        cycle + self.timing.latency,
+                        araddr,
+                        arlen + 1,
+                        self._begin(cycle, "read", araddr, arlen + 1),
+                    ]
+                )
             if rvalid and rready:
                 self.r.append(cycle)
                 free = cycle + interval
@@ -129,14 +149,44 @@ class AxiMemory:
         cycle = 0
         ctx.set(bus.awready, 1)
         ctx.set(bus.wready, 1)
-        watched = [getattr(bus, name) for name in ("awvalid", "awaddr", "awlen", "awsize", "awburst", "wvalid", "wready", "wdata",
-                                                   "wstrb", "wlast", "bvalid", "bready")]
+        watched = [
+            getattr(bus, name)
+            for name in (
+                "awvalid",
+                "awaddr",
+                "awlen",
+                "awsize",
+                "awburst",
+                "wvalid",
+                "wready",
+                "wdata",
+                "wstrb",
+                "wlast",
+                "bvalid",
+                "bready",
+            )
+        ]
         async for _, _, *sampled in ctx.tick().sample(*watched):
-            awvalid, awaddr, awlen, awsize, awburst, wvalid, wready, wdata, wstrb, wlast, bvalid, bready = sampled
+            (
+                awvalid,
+                awaddr,
+                awlen,
+                awsize,
+                awburst,
+                wvalid,
+                wready,
+                wdata,
+                wstrb,
+                wlast,
+                bvalid,
+                bready,
+            ) = sampled
             if awvalid:
                 self._check(awaddr, awlen + 1, awsize, awburst)
                 self.aw.append(cycle)
-                addresses.append([awaddr, awlen + 1, 0, self._begin(cycle, "write", awaddr, awlen + 1)])
+                addresses.append(
+                    [awaddr, awlen + 1, 0, self._begin(cycle, "write", awaddr, awlen + 1)]
+                )
             if wvalid and wready:
                 self.w.append(cycle)
                 free = cycle + interval

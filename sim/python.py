@@ -90,7 +90,12 @@ class PythonMachine:
             else memory
         )
         self._ports = [
-            _Port(_Pins(self._shell, k), self._memory, timings.get(f"m{k}", FixedLatency()), port.space)
+            _Port(
+                _Pins(self._shell, k),
+                self._memory,
+                timings.get(f"m{k}", FixedLatency()),
+                port.space,
+            )
             for k, port in enumerate(ports)
         ]
         self._simulator = Simulator(self._shell)
@@ -237,8 +242,7 @@ class PythonMachine:
 
     def trace(self, port: int) -> list[Transfer]:
         return [
-            Transfer(cycle - self._began, *rest)
-            for cycle, *rest in self._ports[port].transfers
+            Transfer(cycle - self._began, *rest) for cycle, *rest in self._ports[port].transfers
         ]
 
     def alter(self, cycle: int, at: int, data: bytes, *, space: int = 0) -> None:

@@ -62,7 +62,9 @@ class Faulty:
         for byte, wrong in zip(data, hit, strict=True):
             self.faults += int(wrong)
             kind = self._random.integers(3) if wrong else 3
-            out += bytes([[byte ^ int(self._random.integers(1, 256))], [], [byte, byte], [byte]][kind])
+            out += bytes(
+                [[byte ^ int(self._random.integers(1, 256))], [], [byte, byte], [byte]][kind]
+            )
         return bytes(out)
 
 
@@ -78,7 +80,7 @@ class SerialServer:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._master, self._slave = os.openpty()
-        tty.setraw(self._slave)                                  # held open, so that the line stays when a driver closes it
+        tty.setraw(self._slave)  # held open, so that the line stays when a driver closes it
         self.path = os.ttyname(self._slave)
         os.set_blocking(self._master, False)
         self._wake, self._waker = os.pipe()
@@ -108,20 +110,22 @@ class SerialServer:
     def _serve(self) -> None:
         try:
             self._loop()
-        except BaseException as problem:          # shown by `close`: a thread has nobody to tell
+        except BaseException as problem:  # shown by `close`: a thread has nobody to tell
             self._problem = problem
 
     def _loop(self) -> None:
         outgoing = bytearray()
         while True:
             patience = 0.0 if self.endpoint.active else None
-            readable, _, _ = select.select([self._master, self._wake], [self._master] if outgoing else [], [], patience)
+            readable, _, _ = select.select(
+                [self._master, self._wake], [self._master] if outgoing else [], [], patience
+            )
             if self._wake in readable:
                 return
             data = os.read(self._master, 4096) if self._master in readable else b""
             outgoing += self.endpoint.exchange(data)
             while outgoing:
                 try:
-                    del outgoing[:os.write(self._master, outgoing)]
-                except BlockingIOError:               # nobody reads at the other end just now
+                    del outgoing[: os.write(self._master, outgoing)]
+                except BlockingIOError:  # nobody reads at the other end just now
                     break

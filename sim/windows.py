@@ -39,9 +39,7 @@ class Windows:
         """
         if self.find(at, max(size, 1), space) is not None:
             return None
-        return self._add(
-            Window(space, at, np.zeros(round_up(max(size, 1)), dtype=np.uint8), True)
-        )
+        return self._add(Window(space, at, np.zeros(round_up(max(size, 1)), dtype=np.uint8), True))
 
     def place(self, at: int, data: NDArray[np.uint8], space: int = 0) -> Window | None:
         """Write bytes where there are windows; else add one of the array itself, without a copy,
@@ -80,9 +78,7 @@ class Windows:
         self._all.append(window)
         return window
 
-    def _parts(
-        self, at: int, size: int, space: int
-    ) -> list[tuple[Window, int, int, int]] | None:
+    def _parts(self, at: int, size: int, space: int) -> list[tuple[Window, int, int, int]] | None:
         """Return the windows that bytes lie in: each with the first of its bytes, how many, and
         how many came before; None where some bytes are in none."""
         parts, done = [], 0

@@ -27,12 +27,20 @@ def postgres() -> Iterator[str]:
         return
     script = Path(__file__).resolve().parents[1] / "scripts" / "with-postgres"
     # the server goes when `cat` sees the end of its input
-    with subprocess.Popen([script, "sh", "-c", 'echo "$PENSTOCK_PG"; exec cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [script, "sh", "-c", 'echo "$PENSTOCK_PG"; exec cat'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdin and process.stdout and process.stderr
         uri = process.stdout.readline().strip()
         if not uri:
-            pytest.fail(f"no PostgreSQL server for the tests: {process.stderr.read().strip()}", pytrace=False)
+            pytest.fail(
+                f"no PostgreSQL server for the tests: {process.stderr.read().strip()}",
+                pytrace=False,
+            )
         yield uri
         process.stdin.close()
         process.stdout.read()

@@ -23,13 +23,19 @@ SELF = ("scripts/test",)
 
 def commands() -> list[str]:
     lines = [line for kind, text in BLOCKS if not kind for line in text.splitlines()]
-    return [line.partition("  #")[0].partition("        #")[0].strip() for line in lines if re.match(r"(scripts/|penstock |pip |\. )", line)]
+    return [
+        line.partition("  #")[0].partition("        #")[0].strip()
+        for line in lines
+        if re.match(r"(scripts/|penstock |pip |\. )", line)
+    ]
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme") / "clone"
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{ROOT}", str(folder)], check=True)
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth", "1", f"file://{ROOT}", str(folder)], check=True
+    )
     return folder
 
 
@@ -39,16 +45,30 @@ def environment() -> dict[str, str]:
 
 def test_all_kinds_of_commands_are_known() -> None:
     found = commands()
-    assert len(found) >= 8 and {shlex.split(line)[0] for line in found} <= {"scripts/demo", "scripts/test", "penstock", "pip", "."}
+    assert len(found) >= 8 and {shlex.split(line)[0] for line in found} <= {
+        "scripts/demo",
+        "scripts/test",
+        "penstock",
+        "pip",
+        ".",
+    }
 
 
-@pytest.mark.parametrize("line", [pytest.param(line, marks=pytest.mark.long if any(part in line for part in LONG) else ()) for line in commands()
-                                  if line.startswith(("penstock", "scripts")) and not line.startswith(SELF)])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=pytest.mark.long if any(part in line for part in LONG) else ())
+        for line in commands()
+        if line.startswith(("penstock", "scripts")) and not line.startswith(SELF)
+    ],
+)
 def test_commands(line: str, clone: Path) -> None:
     words = shlex.split(line)
     if words[0] == "scripts/demo" and shutil.which("g++") is None:
         pytest.fail("scripts/demo needs g++")
-    done = subprocess.run(words, cwd=clone, env=environment(), capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        words, cwd=clone, env=environment(), capture_output=True, text=True, timeout=1800
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -61,11 +81,22 @@ def test_python(text: str, clone: Path, postgres: str) -> None:
         base = re.sub(r"^(postgres(?:ql)?://[^/]*)/[^?]*", r"\1/postgres", postgres)
         with psycopg.connect(base, autocommit=True) as server:
             server.execute("DROP TABLE IF EXISTS visits")
-            server.execute("CREATE TABLE visits (a float4 NOT NULL, b float4 NOT NULL, y float4 NOT NULL)")
-            server.execute("INSERT INTO visits SELECT i / 40.0, (i % 7) / 7.0, i % 2 FROM generate_series(1, 40) AS i")
+            server.execute(
+                "CREATE TABLE visits (a float4 NOT NULL, b float4 NOT NULL, y float4 NOT NULL)"
+            )
+            server.execute(
+                "INSERT INTO visits SELECT i / 40.0, (i % 7) / 7.0, i % 2 FROM generate_series(1, 40) AS i"
+            )
             server.execute("VACUUM (FREEZE) visits")
         joined = f"{base}{'&' if '?' in base else '?'}table=visits"
         text = text.replace("postgresql://localhost/shop?table=visits", joined)
     (clone / "example.py").write_text(text)
-    done = subprocess.run([sys.executable, "example.py"], cwd=clone, env=environment(), capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=clone,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr

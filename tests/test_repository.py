@@ -24,7 +24,15 @@ from penstock.models.target import TARGETS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("boards", "dsl", "hdl", "host", "models", "sim")
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")])
+DOCUMENTS = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +43,24 @@ def project() -> dict[str, Any]:
 def tracked() -> list[Path]:
     """All files of the repository: git's list, or where this is no clone all that is not hidden, built or cached."""
     if (ROOT / ".git").exists():
-        done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
-    return [path for path in ROOT.rglob("*") if path.is_file() and not any(part.startswith(".") or part in ("__pycache__", "build", "dist")
-                                                                           or part.endswith(".egg-info") for part in path.relative_to(ROOT).parts)]
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file()
+        and not any(
+            part.startswith(".")
+            or part in ("__pycache__", "build", "dist")
+            or part.endswith(".egg-info")
+            for part in path.relative_to(ROOT).parts
+        )
+    ]
 
 
 FILES = tracked()
@@ -51,7 +73,9 @@ def room_files() -> list[Path]:
 def installed_as(path: Path) -> str:
     """The path under the installed package `penstock`."""
     relative = path.relative_to(ROOT)
-    return (relative.relative_to("src/penstock") if relative.parts[0] == "src" else relative).as_posix()
+    return (
+        relative.relative_to("src/penstock") if relative.parts[0] == "src" else relative
+    ).as_posix()
 
 
 # packaging
@@ -63,8 +87,13 @@ def test_every_folder_of_modules_is_a_package() -> None:
 
 
 def test_a_checkout_does_not_hide_the_package() -> None:
-    for arguments in (["-c", "import penstock, penstock.dsl; print(penstock.__version__)"], ["-m", "penstock", "--version"]):
-        done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    for arguments in (
+        ["-c", "import penstock, penstock.dsl; print(penstock.__version__)"],
+        ["-m", "penstock", "--version"],
+    ):
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         assert importlib.metadata.version("penstock") in done.stdout
 
 
@@ -73,20 +102,38 @@ def test_everything_is_installed() -> None:
         name = installed_as(path)
         package, _, rest = name.partition("/")
         spec = importlib.util.find_spec(f"penstock.{package}") if rest else None
-        places = list(spec.submodule_search_locations or ()) if spec is not None else list(penstock.__path__)
-        assert any((Path(place) / (rest or name)).is_file() for place in places), f"{name} is not in the installed package"
+        places = (
+            list(spec.submodule_search_locations or ())
+            if spec is not None
+            else list(penstock.__path__)
+        )
+        assert any((Path(place) / (rest or name)).is_file() for place in places), (
+            f"{name} is not in the installed package"
+        )
 
 
 def test_no_room_is_installed_at_the_top() -> None:
     assert [room for room in ROOMS if (Path(sysconfig.get_path("purelib")) / room).exists()] == []
     script = f"import importlib.util as u; print([name for name in {ROOMS} if u.find_spec(name)])"
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run([sys.executable, "-P", "-c", script], cwd=ROOT / "docs", env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        cwd=ROOT / "docs",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_every_dependency_has_its_reason() -> None:
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\ndependencies")[2].partition("[project.scripts]")[0]
+    text = (
+        (ROOT / "pyproject.toml")
+        .read_text(encoding="utf-8")
+        .partition("\ndependencies")[2]
+        .partition("[project.scripts]")[0]
+    )
     lines = [line for line in text.splitlines() if re.match(r'    "[A-Za-z]', line)]
     assert len(lines) > 15
     assert [line for line in lines if not re.search(r'",\s+# \w', line)] == []
@@ -95,7 +142,9 @@ def test_every_dependency_has_its_reason() -> None:
 def test_version_is_in_the_changelog(project: dict[str, Any]) -> None:
     version = project["project"]["version"]
     assert importlib.metadata.version("penstock") == version
-    assert re.search(rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert re.search(
+        rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M
+    )
 
 
 # documents
@@ -103,23 +152,31 @@ def test_version_is_in_the_changelog(project: dict[str, Any]) -> None:
 
 def kernel_of(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
-    return text[text.index("@ps.kernel"):].rstrip() + "\n"
+    return text[text.index("@ps.kernel") :].rstrip() + "\n"
 
 
 def test_readme_shows_the_example() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
+    )
     assert any(block.endswith(kernel_of(ROOT / "examples" / "logistic.py")) for block in blocks)
     assert all(len(block.splitlines()) <= 15 for block in blocks if "@ps.kernel" in block)
 
 
 def test_readme_names_every_target() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in TARGETS if not name.startswith("test-") and f"`{name}`" not in text] == []      # tests register their own
+    assert [
+        name for name in TARGETS if not name.startswith("test-") and f"`{name}`" not in text
+    ] == []  # tests register their own
 
 
 def test_index_lists_every_page() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "index.md" and f"]({path.name})" not in text] == []
+    assert [
+        path.name
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        if path.name != "index.md" and f"]({path.name})" not in text
+    ] == []
 
 
 def test_diagnostics_page_is_current() -> None:
@@ -133,11 +190,18 @@ def test_documents_name_what_exists(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
         if not (path.parent / target).exists():
             missing.append(f"link to {target}")
-    if path.name != "diagnostics.md":           # its commands are examples of mistakes
+    if path.name != "diagnostics.md":  # its commands are examples of mistakes
         # paths of the repository in commands and prose; capitals, stars and braces stand for something
-        for name in re.findall(r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])", text):
-            if not re.search(r"(?<![a-z])[A-Z]{2,}", name) and not any((base / name).exists() for base in (ROOT, path.parent)) \
-                    and not (ROOT / f"{name}.py").exists() and not (ROOT / f"{name}.heap").exists():
+        for name in re.findall(
+            r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])",
+            text,
+        ):
+            if (
+                not re.search(r"(?<![a-z])[A-Z]{2,}", name)
+                and not any((base / name).exists() for base in (ROOT, path.parent))
+                and not (ROOT / f"{name}.py").exists()
+                and not (ROOT / f"{name}.heap").exists()
+            ):
                 missing.append(name)
         for command in re.findall(r"(?:^|`|bin/|\$ )penstock ([a-z]+)", text, re.M):
             if command not in program.commands:
@@ -157,7 +221,11 @@ def _resolves(name: str) -> bool:
         except ModuleNotFoundError:
             continue
         for part in parts[count:]:
-            annotated = {key for kind in getattr(found, "__mro__", ()) for key in vars(kind).get("__annotations__", {})}
+            annotated = {
+                key
+                for kind in getattr(found, "__mro__", ())
+                for key in vars(kind).get("__annotations__", {})
+            }
             if not hasattr(found, part):
                 return part in annotated
             found = getattr(found, part)
@@ -171,7 +239,9 @@ def test_docstrings_name_what_exists(room: str) -> None:
     stale = []
     for path in room_files():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] == room:
-            for name in re.findall(rf"`((?:{'|'.join(ROOMS)})(?:\.\w+)+)", path.read_text(encoding="utf-8")):
+            for name in re.findall(
+                rf"`((?:{'|'.join(ROOMS)})(?:\.\w+)+)", path.read_text(encoding="utf-8")
+            ):
                 if not name.endswith(".py") and not _resolves(name):
                     stale.append(f"{path.relative_to(ROOT)}: {name}")
     assert stale == []
@@ -199,9 +269,27 @@ def test_scripts_can_be_run() -> None:
 # nothing of one machine
 
 #: folders that only one machine has; the names are in pieces so that this file does not find itself
-MACHINE = re.compile("|".join(rf"(?<![\w.}}*$-])/{name}/(?=\w)" for name in ("wo" + "rk", "ro" + "ot", "ho" + "me", "op" + "t", "Us" + "ers")))
-REGISTRY = re.compile("|".join(("pypi" + r"\.org", "python" + "hosted", "npm" + r"js\.(?:org|com)", "extra-" + "index", "index-" + "url", "find-" + "links",
-                                "arti" + "factory", r"://[\w.-]*mirror" + r"[\w.-]*/", r"deb\.deb" + r"ian\.org")))
+MACHINE = re.compile(
+    "|".join(
+        rf"(?<![\w.}}*$-])/{name}/(?=\w)"
+        for name in ("wo" + "rk", "ro" + "ot", "ho" + "me", "op" + "t", "Us" + "ers")
+    )
+)
+REGISTRY = re.compile(
+    "|".join(
+        (
+            "pypi" + r"\.org",
+            "python" + "hosted",
+            "npm" + r"js\.(?:org|com)",
+            "extra-" + "index",
+            "index-" + "url",
+            "find-" + "links",
+            "arti" + "factory",
+            r"://[\w.-]*mirror" + r"[\w.-]*/",
+            r"deb\.deb" + r"ian\.org",
+        )
+    )
+)
 
 
 def test_no_path_and_no_registry_of_a_machine() -> None:

@@ -29,7 +29,11 @@ class AnalyticsBuilder(GraphBuilder):
     regions: ClassVar[Mapping[str, Region]] = {"model": Region.MODEL, "meta": Region.RUN}
 
     def __init__(
-        self, dialect: Dialect, parameters: Sequence[Parameter], sizes: Mapping[str, int], source: str | None = None
+        self,
+        dialect: Dialect,
+        parameters: Sequence[Parameter],
+        sizes: Mapping[str, int],
+        source: str | None = None,
     ) -> None:
         super().__init__(dialect, parameters, sizes, source)
         self.until: tuple[Ref, Span] | None = None
@@ -41,7 +45,11 @@ class AnalyticsBuilder(GraphBuilder):
         if count is None:
             tuples = 0
         else:
-            if isinstance(count, Ref) or isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+            if (
+                isinstance(count, Ref)
+                or isinstance(count, bool)
+                or not isinstance(count, (int, np.integer))
+            ):
                 raise self.error(
                     "E424",
                     f"the number of tuples of a merge must be a whole number, not {kind_of(count)}",
@@ -93,7 +101,9 @@ class AnalyticsBuilder(GraphBuilder):
                     (first.span, f"merged over {_tuples(first.attrs['count'])} here"),
                     hint=hints.merges(tuples, first.attrs["count"]),
                 )
-        result = self.operation("merge", [ref], node.shape, span, {"count": tuples, "op": _MERGE_OPS[op]}, Region.MERGED)
+        result = self.operation(
+            "merge", [ref], node.shape, span, {"count": tuples, "op": _MERGE_OPS[op]}, Region.MERGED
+        )
         if result.index not in self.merges:
             self.merges.append(result.index)
         return result
@@ -160,7 +170,9 @@ class AnalyticsBuilder(GraphBuilder):
             if node.op == "merge":
                 return todo[-1]
             seen.add(todo.pop())
-            todo += [i for i in node.inputs if i not in seen and self.nodes[i].region is Region.MERGED]
+            todo += [
+                i for i in node.inputs if i not in seen and self.nodes[i].region is Region.MERGED
+            ]
         raise AssertionError("a merged value without a merge")
 
 

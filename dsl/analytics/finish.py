@@ -29,7 +29,11 @@ class Return:
 
 
 def finish(
-    kernel: AnyKernel, builder: AnalyticsBuilder, returns: list[Return], init: Mapping[str, Option], epochs: int
+    kernel: AnyKernel,
+    builder: AnalyticsBuilder,
+    returns: list[Return],
+    init: Mapping[str, Option],
+    epochs: int,
 ) -> tuple[Graph, list[Diagnostic]]:
     """Return the checked graph and the warnings; `init` and `epochs` are the kernel's. Raises KernelError."""
     models = kernel.of_kind("model")
@@ -147,7 +151,13 @@ def _convergence(builder: AnalyticsBuilder, roots: list[int], until: int | None)
     while todo:
         index = todo.pop()
         node = nodes[index]
-        if index in needed or index in alone or node.op in LEAVES or node.op == "merge" or node.region is Region.RUN:
+        if (
+            index in needed
+            or index in alone
+            or node.op in LEAVES
+            or node.op == "merge"
+            or node.region is Region.RUN
+        ):
             continue
         alone.add(index)
         todo += node.inputs
@@ -165,7 +175,9 @@ def _warnings(graph: Graph) -> list[Diagnostic]:
                     f"the {variable.kind} {variable.name} is not used",
                     variable.span,
                     (),
-                    hint="its column is read all the same" if variable.kind != "meta" else "leave it out, or use it",
+                    hint="its column is read all the same"
+                    if variable.kind != "meta"
+                    else "leave it out, or use it",
                     severity="warning",
                 )
             )

@@ -21,7 +21,12 @@ __all__ = ["Training", "run", "train"]
 #: at most so many elements of the largest value of a batch are held at once
 _CHUNK = 1 << 22
 #: how a merge combines the values of a batch, along the axis of tuples, and two partial results
-_MERGES: dict[str, Callable[..., np.ndarray]] = {"add": np.sum, "mul": np.prod, "max": np.max, "min": np.min}
+_MERGES: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.sum,
+    "mul": np.prod,
+    "max": np.max,
+    "min": np.min,
+}
 _COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -35,14 +40,20 @@ class Training:
 
 
 def train(
-    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray] | None = None,
+    epochs: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the trained models by name; see `run`."""
     return run(graph, inputs, outputs, epochs).models
 
 
 def run(
-    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray] | None = None, epochs: int | None = None
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray] | None = None,
+    epochs: int | None = None,
 ) -> Training:
     """Train on a table.
 
@@ -72,7 +83,10 @@ class _Run:
         self.table = table
         self.rows = rows
         self.models = {v.node: initial_value(v) for v in graph.of_kind("model")}
-        self.order = {region: [i for i, n in enumerate(graph.nodes) if n.region is region and n.inputs] for region in Region}
+        self.order = {
+            region: [i for i, n in enumerate(graph.nodes) if n.region is region and n.inputs]
+            for region in Region
+        }
         self.merges = [i for i, n in enumerate(graph.nodes) if n.op == "merge"]
         widest = max(math.prod(n.shape) for n in graph.nodes)
         self.chunk = max(1, _CHUNK // widest)
@@ -103,7 +117,10 @@ class _Run:
                 values: dict[int, np.ndarray] = {}
                 for first in range(0, self.rows, count):
                     values = self.batch(first, min(first + count, self.rows))
-                    self.models = {v.node: values[i].copy() for v, i in zip(models, self.graph.returns, strict=True)}
+                    self.models = {
+                        v.node: values[i].copy()
+                        for v, i in zip(models, self.graph.returns, strict=True)
+                    }
                 done += 1
                 if self.graph.until is not None and values:
                     self.compute(Region.CONVERGENCE, values)
@@ -124,6 +141,12 @@ class _Run:
                 new = _MERGES[node.attrs["op"]](tuples[node.inputs[0]], axis=0)
                 values[i] = _COMBINE[node.attrs["op"]](values[i], new) if i in values else new
             if end - first == 1:
-                values.update({i: tuples[i][0] for i, n in enumerate(self.graph.nodes) if n.region is Region.TUPLE})
+                values.update(
+                    {
+                        i: tuples[i][0]
+                        for i, n in enumerate(self.graph.nodes)
+                        if n.region is Region.TUPLE
+                    }
+                )
         self.compute(Region.MERGED, values)
         return values

@@ -114,7 +114,9 @@ class Kernel(AnyKernel):
                 "E403",
                 f"the {parameter.kind} {parameter.name} has a default; only a meta has one",
                 span,
-                hint="a model's start is given by init" if parameter.kind == "model" else "its values come from the table",
+                hint="a model's start is given by init"
+                if parameter.kind == "model"
+                else "its values come from the table",
             )
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             raise self.error(
@@ -145,9 +147,18 @@ class Kernel(AnyKernel):
         model = next((p for p in self.parameters if p.name == name), None)
         if model is None or model.kind != "model":
             models = ", ".join(p.name for p in self.of_kind("model"))
-            what = f"{name} is not a parameter of the kernel" if model is None else f"{name} is an {model.kind}, not a model"
+            what = (
+                f"{name} is not a parameter of the kernel"
+                if model is None
+                else f"{name} is an {model.kind}, not a model"
+            )
             what = what.replace("an m", "a m")
-            raise self.error("E444", f"init sets the start of models, but {what}", span, hint=f"its models are {models}")
+            raise self.error(
+                "E444",
+                f"init sets the start of models, but {what}",
+                span,
+                hint=f"its models are {models}",
+            )
         if name in self.init:
             raise self.error(
                 "E204",
@@ -160,21 +171,41 @@ class Kernel(AnyKernel):
 
     def _check_init(self, builder: AnalyticsBuilder) -> None:
         for name, option in self.init.items():
-            check_init_shape(name, option.value, builder.shape(builder.variables[name]), option.span, self.source)
+            check_init_shape(
+                name, option.value, builder.shape(builder.variables[name]), option.span, self.source
+            )
 
 
 def checked_epochs(value: Any, span: Span, source: str | None = None) -> int:
     """Return the value where it is a number of epochs. Raises KernelError."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         hint = "write the number of passes over the table, as in `epochs=10` (as text: `epochs 10`)"
-        raise error("E441", f"epochs must be a whole number, not {kind_of(value)}", span, hint=hint, source=source)
+        raise error(
+            "E441",
+            f"epochs must be a whole number, not {kind_of(value)}",
+            span,
+            hint=hint,
+            source=source,
+        )
     if not 1 <= value <= MAX_EPOCHS:
-        hint = "one pass over the table is the least" if value < 1 else "`until` ends a run when the model is good enough"
-        raise error("E441", f"epochs must be from 1 to {MAX_EPOCHS}, not {value}", span, hint=hint, source=source)
+        hint = (
+            "one pass over the table is the least"
+            if value < 1
+            else "`until` ends a run when the model is good enough"
+        )
+        raise error(
+            "E441",
+            f"epochs must be from 1 to {MAX_EPOCHS}, not {value}",
+            span,
+            hint=hint,
+            source=source,
+        )
     return int(value)
 
 
-def checked_init(name: str, value: Any, span: Span, source: str | None = None) -> float | np.ndarray | Uniform:
+def checked_init(
+    name: str, value: Any, span: Span, source: str | None = None
+) -> float | np.ndarray | Uniform:
     """Return a model's start as a number, a float64 array or Uniform. Raises KernelError."""
     hint = "a model starts at a number, an array of its shape, or uniform(low, high, seed=1)"
     if isinstance(value, Uniform):
@@ -182,26 +213,45 @@ def checked_init(name: str, value: Any, span: Span, source: str | None = None) -
     try:
         array = np.asarray(value)
     except ValueError:
-        raise error("E442", f"the start of {name} has rows of different lengths", span, hint=hint, source=source) from None
+        raise error(
+            "E442",
+            f"the start of {name} has rows of different lengths",
+            span,
+            hint=hint,
+            source=source,
+        ) from None
     if array.dtype.kind not in "iuf" or array.ndim > 2 or array.size == 0:
-        what = f"an array of rank {array.ndim}" if array.dtype.kind in "iuf" and array.size else kind_of(value)
+        what = (
+            f"an array of rank {array.ndim}"
+            if array.dtype.kind in "iuf" and array.size
+            else kind_of(value)
+        )
         what = "an empty array" if array.dtype.kind in "iuf" and not array.size else what
-        raise error("E442", f"the model {name} cannot start at {what}", span, hint=hint, source=source)
+        raise error(
+            "E442", f"the model {name} cannot start at {what}", span, hint=hint, source=source
+        )
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise error("E442", f"the start of {name} is not finite", span, hint=hint, source=source)
     return array if array.ndim else float(array)
 
 
-def check_init_shape(name: str, value: Any, shape: Sequence[int], span: Span, source: str | None = None) -> None:
+def check_init_shape(
+    name: str, value: Any, shape: Sequence[int], span: Span, source: str | None = None
+) -> None:
     """Check that a start fits its model; sizes that are not known yet fit everything. Raises KernelError (E443)."""
     if not isinstance(value, np.ndarray):
         return
     fits = len(shape) == value.ndim and all(
-        size == have or (isinstance(size, D.Dim) and not size.known) for size, have in zip(shape, value.shape, strict=True)
+        size == have or (isinstance(size, D.Dim) and not size.known)
+        for size, have in zip(shape, value.shape, strict=True)
     )
     if not fits:
-        what = f"give an array of the shape {D.show(shape)}, one number for all its elements," if shape else "give one number,"
+        what = (
+            f"give an array of the shape {D.show(shape)}, one number for all its elements,"
+            if shape
+            else "give one number,"
+        )
         raise error(
             "E443",
             f"the start of {name} is {D.show(value.shape)}, but the model is {D.show(shape)}",

@@ -52,7 +52,7 @@ def _two(shape: tuple[int, ...]) -> tuple[int, int]:
 def lower(graph: Graph, lanes: int, *, serial_limit: int) -> Program:
     """Lower `graph` for `lanes` lanes. Costly functions on more than `serial_limit` elements get a unit on every lane."""
     usual = sys.getrecursionlimit()
-    try:                                                       # a chain of operations is followed node by node
+    try:  # a chain of operations is followed node by node
         sys.setrecursionlimit(usual + 8 * len(graph.nodes))
         return _Lowering(graph, lanes, serial_limit).run()
     finally:
@@ -75,22 +75,36 @@ class _Lowering:
         graph = self.graph
         models = [self._leaf(v.node).buffer for v in graph.of_kind("model")]
         implicit = {}
-        for index in dict.fromkeys(graph.returns):             # per-tuple updates are merges over one tuple
+        for index in dict.fromkeys(graph.returns):  # per-tuple updates are merges over one tuple
             if graph.nodes[index].region is Region.TUPLE:
                 implicit[index] = self._merge(index, "add")
-        for index, node in enumerate(graph.nodes):             # every merge is computed, in order, before the batch region
+        for index, node in enumerate(
+            graph.nodes
+        ):  # every merge is computed, in order, before the batch region
             if node.op == "merge":
                 self._value(index, "group")
         for model, index in zip(models, graph.returns, strict=True):
             self._store(index, model, implicit.get(index))
         until = None
         if graph.until is not None:
-            region = "epoch" if graph.nodes[graph.until].region in (Region.CONVERGENCE, Region.MODEL, Region.RUN) else "batch"
+            region = (
+                "epoch"
+                if graph.nodes[graph.until].region in (Region.CONVERGENCE, Region.MODEL, Region.RUN)
+                else "batch"
+            )
             until = self._plain(self._value(graph.until, region), (1, 1), region).buffer
-            if self.buffers[until].kind != "temp":             # a flag of its own, written once an epoch
+            if self.buffers[until].kind != "temp":  # a flag of its own, written once an epoch
                 until = self._copy(_View(until), (1, 1), "epoch", "until").buffer
         self._drop_dead(models, until)
-        return Program(self.lanes, self.buffers, self.ops, models, sorted(self.run_values), [self.run_values[n] for n in sorted(self.run_values)], until)
+        return Program(
+            self.lanes,
+            self.buffers,
+            self.ops,
+            models,
+            sorted(self.run_values),
+            [self.run_values[n] for n in sorted(self.run_values)],
+            until,
+        )
 
     def _drop_dead(self, models: list[int], until: int | None) -> None:
         live = set(models) | ({until} if until is not None else set())
@@ -113,13 +127,17 @@ class _Lowering:
             node = self.graph.nodes[index]
             shape = _two(node.shape)
             if node.op == "const":
-                value = np.broadcast_to(np.asarray(node.attrs["value"], dtype=np.float64), node.shape).reshape(shape)
+                value = np.broadcast_to(
+                    np.asarray(node.attrs["value"], dtype=np.float64), node.shape
+                ).reshape(shape)
                 number = self._buffer(f"const{index}", "run", "core", shape)
                 self.run_values[number] = value
             elif node.op == "meta":
                 name = node.attrs["name"]
                 number = self._buffer(name, "run", "core", shape)
-                self.run_values[number] = np.full(shape, self.graph.variables[name].value, dtype=np.float64)
+                self.run_values[number] = np.full(
+                    shape, self.graph.variables[name].value, dtype=np.float64
+                )
             elif node.op == "model":
                 number = self._buffer(node.attrs["name"], "model", "core", shape)
             else:
@@ -139,9 +157,13 @@ class _Lowering:
     def _value(self, index: int, user: str) -> _View:
         """Return where node `index` is found by an operation of region `user`, lowering it if need be."""
         node = self.graph.nodes[index]
-        if node.op == "model" and user == "epoch":             # `until` speaks of the model that the batch began with
+        if (
+            node.op == "model" and user == "epoch"
+        ):  # `until` speaks of the model that the batch began with
             if (index, "old") not in self.memo:
-                self.memo[index, "old"] = self._copy(self._leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}")
+                self.memo[index, "old"] = self._copy(
+                    self._leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}"
+                )
             return self.memo[index, "old"]
         if node.op in ("const", "meta", "model", "input", "output"):
             return self._leaf(index)
@@ -166,7 +188,11 @@ class _Lowering:
             if view.column or 1 in shape:
                 if shape[0] == 1 or view.column:
                     flat = self._plain(view, (shape[1], shape[0]), region)
-                    return self._copy(flat, shape, region, f"t{index}", row="c", col="i") if shape[1] > 1 and not view.column else _View(view.buffer)
+                    return (
+                        self._copy(flat, shape, region, f"t{index}", row="c", col="i")
+                        if shape[1] > 1 and not view.column
+                        else _View(view.buffer)
+                    )
                 return _View(view.buffer, column=True)
             return self._copy(view, shape, region, f"t{index}", row="c", col="i")
         if node.op in REDUCTIONS:
@@ -174,11 +200,18 @@ class _Lowering:
         if node.op == "matmul":
             return self._matmul(index, node, region)
         if node.op == "outer":
-            u, v = (self._plain(self._value(i, region), _two(self.graph.nodes[i].shape), region) for i in node.inputs)
+            u, v = (
+                self._plain(self._value(i, region), _two(self.graph.nodes[i].shape), region)
+                for i in node.inputs
+            )
             operands = (Operand(u.buffer, "", "i", True), Operand(v.buffer, "", "c", False))
-            return _View(self._emit(node, index, "mul", operands, self._extents(shape, True), region, shape))
+            return _View(
+                self._emit(node, index, "mul", operands, self._extents(shape, True), region, shape)
+            )
         assert node.op in ELEMENTWISE, node.op
-        return _View(self._elementwise(index, node, region, self._destination(index, node, region, shape)))
+        return _View(
+            self._elementwise(index, node, region, self._destination(index, node, region, shape))
+        )
 
     def _home(self, node: Node) -> str:
         return "thread" if node.region is Region.TUPLE else "core"
@@ -192,7 +225,9 @@ class _Lowering:
     def _vector(self, fn: str, shape: tuple[int, int]) -> bool:
         return shape[1] == 1 or fn not in COSTLY or shape[0] * shape[1] > self.serial_limit
 
-    def _operand(self, index: int, region: str, out: tuple[int, int], loops: tuple[str, str], vector: bool) -> Operand:
+    def _operand(
+        self, index: int, region: str, out: tuple[int, int], loops: tuple[str, str], vector: bool
+    ) -> Operand:
         """Return how an operation with output shape `out` reads node `index`; `loops` name the loops over rows and columns."""
         view = self._value(index, region)
         rows, cols = _two(self.graph.nodes[index].shape)
@@ -206,26 +241,91 @@ class _Lowering:
             return Operand(view.buffer, down, "", True)
         return Operand(view.buffer, down, col, False)
 
-    def _elementwise(self, index: int, node: Node, region: str, dest: int, merge: str | None = None) -> int:
+    def _elementwise(
+        self, index: int, node: Node, region: str, dest: int, merge: str | None = None
+    ) -> int:
         fn, shape = ELEMENTWISE[node.op].unit, _two(node.shape)
         vector = merge is not None or self._vector(fn, shape)
         operands = tuple(self._operand(i, region, shape, ("i", "c"), vector) for i in node.inputs)
-        self._append(node, index, fn, operands, self._extents(shape, vector), region, dest, vector=vector, merge=merge)
+        self._append(
+            node,
+            index,
+            fn,
+            operands,
+            self._extents(shape, vector),
+            region,
+            dest,
+            vector=vector,
+            merge=merge,
+        )
         return dest
 
-    def _emit(self, node: Node, index: int, fn: str, operands: tuple[Operand, ...], extents: tuple[int, int, int], region: str,
-              shape: tuple[int, int], *, reduce: str | None = None, columns: int = 0) -> int:
+    def _emit(
+        self,
+        node: Node,
+        index: int,
+        fn: str,
+        operands: tuple[Operand, ...],
+        extents: tuple[int, int, int],
+        region: str,
+        shape: tuple[int, int],
+        *,
+        reduce: str | None = None,
+        columns: int = 0,
+    ) -> int:
         dest = self._destination(index, node, region, shape)
-        self._append(node, index, fn, operands, extents, region, dest, reduce=reduce, columns=columns)
+        self._append(
+            node, index, fn, operands, extents, region, dest, reduce=reduce, columns=columns
+        )
         return dest
 
-    def _append(self, node: Node, index: int, fn: str, operands: tuple[Operand, ...], extents: tuple[int, int, int], region: str, dest: int, *,
-                vector: bool = True, reduce: str | None = None, columns: int = 0, merge: str | None = None) -> None:
+    def _append(
+        self,
+        node: Node,
+        index: int,
+        fn: str,
+        operands: tuple[Operand, ...],
+        extents: tuple[int, int, int],
+        region: str,
+        dest: int,
+        *,
+        vector: bool = True,
+        reduce: str | None = None,
+        columns: int = 0,
+        merge: str | None = None,
+    ) -> None:
         """Add an operation; `columns` > 0 says that so many columns are reduced, lanes first."""
-        home = "thread" if any(self.buffers[o.buffer].home == "thread" for o in operands) else "core"
-        self.ops.append(Op(f"{node.op}{index}", fn, operands, extents, vector, reduce, columns > 0, merge, dest, region, home, columns, node.span.line))
+        home = (
+            "thread" if any(self.buffers[o.buffer].home == "thread" for o in operands) else "core"
+        )
+        self.ops.append(
+            Op(
+                f"{node.op}{index}",
+                fn,
+                operands,
+                extents,
+                vector,
+                reduce,
+                columns > 0,
+                merge,
+                dest,
+                region,
+                home,
+                columns,
+                node.span.line,
+            )
+        )
 
-    def _copy(self, view: _View, shape: tuple[int, int], region: str, name: str, *, row: str = "i", col: str = "c") -> _View:
+    def _copy(
+        self,
+        view: _View,
+        shape: tuple[int, int],
+        region: str,
+        name: str,
+        *,
+        row: str = "i",
+        col: str = "c",
+    ) -> _View:
         """Copy a value to a buffer of its own, one element a cycle where it is turned, beat by beat otherwise."""
         source = self.buffers[view.buffer]
         dest = self._buffer(name, "temp", source.home, shape)
@@ -236,7 +336,21 @@ class _Lowering:
             operand, vector = Operand(view.buffer, row, col, True), False
         else:
             operand, vector = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False), True
-        self.ops.append(Op(name, "pass", (operand,), self._extents(shape, vector), vector, None, False, None, dest, region, source.home))
+        self.ops.append(
+            Op(
+                name,
+                "pass",
+                (operand,),
+                self._extents(shape, vector),
+                vector,
+                None,
+                False,
+                None,
+                dest,
+                region,
+                source.home,
+            )
+        )
         return _View(dest)
 
     def _plain(self, view: _View, shape: tuple[int, int], region: str) -> _View:
@@ -246,7 +360,11 @@ class _Lowering:
 
     def _fusible(self, index: int) -> bool:
         node = self.graph.nodes[index]
-        return node.op in ELEMENTWISE and self.uses[index] == 1 and ELEMENTWISE[node.op].unit not in COSTLY
+        return (
+            node.op in ELEMENTWISE
+            and self.uses[index] == 1
+            and ELEMENTWISE[node.op].unit not in COSTLY
+        )
 
     def _reduction(self, index: int, node: Node, region: str) -> _View:
         source = node.inputs[0]
@@ -256,10 +374,20 @@ class _Lowering:
         reduce = operation.unit
         if len(inner.shape) == 0 or rows * cols == 1:
             fn = ELEMENTWISE[operation.scalar].unit if operation.scalar else "pass"
-            return _View(self._emit(node, index, fn, (self._operand(source, region, (1, 1), ("i", "c"), True),), (1, 1, 1), region, (1, 1)))
+            return _View(
+                self._emit(
+                    node,
+                    index,
+                    fn,
+                    (self._operand(source, region, (1, 1), ("i", "c"), True),),
+                    (1, 1, 1),
+                    region,
+                    (1, 1),
+                )
+            )
         if axis is not None and axis < 0:
             axis += len(inner.shape)
-        down = len(inner.shape) == 2 and axis == 0             # over the rows: lanes stay apart
+        down = len(inner.shape) == 2 and axis == 0  # over the rows: lanes stay apart
         if down:
             loops, extents, shape = ("j", "c"), (1, -(-cols // self.lanes), rows), (1, cols)
         else:
@@ -270,34 +398,94 @@ class _Lowering:
             fn, operands = operation.before, (operand, operand)
         elif self._fusible(source) and inner.region is node.region:
             fn = ELEMENTWISE[inner.op].unit
-            operands = tuple(self._operand(i, region, (rows, cols), loops, True) for i in inner.inputs)
+            operands = tuple(
+                self._operand(i, region, (rows, cols), loops, True) for i in inner.inputs
+            )
         else:
             fn, operands = "pass", (self._operand(source, region, (rows, cols), loops, True),)
-        result = self._emit(node, index, fn, operands, extents, region, shape, reduce=reduce, columns=0 if down else cols)
-        if axis is None and rows > 1 and not down:             # a whole matrix: rows first, then the vector of their results
+        result = self._emit(
+            node,
+            index,
+            fn,
+            operands,
+            extents,
+            region,
+            shape,
+            reduce=reduce,
+            columns=0 if down else cols,
+        )
+        if (
+            axis is None and rows > 1 and not down
+        ):  # a whole matrix: rows first, then the vector of their results
             again = (Operand(result, "", "j", False),)
-            result = self._emit(node, index, "pass", again, (1, 1, -(-rows // self.lanes)), region, (1, 1), reduce=reduce, columns=rows)
+            result = self._emit(
+                node,
+                index,
+                "pass",
+                again,
+                (1, 1, -(-rows // self.lanes)),
+                region,
+                (1, 1),
+                reduce=reduce,
+                columns=rows,
+            )
         if operation.after:
             total = self.buffers[result]
             dest = self._destination(index, node, region, (total.rows, total.cols))
             vector = self._vector(operation.after, (total.rows, total.cols))
             operand = Operand(result, "", "c", not vector)
-            self._append(node, index, operation.after, (operand,), self._extents((total.rows, total.cols), vector), region, dest, vector=vector)
+            self._append(
+                node,
+                index,
+                operation.after,
+                (operand,),
+                self._extents((total.rows, total.cols), vector),
+                region,
+                dest,
+                vector=vector,
+            )
             result = dest
         return _View(result)
 
     def _matmul(self, index: int, node: Node, region: str) -> _View:
         left, right = (self.graph.nodes[i] for i in node.inputs)
-        a, b = (self._plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer for i in node.inputs)
+        a, b = (
+            self._plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer
+            for i in node.inputs
+        )
         rows = left.shape[0] if len(left.shape) == 2 else 1
         depth = left.shape[-1]
-        if len(right.shape) == 1:                              # rows of the left matrix times a vector: lanes are added up
+        if len(right.shape) == 1:  # rows of the left matrix times a vector: lanes are added up
             operands = (Operand(a, "i" if rows > 1 else "", "j", False), Operand(b, "", "j", False))
-            result = self._emit(node, index, "mul", operands, (rows, 1, -(-depth // self.lanes)), region, (1, rows), reduce="add", columns=depth)
+            result = self._emit(
+                node,
+                index,
+                "mul",
+                operands,
+                (rows, 1, -(-depth // self.lanes)),
+                region,
+                (1, rows),
+                reduce="add",
+                columns=depth,
+            )
             return _View(result)
         cols = right.shape[1]
-        operands = (Operand(a, "i" if rows > 1 else "", "j", True), Operand(b, "j" if depth > 1 else "", "c", False))
-        return _View(self._emit(node, index, "mul", operands, (rows, -(-cols // self.lanes), depth), region, (rows, cols), reduce="add"))
+        operands = (
+            Operand(a, "i" if rows > 1 else "", "j", True),
+            Operand(b, "j" if depth > 1 else "", "c", False),
+        )
+        return _View(
+            self._emit(
+                node,
+                index,
+                "mul",
+                operands,
+                (rows, -(-cols // self.lanes), depth),
+                region,
+                (rows, cols),
+                reduce="add",
+            )
+        )
 
     # merges and stores
 
@@ -310,14 +498,24 @@ class _Lowering:
             self._elementwise(source, node, "group", acc, merge)
             return _View(acc)
         if node.op == "outer" and self.uses[source] == 1:
-            u, v = (self._plain(self._value(i, "group"), _two(self.graph.nodes[i].shape), "group") for i in node.inputs)
+            u, v = (
+                self._plain(self._value(i, "group"), _two(self.graph.nodes[i].shape), "group")
+                for i in node.inputs
+            )
             acc = self._buffer(f"merge{source}", "acc", "core", shape)
-            operands: tuple[Operand, ...] = (Operand(u.buffer, "", "i", True), Operand(v.buffer, "", "c", False))
-            self._append(node, source, "mul", operands, self._extents(shape, True), "group", acc, merge=merge)
+            operands: tuple[Operand, ...] = (
+                Operand(u.buffer, "", "i", True),
+                Operand(v.buffer, "", "c", False),
+            )
+            self._append(
+                node, source, "mul", operands, self._extents(shape, True), "group", acc, merge=merge
+            )
             return _View(acc)
         operand = self._operand(source, "group", shape, ("i", "c"), True)
         acc = self._buffer(f"merge{source}", "acc", "core", shape)
-        self._append(node, source, "pass", (operand,), self._extents(shape, True), "group", acc, merge=merge)
+        self._append(
+            node, source, "pass", (operand,), self._extents(shape, True), "group", acc, merge=merge
+        )
         return _View(acc)
 
     def _store(self, index: int, model: int, implicit: _View | None) -> None:
@@ -325,7 +523,12 @@ class _Lowering:
         node = self.graph.nodes[index]
         shape = (self.buffers[model].rows, self.buffers[model].cols)
         view = implicit or self._value(index, "batch")
-        if implicit is None and node.op in ELEMENTWISE and self.uses[index] == 1 and node.region is not Region.TUPLE:
+        if (
+            implicit is None
+            and node.op in ELEMENTWISE
+            and self.uses[index] == 1
+            and node.region is not Region.TUPLE
+        ):
             last = self.ops[-1]
             if last.dest == view.buffer and last.vector and self._streams(last, model):
                 self.ops[-1] = replace(last, dest=model)
@@ -333,18 +536,44 @@ class _Lowering:
         if view.column:
             operand = Operand(view.buffer, "", "i", True)
         elif self.buffers[view.buffer].cols == 1 and shape[1] > 1:
-            operand = Operand(view.buffer, "i" if self.buffers[view.buffer].rows > 1 else "", "", True)
+            operand = Operand(
+                view.buffer, "i" if self.buffers[view.buffer].rows > 1 else "", "", True
+            )
         else:
             operand = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False)
-        if self.buffers[view.buffer].kind == "model" and view.buffer != model:   # two models trade places: by way of a copy
-            operand = replace(operand, buffer=self._copy(view, shape, "batch", f"old{index}").buffer)
-        self.ops.append(Op(f"new_{self.buffers[model].name}", "pass", (operand,), self._extents(shape, True), True, None, False, None, model,
-                           "batch", "core", 0, node.span.line))
+        if (
+            self.buffers[view.buffer].kind == "model" and view.buffer != model
+        ):  # two models trade places: by way of a copy
+            operand = replace(
+                operand, buffer=self._copy(view, shape, "batch", f"old{index}").buffer
+            )
+        self.ops.append(
+            Op(
+                f"new_{self.buffers[model].name}",
+                "pass",
+                (operand,),
+                self._extents(shape, True),
+                True,
+                None,
+                False,
+                None,
+                model,
+                "batch",
+                "core",
+                0,
+                node.span.line,
+            )
+        )
 
     def _streams(self, op: Op, model: int) -> bool:
         """Whether an operation may overwrite `model` while it reads: each beat of it once, in order, and no other model."""
         for operand in op.operands:
             if self.buffers[operand.buffer].kind == "model":
-                if operand.buffer != model or operand.element or operand.col != "c" or (operand.row == "") != (op.extents[0] == 1):
+                if (
+                    operand.buffer != model
+                    or operand.element
+                    or operand.col != "c"
+                    or (operand.row == "") != (op.extents[0] == 1)
+                ):
                     return False
         return True

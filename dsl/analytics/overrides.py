@@ -19,7 +19,10 @@ __all__ = ["initial_value", "with_overrides"]
 
 
 def with_overrides(
-    graph: Graph, metas: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None, epochs: int | None = None
+    graph: Graph,
+    metas: Mapping[str, Any] | None = None,
+    init: Mapping[str, Any] | None = None,
+    epochs: int | None = None,
 ) -> Graph:
     """Return the graph with other values for a run (a copy; the nodes are shared). Raises KernelError.
 
@@ -59,14 +62,21 @@ def initial_value(variable: Variable) -> np.ndarray:
     """Return a model's start as a float64 array of its shape; the same for the same `Uniform` on every machine."""
     if isinstance(variable.init, Uniform):
         generator = np.random.default_rng(variable.init.seed)
-        return np.asarray(generator.uniform(variable.init.low, variable.init.high, variable.shape), dtype=np.float64)
+        return np.asarray(
+            generator.uniform(variable.init.low, variable.init.high, variable.shape),
+            dtype=np.float64,
+        )
     return np.broadcast_to(np.asarray(variable.init, dtype=np.float64), variable.shape).copy()
 
 
-def _variable(graph: Graph, variables: dict[str, Variable], name: str, kind: str, option: str) -> Variable:
+def _variable(
+    graph: Graph, variables: dict[str, Variable], name: str, kind: str, option: str
+) -> Variable:
     known = [v.name for v in variables.values() if v.kind == kind]
     if name not in known:
-        hint = closest(name, known) or (f"its {kind}s are {', '.join(known)}" if known else f"it has no {kind}")
+        hint = closest(name, known) or (
+            f"its {kind}s are {', '.join(known)}" if known else f"it has no {kind}"
+        )
         what = f"{name} is not a {kind} of the kernel {graph.name}"
         raise error("E501", what, Span.whole(option), hint=hint)
     return variables[name]
@@ -90,10 +100,20 @@ def _load(graph: Graph, variable: Variable, file: str | Path) -> np.ndarray:
     except (OSError, ValueError, EOFError) as problem:
         reason = "it is not a .npy file"
         if isinstance(problem, OSError):
-            reason = "there is no such file" if isinstance(problem, FileNotFoundError) else problem.strerror or str(problem)
+            reason = (
+                "there is no such file"
+                if isinstance(problem, FileNotFoundError)
+                else problem.strerror or str(problem)
+            )
         message = f"the start of {variable.name} cannot be read from {file}: {reason}"
-        hint = f"write an array of the shape {show(variable.shape)} with numpy.save" if variable.shape else "write --init w=0.1"
-        raise _error(graph, "E506", message, variable.span, hint.replace("w=", f"{variable.name}=")) from None
+        hint = (
+            f"write an array of the shape {show(variable.shape)} with numpy.save"
+            if variable.shape
+            else "write --init w=0.1"
+        )
+        raise _error(
+            graph, "E506", message, variable.span, hint.replace("w=", f"{variable.name}=")
+        ) from None
 
 
 def _error(graph: Graph, code: str, message: str, span: Span, hint: str) -> KernelError:

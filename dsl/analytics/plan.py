@@ -56,8 +56,16 @@ class _Candidate:
     resources: Resources
 
 
-def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format, *,
-         choices: Choices | None = None, memory: FixedLatency | None = None) -> AnalyticsPlan:
+def plan(
+    graph: Graph,
+    columns: Mapping[str, Sequence[BoundSource]],
+    schema: Schema,
+    target: Target,
+    fmt: Format,
+    *,
+    choices: Choices | None = None,
+    memory: FixedLatency | None = None,
+) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
@@ -65,16 +73,42 @@ def plan(graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Sch
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
-    planner = _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory or FixedLatency(target.latency, target.bytes_per_cycle))
+    planner = _Planner(
+        graph,
+        columns,
+        schema,
+        target,
+        fmt,
+        choices or Choices(),
+        memory or FixedLatency(target.latency, target.bytes_per_cycle),
+    )
     return planner.run()
 
 
 class _Planner:
-    def __init__(self, graph: Graph, columns: Mapping[str, Sequence[BoundSource]], schema: Schema, target: Target, fmt: Format,
-                 choices: Choices, memory: FixedLatency):
-        self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = graph, columns, schema, target, fmt, choices, memory
+    def __init__(
+        self,
+        graph: Graph,
+        columns: Mapping[str, Sequence[BoundSource]],
+        schema: Schema,
+        target: Target,
+        fmt: Format,
+        choices: Choices,
+        memory: FixedLatency,
+    ):
+        self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = (
+            graph,
+            columns,
+            schema,
+            target,
+            fmt,
+            choices,
+            memory,
+        )
         variables = [v for kind in ("input", "output") for v in graph.of_kind(kind)]
-        self.shapes: dict[str, tuple[int, int]] = {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
+        self.shapes: dict[str, tuple[int, int]] = {
+            v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables
+        }
         self.tuple_bytes = self._tuple_bytes()
         self.smallest: _Candidate | None = None
 
@@ -92,23 +126,37 @@ class _Planner:
         if not good:
             raise self._too_large()
         best = min(c.cycles for c in good)
-        chosen = min((c for c in good if c.cycles <= best * TOLERANCE), key=lambda c: (c.resources.lut + 100 * c.resources.dsp, c.cycles)).plan
+        chosen = min(
+            (c for c in good if c.cycles <= best * TOLERANCE),
+            key=lambda c: (c.resources.lut + 100 * c.resources.dsp, c.cycles),
+        ).plan
         # the way from model to model with a unit for every operation: the kernel's own recurrence
-        free = schedule(lower(self.graph, chosen.lanes, serial_limit=1), self.fmt, chosen.threads, 1)
-        return replace(chosen, notes={**chosen.notes, "recurrence": min(free.schedule.batch, chosen.schedule.batch)})
+        free = schedule(
+            lower(self.graph, chosen.lanes, serial_limit=1), self.fmt, chosen.threads, 1
+        )
+        return replace(
+            chosen,
+            notes={**chosen.notes, "recurrence": min(free.schedule.batch, chosen.schedule.batch)},
+        )
 
     def _space(self) -> Iterator[tuple[int, int, int]]:
         """Yield (lanes, threads, ports) to be tried."""
         chosen, batch = self.choices, self.graph.merge_count
         most = min(batch or MOST_THREADS, MOST_THREADS)
-        cols = {cols for _, cols in self.shapes.values()} | {(1, 1, *v.shape)[-1] for v in self.graph.of_kind("model")}
+        cols = {cols for _, cols in self.shapes.values()} | {
+            (1, 1, *v.shape)[-1] for v in self.graph.of_kind("model")
+        }
         longest = max(cols, default=1)
         useful = max(1, min(longest, 64, 4 * self.target.bus_bytes // self.fmt.container))
         widths = {1, 2, 4, 8, 16, 32} | {-(-longest // beats) for beats in (1, 2, 3, 4)}
         lanes_tried = [chosen.lanes] if chosen.lanes else sorted(n for n in widths if n <= useful)
         for threads in [chosen.threads] if chosen.threads else _powers(most):
             # several ports share a batch evenly; as many of them are used as threads and batch allow
-            possible = [n for n in _powers(self.target.ports) if threads % n == 0 and (n == 1 or batch % threads == 0)]
+            possible = [
+                n
+                for n in _powers(self.target.ports)
+                if threads % n == 0 and (n == 1 or batch % threads == 0)
+            ]
             for ports in [chosen.ports] if chosen.ports else possible[-1:]:
                 if ports in possible:
                     for lanes in lanes_tried:
@@ -138,28 +186,67 @@ class _Planner:
         groups = -(-count // made.threads)
         return max(stream / made.ports, ((groups - 1) * s.interval + s.batch) / count)
 
-    def _assemble(self, program: Program, scheduled: Scheduled, layout: TupleLayout, threads: int, ports: int, walkers: int, stream: float) -> AnalyticsPlan:
+    def _assemble(
+        self,
+        program: Program,
+        scheduled: Scheduled,
+        layout: TupleLayout,
+        threads: int,
+        ports: int,
+        walkers: int,
+        stream: float,
+    ) -> AnalyticsPlan:
         s = scheduled.schedule
         per_port = threads // ports
         fill = max(1.0, stream * per_port)
         # slots for the groups being computed, one being loaded, and what arrives while a batch is closed
         backlog = min(s.batch / fill, -(-(self.graph.merge_count or threads) // threads))
-        input_slots = max(2, min(8, int(-(-s.release // max(s.interval, fill))) + 1 + int(np.ceil(backlog))))
+        input_slots = max(
+            2, min(8, int(-(-s.release // max(s.interval, fill))) + 1 + int(np.ceil(backlog)))
+        )
         rows = max(1, (self.schema.page_size - 24) // (self.tuple_bytes + 4))
         tuple_slots = 4 if walkers == 1 else min(rows + 1, 4096)
-        latency_pages = (self.memory.latency + 24) / max(1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes))
+        latency_pages = (self.memory.latency + 24) / max(
+            1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes)
+        )
         # beside small block RAMs a third page would take as many of them again
         pages = 2 if self.target.bram_bits <= 4096 else 2 + int(np.ceil(latency_pages / walkers))
         buffers, ops, remap = _compact(scheduled.buffers, program, scheduled)
         buffers = tuple(replace(b, slots=input_slots) if b.kind == "input" else b for b in buffers)
         return AnalyticsPlan(
-            kernel=self.graph.name, target=self.target.name, format_name=self.fmt.name, lanes=layout.lanes, threads=threads, ports=ports, walkers=walkers,
-            page_buffers=pages, tuple_slots=tuple_slots, input_slots=input_slots, bus_bytes=self.target.bus_bytes,
-            merge_count=self.graph.merge_count, epochs=self.graph.epochs, layout=layout, buffers=buffers, units=scheduled.units, ops=ops,
-            models=tuple(remap[n] for n in program.models), runs=tuple(remap[n] for n in program.runs if n in remap),
-            until=remap[program.until] if program.until is not None else None, schedule=s, schema=self.schema, visibility=self.choices.visibility,
-            lean=self.target.lean, window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
-            notes={"run_values": {buffers[remap[n]].name: np.asarray(v).tolist() for n, v in zip(program.runs, program.run_values, strict=True) if n in remap}})
+            kernel=self.graph.name,
+            target=self.target.name,
+            format_name=self.fmt.name,
+            lanes=layout.lanes,
+            threads=threads,
+            ports=ports,
+            walkers=walkers,
+            page_buffers=pages,
+            tuple_slots=tuple_slots,
+            input_slots=input_slots,
+            bus_bytes=self.target.bus_bytes,
+            merge_count=self.graph.merge_count,
+            epochs=self.graph.epochs,
+            layout=layout,
+            buffers=buffers,
+            units=scheduled.units,
+            ops=ops,
+            models=tuple(remap[n] for n in program.models),
+            runs=tuple(remap[n] for n in program.runs if n in remap),
+            until=remap[program.until] if program.until is not None else None,
+            schedule=s,
+            schema=self.schema,
+            visibility=self.choices.visibility,
+            lean=self.target.lean,
+            window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
+            notes={
+                "run_values": {
+                    buffers[remap[n]].name: np.asarray(v).tolist()
+                    for n, v in zip(program.runs, program.run_values, strict=True)
+                    if n in remap
+                }
+            },
+        )
 
     # the stream of tuples
 
@@ -173,7 +260,9 @@ class _Planner:
                 while count:
                     row, col = divmod(index, item.cols)
                     run = min(count, item.cols - col)
-                    sources.append(Source(column, first, run, item.position + row * item.stride + col))
+                    sources.append(
+                        Source(column, first, run, item.position + row * item.stride + col)
+                    )
                     index, first, count = index + run, first + run, count - run
         return TupleLayout(lanes, beats, fields, tuple(sources), self.choices.on_null)
 
@@ -208,11 +297,15 @@ class _Planner:
     def _impossible(self) -> Exception:
         threads, ports, batch = self.choices.threads, self.choices.ports, self.graph.merge_count
         span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
-        return error("E605", f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} "
-                     f"for batches of {batch or 'an epoch'}", span,
-                     hint=f"{self.target.name} has {self.target.ports} memory port{'s' * (self.target.ports > 1)}: leave --ports out"
-                     if ports and ports > self.target.ports
-                     else "ports must be a power of two, divide the threads, and threads on several ports must divide the batch")
+        return error(
+            "E605",
+            f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} "
+            f"for batches of {batch or 'an epoch'}",
+            span,
+            hint=f"{self.target.name} has {self.target.ports} memory port{'s' * (self.target.ports > 1)}: leave --ports out"
+            if ports and ports > self.target.ports
+            else "ports must be a power of two, divide the threads, and threads on several ports must divide the batch",
+        )
 
     def _too_large(self) -> Exception:
         assert self.smallest is not None
@@ -220,14 +313,30 @@ class _Planner:
         resource = need.fits(self.target)
         assert resource is not None
         span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
-        fixed = [f"--{name} {value}" for name in ("lanes", "threads", "ports", "walkers") if (value := getattr(self.choices, name)) is not None]
-        free = f"leave {' and '.join(fixed)} out, so that the planner finds what fits; " if fixed else ""
+        fixed = [
+            f"--{name} {value}"
+            for name in ("lanes", "threads", "ports", "walkers")
+            if (value := getattr(self.choices, name)) is not None
+        ]
+        free = (
+            f"leave {' and '.join(fixed)} out, so that the planner finds what fits; "
+            if fixed
+            else ""
+        )
         sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.graph.of_kind("model"))
-        full = "" if getattr(need, resource) > getattr(have, resource) else f", of which {FILL:.0%} can be filled"
-        return error("E601", f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
-                     f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}{full}", span,
-                     hint=f"{free}models {sizes} in {self.fmt.name}: "
-                     "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help")
+        full = (
+            ""
+            if getattr(need, resource) > getattr(have, resource)
+            else f", of which {FILL:.0%} can be filled"
+        )
+        return error(
+            "E601",
+            f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
+            f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}{full}",
+            span,
+            hint=f"{free}models {sizes} in {self.fmt.name}: "
+            "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help",
+        )
 
 
 def _powers(limit: int) -> Iterator[int]:
@@ -237,10 +346,23 @@ def _powers(limit: int) -> Iterator[int]:
         n *= 2
 
 
-def _compact(buffers: Sequence[Buffer], program: Program, scheduled: Scheduled) -> tuple[tuple[Buffer, ...], tuple, dict[int, int]]:
+def _compact(
+    buffers: Sequence[Buffer], program: Program, scheduled: Scheduled
+) -> tuple[tuple[Buffer, ...], tuple, dict[int, int]]:
     """Drop buffers that no operation touches; return the rest, the operations renumbered, and the renumbering."""
-    touched = {op.dest for op in scheduled.ops} | {o.buffer for op in scheduled.ops for o in op.operands} | set(program.models)
+    touched = (
+        {op.dest for op in scheduled.ops}
+        | {o.buffer for op in scheduled.ops for o in op.operands}
+        | set(program.models)
+    )
     keep = sorted(touched)
     remap: dict[int, int] = {old: new for new, old in enumerate(keep)}
-    ops: list[Any] = [replace(op, dest=remap[op.dest], operands=tuple(replace(o, buffer=remap[o.buffer]) for o in op.operands)) for op in scheduled.ops]
+    ops: list[Any] = [
+        replace(
+            op,
+            dest=remap[op.dest],
+            operands=tuple(replace(o, buffer=remap[o.buffer]) for o in op.operands),
+        )
+        for op in scheduled.ops
+    ]
     return tuple(buffers[n] for n in keep), tuple(ops), remap

@@ -17,12 +17,19 @@ __all__ = ["out_of_range"]
 
 def out_of_range(graph: Graph, fmt: Format) -> list[Diagnostic]:
     """Return a warning (W103) for every number, or array of numbers, that overflows the format or becomes 0 in it."""
-    numbers = [("constant", node.attrs["value"], node.span) for node in graph.nodes if node.op == "const"]
-    numbers += [(f"meta {v.name}", v.value, v.span) for v in graph.of_kind("meta") if v.value is not None]
+    numbers = [
+        ("constant", node.attrs["value"], node.span) for node in graph.nodes if node.op == "const"
+    ]
+    numbers += [
+        (f"meta {v.name}", v.value, v.span) for v in graph.of_kind("meta") if v.value is not None
+    ]
     for model in graph.of_kind("model"):
         start = [model.init.low, model.init.high] if isinstance(model.init, Uniform) else model.init
         numbers.append((f"start of {model.name}", start, model.span))
-    found = (_finding(what, np.asarray(value, dtype=np.float64), span, fmt) for what, value, span in numbers)
+    found = (
+        _finding(what, np.asarray(value, dtype=np.float64), span, fmt)
+        for what, value, span in numbers
+    )
     return [diagnostic for diagnostic in found if diagnostic is not None]
 
 
@@ -49,7 +56,9 @@ def _finding(what: str, values: np.ndarray, span: Span, fmt: Format) -> Diagnost
     else:
         many = f"{int(over.sum())} of {values.size} elements of the {what}"
         message = f"{many}: {value:g} {why} {fmt.name} and becomes {becomes:.12g}"
-    return Diagnostic("W103", message.replace("the constant", "a constant"), span, hint=hint, severity="warning")
+    return Diagnostic(
+        "W103", message.replace("the constant", "a constant"), span, hint=hint, severity="warning"
+    )
 
 
 def _wider(fmt: Format, largest: float) -> str:
@@ -58,7 +67,9 @@ def _wider(fmt: Format, largest: float) -> str:
         return f"a format with more integer bits holds it, such as {Fixed(bits, min(fmt.fraction_bits, 32 - bits)).name}; or scale it"
     if np.isfinite(float32.decode(float32.encode(largest))):
         return "float32 holds it; or scale it"
-    return "use a smaller number, such as 1e38 in float32: nothing that is computed here comes near it"
+    return (
+        "use a smaller number, such as 1e38 in float32: nothing that is computed here comes near it"
+    )
 
 
 def _finer(fmt: Format, largest: float) -> str:

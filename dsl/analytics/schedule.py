@@ -61,7 +61,7 @@ class _Table:
         if beats > self.interval:
             return 0
         found, have = ~self.busy & ((1 << self.interval) - 1), 1
-        while have < beats:                                    # runs of twice the length, from two that touch
+        while have < beats:  # runs of twice the length, from two that touch
             more = min(have, beats - have)
             found, have = found & _turned(found, more, self.interval), have + more
         return found
@@ -69,7 +69,7 @@ class _Table:
     def next_free(self, start: int, beats: int) -> int:
         """Return the first free start from `start` on, along a timeline."""
         while clash := self.busy & self._bits(start, beats):
-            start = clash.bit_length()                         # behind the last bit in the way
+            start = clash.bit_length()  # behind the last bit in the way
         return start
 
 
@@ -91,9 +91,16 @@ class _Scheduler:
                 first, last = read_times(op, operand, self.buffers, self.lanes)
                 key = (number, operand.buffer)
                 if key in self.reads:
-                    first, last = np.minimum(first, self.reads[key][0]), np.maximum(last, self.reads[key][1])
+                    first, last = (
+                        np.minimum(first, self.reads[key][0]),
+                        np.maximum(last, self.reads[key][1]),
+                    )
                 self.reads[key] = (first, last)
-        self.writer = {op.dest: number for number, op in enumerate(program.ops) if self.buffers[op.dest].kind != "model"}
+        self.writer = {
+            op.dest: number
+            for number, op in enumerate(program.ops)
+            if self.buffers[op.dest].kind != "model"
+        }
 
     # classes of units
 
@@ -117,9 +124,15 @@ class _Scheduler:
             if op.merge is not None:
                 load[self._merge_class(op)].append(op.beats)
         count = {key: min(len(beats), -(-sum(beats) // target)) for key, beats in load.items()}
-        interval = max([1, *(max(beats) for beats in load.values()), *(-(-sum(beats) // count[key]) for key, beats in load.items())])
+        interval = max(
+            [
+                1,
+                *(max(beats) for beats in load.values()),
+                *(-(-sum(beats) // count[key]) for key, beats in load.items()),
+            ]
+        )
         for op in self.program.ops:
-            if op.merge is not None:                           # the accumulator must be written before it is read again
+            if op.merge is not None:  # the accumulator must be written before it is read again
                 interval = max(interval, latency(REDUCE_FN[op.merge], self.fmt) + 2)
         while (placed := self._place_group(group, count, interval)) is None:
             interval += 1 + interval // 64
@@ -142,11 +155,15 @@ class _Scheduler:
             written = self.writes[source][1]
             used = first != _NEVER
             if used.any():
-                earliest = max(earliest, starts[source] + int((written[used] + 1 - first[used]).max()))
+                earliest = max(
+                    earliest, starts[source] + int((written[used] + 1 - first[used]).max())
+                )
         return earliest
 
     def _place_group(self, group: list[int], count: dict, interval: int):
-        tables: dict[tuple, list[_Table]] = {key: [_Table(interval) for _ in range(n)] for key, n in count.items()}
+        tables: dict[tuple, list[_Table]] = {
+            key: [_Table(interval) for _ in range(n)] for key, n in count.items()
+        }
         starts: dict[int, int] = {}
         unit_of: dict[int, tuple] = {}
         merge_unit_of: dict[int, tuple] = {}
@@ -156,10 +173,18 @@ class _Scheduler:
             offset = FETCH + latency(op.fn, self.fmt)
             best = None
             for choice, table in enumerate(tables[self._class(op)]):
-                mergers = list(enumerate(tables[self._merge_class(op)])) if op.merge is not None else [(-1, None)]
+                mergers = (
+                    list(enumerate(tables[self._merge_class(op)]))
+                    if op.merge is not None
+                    else [(-1, None)]
+                )
                 own = table.starts(op.beats)
                 for merge_choice, merger in mergers:
-                    both = own if merger is None else own & _turned(merger.starts(op.beats), offset, interval)
+                    both = (
+                        own
+                        if merger is None
+                        else own & _turned(merger.starts(op.beats), offset, interval)
+                    )
                     after = _turned(both, earliest, interval)
                     start = earliest + (after & -after).bit_length() - 1
                     if after and (best is None or start < best[0]):
@@ -175,12 +200,16 @@ class _Scheduler:
         classes = [(*key, n) for key, tables_ in tables.items() for n in range(len(tables_))]
         return starts, unit_of, merge_unit_of, classes
 
-    def _place_once(self, region: str, starts: dict[int, int], unit_of: dict[int, tuple], classes: list[tuple]) -> None:
+    def _place_once(
+        self, region: str, starts: dict[int, int], unit_of: dict[int, tuple], classes: list[tuple]
+    ) -> None:
         """List-schedule the operations of one timeline on one unit of each kind (shared by batch and epoch operations)."""
         tables: dict[tuple, _Table] = defaultdict(lambda: _Table(0))
         numbers = [n for n, op in enumerate(self.program.ops) if op.region == region]
         models = set(self.program.models)
-        numbers.sort(key=lambda n: self.program.ops[n].dest in models)       # new models last: stable, so still in dependence order
+        numbers.sort(
+            key=lambda n: self.program.ops[n].dest in models
+        )  # new models last: stable, so still in dependence order
         for number in numbers:
             op = self.program.ops[number]
             start = self._earliest(number, starts, region)
@@ -201,14 +230,28 @@ class _Scheduler:
         first_write = self.writes[number][0]
         earliest = 0
         for (reader, buffer), (_, last) in self.reads.items():
-            if buffer == dest and reader != number and reader in starts and self.program.ops[reader].region != "epoch":
+            if (
+                buffer == dest
+                and reader != number
+                and reader in starts
+                and self.program.ops[reader].region != "epoch"
+            ):
                 used = last >= 0
-                earliest = max(earliest, starts[reader] + int((last[used] - first_write[used]).max()))
+                earliest = max(
+                    earliest, starts[reader] + int((last[used] - first_write[used]).max())
+                )
         return earliest
 
     # what follows from the times
 
-    def _finish(self, starts: dict[int, int], unit_of: dict, merge_unit_of: dict, classes: list[tuple], interval: int) -> Scheduled:
+    def _finish(
+        self,
+        starts: dict[int, int],
+        unit_of: dict,
+        merge_unit_of: dict,
+        classes: list[tuple],
+        interval: int,
+    ) -> Scheduled:
         ops = self.program.ops
         used = {*unit_of.values(), *merge_unit_of.values()}
         classes = [key for key in classes if key in used]
@@ -218,8 +261,15 @@ class _Scheduler:
             for n, key in assigned.items():
                 lanes[key] = max(lanes[key], self._width(ops[n]))
         units = tuple(Unit(key[0], lanes[key], key[2], key[3]) for key in classes)
-        placed = tuple(replace(op, start=starts[n], unit=numbering[unit_of[n]],
-                               merge_unit=numbering[merge_unit_of[n]] if n in merge_unit_of else -1) for n, op in enumerate(ops))
+        placed = tuple(
+            replace(
+                op,
+                start=starts[n],
+                unit=numbering[unit_of[n]],
+                merge_unit=numbering[merge_unit_of[n]] if n in merge_unit_of else -1,
+            )
+            for n, op in enumerate(ops)
+        )
         buffers = list(self.buffers)
         release = 1
         for (reader, buffer), (_, last) in self.reads.items():
@@ -230,21 +280,55 @@ class _Scheduler:
                 release = max(release, end + 1)
             elif buffers[buffer].kind == "temp":
                 begin = starts[self.writer[buffer]] + int(self.writes[self.writer[buffer]][0].min())
-                buffers[buffer] = replace(buffers[buffer], slots=max(buffers[buffer].slots, (end - begin) // interval + 1))
+                buffers[buffer] = replace(
+                    buffers[buffer], slots=max(buffers[buffer].slots, (end - begin) // interval + 1)
+                )
         group = [n for n, op in enumerate(ops) if op.region == "group"]
-        drain = max([interval, release, *(starts[n] + 1 for n in group), self._span(group, starts, unit_of, 0), self._merge_span(group, starts, merge_unit_of)])
+        drain = max(
+            [
+                interval,
+                release,
+                *(starts[n] + 1 for n in group),
+                self._span(group, starts, unit_of, 0),
+                self._merge_span(group, starts, merge_unit_of),
+            ]
+        )
         once = [n for n, op in enumerate(ops) if op.region == "batch"]
-        batch = max([drain, self._span(once, starts, unit_of, 0), *(starts[n] + 1 for n in once), *self._batch_distances(starts)])
+        batch = max(
+            [
+                drain,
+                self._span(once, starts, unit_of, 0),
+                *(starts[n] + 1 for n in once),
+                *self._batch_distances(starts),
+            ]
+        )
         settle = 1 + max([0, *(starts[n] + int(self.writes[n][1].max()) for n in (*once, *group))])
-        decide = 1 + max([0, *(starts[n] + int(self.writes[n][1].max()) for n, op in enumerate(ops) if op.region == "epoch")])
+        decide = 1 + max(
+            [
+                0,
+                *(
+                    starts[n] + int(self.writes[n][1].max())
+                    for n, op in enumerate(ops)
+                    if op.region == "epoch"
+                ),
+            ]
+        )
         work: dict[int, int] = defaultdict(int)
         for assigned in (unit_of, merge_unit_of):
             for n, key in assigned.items():
                 if ops[n].region == "group":
                     work[numbering[key]] += ops[n].beats
-        return Scheduled(tuple(buffers), units, placed, Schedule(interval, drain, batch, release, settle, decide), dict(work))
+        return Scheduled(
+            tuple(buffers),
+            units,
+            placed,
+            Schedule(interval, drain, batch, release, settle, decide),
+            dict(work),
+        )
 
-    def _span(self, numbers: Iterable[int], starts: dict[int, int], unit_of: dict, offset: int) -> int:
+    def _span(
+        self, numbers: Iterable[int], starts: dict[int, int], unit_of: dict, offset: int
+    ) -> int:
         """Return the longest time between first and last use of any unit by these operations."""
         begin: dict = {}
         end: dict = {}
@@ -276,15 +360,25 @@ class _Scheduler:
             if self.buffers[op.dest].kind == "model":
                 written = self.writes[number][1]
                 for (reader, buffer), (first, _) in self.reads.items():
-                    if buffer == op.dest and ops[reader].region != "epoch":      # a batch operation's next turn may come just as soon
+                    if (
+                        buffer == op.dest and ops[reader].region != "epoch"
+                    ):  # a batch operation's next turn may come just as soon
                         used = first != _NEVER
-                        distances.append(starts[number] + int((written[used] + 1 - first[used]).max()) - starts[reader])
+                        distances.append(
+                            starts[number]
+                            + int((written[used] + 1 - first[used]).max())
+                            - starts[reader]
+                        )
             for buffer in {o.buffer for o in op.operands}:
                 if buffer not in self.writer:
                     continue
-                source = self.writer[buffer]                   # its next writing must come after this reading
+                source = self.writer[buffer]  # its next writing must come after this reading
                 last = self.reads[number, buffer][1]
                 used = last >= 0
                 first_write = self.writes[source][0]
-                distances.append(starts[number] + int((last[used] + 1 - first_write[used]).max()) - starts[source])
+                distances.append(
+                    starts[number]
+                    + int((last[used] + 1 - first_write[used]).max())
+                    - starts[source]
+                )
         return distances

@@ -47,7 +47,10 @@ class _Take:
 
 
 def bind(
-    kernel: AnyKernel, schema: Schema, bindings: Mapping[str, Sequence[str]] | None = None, dims: Mapping[str, int] | None = None
+    kernel: AnyKernel,
+    schema: Schema,
+    bindings: Mapping[str, Sequence[str]] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Binding:
     """Return the binding of a kernel to a table. Raises KernelError.
 
@@ -62,7 +65,13 @@ def bind(
 
 
 class _Binder:
-    def __init__(self, kernel: AnyKernel, schema: Schema, bindings: Mapping[str, Sequence[str]], dims: dict[str, int]) -> None:
+    def __init__(
+        self,
+        kernel: AnyKernel,
+        schema: Schema,
+        bindings: Mapping[str, Sequence[str]],
+        dims: dict[str, int],
+    ) -> None:
         self.kernel = kernel
         self.schema = schema
         self.bindings = bindings
@@ -80,7 +89,10 @@ class _Binder:
         self.rest()
         counts = self.counts()
         self.resolve_models()
-        fields = {p.name: tuple(Source(i, 0, counts[i]) for i in self.takes[p.name].columns) for p in self.variables}
+        fields = {
+            p.name: tuple(Source(i, 0, counts[i]) for i in self.takes[p.name].columns)
+            for p in self.variables
+        }
         return Binding(fields, {name: int(self.dims[name]) for name in self.kernel.dim_names})
 
     # -- which columns -----------------------------------------------------------------------------------------------
@@ -91,14 +103,19 @@ class _Binder:
             if name not in known:
                 hint = closest(name, known) or f"columns can be bound to {', '.join(known)}"
                 raise self.error(
-                    "E616", f"the kernel {self.kernel.name} has no input or output {name}", self.kernel.name_span, hint=hint
+                    "E616",
+                    f"the kernel {self.kernel.name} has no input or output {name}",
+                    self.kernel.name_span,
+                    hint=hint,
                 )
             take = _Take([], chosen=True)
             self.takes[name] = take
             for column in columns:
                 take.columns.append(self.take(known[name], self.find(known[name], column)))
             if not take.columns:
-                raise self.error("E611", f"no column is given for {name}", known[name].span, hint=self.listing())
+                raise self.error(
+                    "E611", f"no column is given for {name}", known[name].span, hint=self.listing()
+                )
 
     def find(self, parameter: Parameter, column: str) -> int:
         try:
@@ -106,7 +123,10 @@ class _Binder:
         except KeyError:
             close = closest(column, (c.name for c in self.schema.columns if not c.dropped))
             raise self.error(
-                "E611", f"the table {self.schema.table} has no column {column}", parameter.span, hint=close or self.listing()
+                "E611",
+                f"the table {self.schema.table} has no column {column}",
+                parameter.span,
+                hint=close or self.listing(),
             ) from None
 
     def take(self, parameter: Parameter, index: int) -> int:
@@ -135,7 +155,9 @@ class _Binder:
         for parameter in self.variables:
             if parameter.name in self.takes:
                 continue
-            column = next((c for c in self.schema.columns if c.name == parameter.name and not c.dropped), None)
+            column = next(
+                (c for c in self.schema.columns if c.name == parameter.name and not c.dropped), None
+            )
             if column is None or (parameter.dims and not column.is_array and column.is_numeric):
                 continue  # a number of that name is not the vector
             index = self.schema.columns.index(column)
@@ -148,19 +170,23 @@ class _Binder:
         for parameter in self.variables:
             if parameter.name in self.takes:
                 continue
-            free = [i for i, c in enumerate(self.schema.columns) if c.is_numeric and i not in self.owner]
+            free = [
+                i for i, c in enumerate(self.schema.columns) if c.is_numeric and i not in self.owner
+            ]
             if parameter.kind == "input" and len(inputs) == 1 and free:
                 # outputs come first: they may still find their column by name
                 continue
             what = "array column" if parameter.dims else "numeric column"
-            message = (
-                f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what} of that name"
-            )
+            message = f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what} of that name"
             hint = f"say which with --bind {parameter.name}=COLUMN; {self.listing()}"
             raise self.error("E617", message, parameter.span, hint=hint)
         for parameter in inputs:
             if parameter.name not in self.takes:
-                free = [i for i, c in enumerate(self.schema.columns) if c.is_numeric and i not in self.owner]
+                free = [
+                    i
+                    for i, c in enumerate(self.schema.columns)
+                    if c.is_numeric and i not in self.owner
+                ]
                 self.takes[parameter.name] = _Take([self.take(parameter, i) for i in free])
 
     # -- how many elements -------------------------------------------------------------------------------------------
@@ -216,15 +242,28 @@ class _Binder:
     def define(self, name: str, size: int, parameter: Parameter) -> None:
         if size > MAX_DIM:
             hint = f"bind fewer columns to {parameter.name}: {LARGE_HINT}"
-            raise self.error("E307", f"a dimension of {size}; the largest is {MAX_DIM}", parameter.span, hint=hint)
+            raise self.error(
+                "E307",
+                f"a dimension of {size}; the largest is {MAX_DIM}",
+                parameter.span,
+                hint=hint,
+            )
         self.dims[name] = size
-        self.origin[name] = (parameter.span, f"{name} is {size} because of the columns of {parameter.name}")
+        self.origin[name] = (
+            parameter.span,
+            f"{name} is {size} because of the columns of {parameter.name}",
+        )
 
     def mismatch(self, parameter: Parameter, have: int, want: int) -> KernelError:
         columns = self.takes[parameter.name]
         named = [self.schema.columns[i] for i in columns.columns]
         shown = ", ".join(
-            f"{c.name}[{c.length}]" if c.is_array and c.length else f"{c.name}[]" if c.is_array else c.name for c in named[:8]
+            f"{c.name}[{c.length}]"
+            if c.is_array and c.length
+            else f"{c.name}[]"
+            if c.is_array
+            else c.name
+            for c in named[:8]
         )
         shown += ", …" if len(named) > 8 else ""
         notes = [self.origin[d] for d in parameter.dims if isinstance(d, str) and d in self.origin]
@@ -264,7 +303,10 @@ class _Binder:
 
     def unresolved(self, name: str, parameter: Parameter) -> KernelError:
         return self.error(
-            "E505", f"the size of dimension {name} is not known", parameter.span, hint=f"give it with --dim {name}=SIZE"
+            "E505",
+            f"the size of dimension {name} is not known",
+            parameter.span,
+            hint=f"give it with --dim {name}=SIZE",
         )
 
     def resolve_models(self) -> None:
@@ -278,7 +320,9 @@ class _Binder:
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         return f"its numeric columns are {shown}" if columns else "it has no numeric column"
 
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
+    def error(
+        self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str
+    ) -> KernelError:
         return self.kernel.error(code, message, span, *notes, hint=hint)
 
 
@@ -286,7 +330,11 @@ def _elements(count: int) -> str:
     return f"{count} element" if count == 1 else f"{count} elements"
 
 
-def schema_for(graph: Graph, names: Iterable[str] | None = None, bindings: Mapping[str, Sequence[str]] | None = None) -> Schema:
+def schema_for(
+    graph: Graph,
+    names: Iterable[str] | None = None,
+    bindings: Mapping[str, Sequence[str]] | None = None,
+) -> Schema:
     """Return the schema of a table made for the kernel: one `float4` or `float4[]` column for each input and output (for
     random data). A variable of which `bindings` name as many columns as it has elements has these, `float4 NOT NULL`.
     """
@@ -299,5 +347,9 @@ def schema_for(graph: Graph, names: Iterable[str] | None = None, bindings: Mappi
             if given and len(given) == size:
                 columns += [Column(name, "float4", not_null=True) for name in given]
                 continue
-            columns.append(Column(variable.name, "float4[]", length=size) if variable.shape else Column(variable.name, "float4"))
+            columns.append(
+                Column(variable.name, "float4[]", length=size)
+                if variable.shape
+                else Column(variable.name, "float4")
+            )
     return Schema("random", tuple(columns))

@@ -65,13 +65,19 @@ class GraphBuilder:
     regions: ClassVar[Mapping[str, Region]] = {}
 
     def __init__(
-        self, dialect: Dialect, parameters: Sequence[Parameter], sizes: Mapping[str, int], source: str | None = None
+        self,
+        dialect: Dialect,
+        parameters: Sequence[Parameter],
+        sizes: Mapping[str, int],
+        source: str | None = None,
     ) -> None:
         self.dialect = dialect
         self.source = source
         self.nodes: list[_Node] = []
         self.variables: dict[str, Ref] = {}
-        self.names: dict[str, D.Dim] = {name: D.Dim(int(size), name) for name, size in sizes.items()}
+        self.names: dict[str, D.Dim] = {
+            name: D.Dim(int(size), name) for name, size in sizes.items()
+        }
         self._known: dict[tuple[Any, ...], int] = {}
         self._steps = 0
         for p in parameters:
@@ -118,7 +124,12 @@ class GraphBuilder:
         if isinstance(value, Ref):
             node = self.nodes[value.index]
             return float(node.attrs["value"]) if node.op == "const" and not node.shape else None
-        return float(value) if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) else None
+        return (
+            float(value)
+            if isinstance(value, (int, float, np.integer, np.floating))
+            and not isinstance(value, bool)
+            else None
+        )
 
     def operand(self, value: Operand, span: Span) -> Ref:
         return value if isinstance(value, Ref) else self.constant(value, span)
@@ -133,9 +144,16 @@ class GraphBuilder:
         shapes = [self.shape(ref) for ref in refs]
         shape = D.broadcast(shapes)
         if shape is None:
-            listed = " and ".join(D.show(s) for s in shapes) if len(shapes) == 2 else ", ".join(D.show(s) for s in shapes)
+            listed = (
+                " and ".join(D.show(s) for s in shapes)
+                if len(shapes) == 2
+                else ", ".join(D.show(s) for s in shapes)
+            )
             raise self._shape_error(
-                "E301", f"the operands of {spoken(op)} have shapes that do not fit together: {listed}", refs, span
+                "E301",
+                f"the operands of {spoken(op)} have shapes that do not fit together: {listed}",
+                refs,
+                span,
             )
         divisor = None if operation.nonzero is None else self.nodes[refs[operation.nonzero].index]
         if divisor is not None and divisor.op == "const" and not np.all(divisor.attrs["value"]):
@@ -159,7 +177,11 @@ class GraphBuilder:
                 )
             axis = int(axis)
             if not -len(shape) <= axis < len(shape):
-                many = f"has {plural(len(shape), 'axis', 'axes')}" if shape else "is a scalar and has no axis"
+                many = (
+                    f"has {plural(len(shape), 'axis', 'axes')}"
+                    if shape
+                    else "is a scalar and has no axis"
+                )
                 legal = "" if not shape else "axis=0" if len(shape) == 1 else "axis=0 or axis=1"
                 raise self.error(
                     "E302",
@@ -192,7 +214,9 @@ class GraphBuilder:
                 )
             listed = f"{D.show(shapes[0])} @ {D.show(shapes[1])}"
             message = f"@ needs the last dimension of its left side to be the first of its right side: {listed}"
-            raise self._shape_error("E304", message, refs, span, hint=hints.matmul(*map(self._operand, refs)))
+            raise self._shape_error(
+                "E304", message, refs, span, hint=hints.matmul(*map(self._operand, refs))
+            )
         return self.operation("matmul", refs, shape, span)
 
     def outer(self, left: Operand, right: Operand, span: Span) -> Ref:
@@ -205,7 +229,9 @@ class GraphBuilder:
                 f"outer takes two vectors, not {' and '.join(map(D.show, shapes))}",
                 refs,
                 span,
-                hint="use * with a scalar" if scalar else "multiply matrices with @, or element by element with *",
+                hint="use * with a scalar"
+                if scalar
+                else "multiply matrices with @, or element by element with *",
             )
         return self.operation("outer", refs, shapes[0] + shapes[1], span)
 
@@ -226,14 +252,20 @@ class GraphBuilder:
                 (self.nodes[ref.index].span, self.label(ref)),
                 hint="leave None out, or reduce the matrix over an axis first, as in sum(v, axis=0)",
             )
-        return self.operation("expand", [ref], (*shape[:axis], 1, *shape[axis:]), span, {"axis": axis})
+        return self.operation(
+            "expand", [ref], (*shape[:axis], 1, *shape[axis:]), span, {"axis": axis}
+        )
 
     # -- common ------------------------------------------------------------------------------------------------------
 
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
+    def error(
+        self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str
+    ) -> KernelError:
         return error(code, message, span, *notes, hint=hint, source=self.source)
 
-    def _shape_error(self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = "") -> KernelError:
+    def _shape_error(
+        self, code: str, message: str, refs: Sequence[Ref], span: Span, hint: str = ""
+    ) -> KernelError:
         notes = []
         for ref in dict.fromkeys(refs):
             node = self.nodes[ref.index]
@@ -278,11 +310,21 @@ class GraphBuilder:
             region = self.region_of(refs, span)
         if all(node.op == "const" for node in operands):
             with np.errstate(all="ignore"):
-                value = apply(op, [np.asarray(node.attrs["value"]) for node in operands], attrs or {})
+                value = apply(
+                    op, [np.asarray(node.attrs["value"]) for node in operands], attrs or {}
+                )
             return self.constant(value, span)
         return self.add(op, tuple(ref.index for ref in refs), shape, region, span, attrs or {})
 
-    def add(self, op: str, inputs: tuple[int, ...], shape: D.Shape, region: Region, span: Span, attrs: dict[str, Any]) -> Ref:
+    def add(
+        self,
+        op: str,
+        inputs: tuple[int, ...],
+        shape: D.Shape,
+        region: Region,
+        span: Span,
+        attrs: dict[str, Any],
+    ) -> Ref:
         """Add a node, or find the one that is equal to it. Raises KernelError (E107) where there are too many."""
         self._steps += 1
         if self._steps > MAX_OPERATIONS:
@@ -307,4 +349,3 @@ class GraphBuilder:
 def plural(count: int, one: str, many: str) -> str:
     """Return a number with its noun."""
     return f"{count} {one if count == 1 else many}"
-

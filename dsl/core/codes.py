@@ -54,7 +54,9 @@ def codes() -> dict[str, str]:
 
 def _group(code: str) -> str:
     """The heading of a code in the list: that of the longest beginning which has one."""
-    groups = _GROUPS | {begin: title for dialect in own() for begin, title in dialect.groups.items()}
+    groups = _GROUPS | {
+        begin: title for dialect in own() for begin, title in dialect.groups.items()
+    }
     return groups[max((begin for begin in groups if code.startswith(begin)), key=len)]
 
 

@@ -33,10 +33,18 @@ def constant_array(value: Any, span: Span, source: str | None = None) -> np.ndar
 
     array = _array(value, wrong)
     if array.ndim > 2:
-        raise wrong("E303", f"a constant of rank {array.ndim}; values have at most two dimensions", "lay it out as a matrix")
+        raise wrong(
+            "E303",
+            f"a constant of rank {array.ndim}; values have at most two dimensions",
+            "lay it out as a matrix",
+        )
     for size in array.shape:
         if size > D.MAX_DIM:
-            raise wrong("E307", f"a dimension of {size}; the largest is {D.MAX_DIM}", "use a smaller constant: a part holds far less")
+            raise wrong(
+                "E307",
+                f"a dimension of {size}; the largest is {D.MAX_DIM}",
+                "use a smaller constant: a part holds far less",
+            )
     if not np.isfinite(array).all():
         bad = array[~np.isfinite(array)].flat[0]
         raise wrong(
@@ -54,9 +62,15 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
         try:
             return np.asarray(float(value))
         except OverflowError:
-            raise wrong("E213", "a constant is too large for a floating-point number", "use a number below 1e308") from None
+            raise wrong(
+                "E213",
+                "a constant is too large for a floating-point number",
+                "use a number below 1e308",
+            ) from None
     if not isinstance(value, (np.ndarray, list, tuple)):
-        raise wrong("E211", f"{kind_of(value)} is not a value of a kernel", _HINTS.get(type(value), _HINT))
+        raise wrong(
+            "E211", f"{kind_of(value)} is not a value of a kernel", _HINTS.get(type(value), _HINT)
+        )
     if not isinstance(value, np.ndarray) and _holds_values(value):
         raise wrong(
             "E211",
@@ -65,16 +79,30 @@ def _array(value: Any, wrong: Any) -> np.ndarray:
         )
     depth = _depth(value)
     if depth > 2:
-        raise wrong("E303", f"a constant of rank {depth}; values have at most two dimensions", "lay it out as a matrix")
+        raise wrong(
+            "E303",
+            f"a constant of rank {depth}; values have at most two dimensions",
+            "lay it out as a matrix",
+        )
     try:
         array = np.asarray(value)
     except ValueError:
-        raise wrong("E211", "a list whose rows have different lengths is not a value of a kernel", "give all rows the same length") from None
+        raise wrong(
+            "E211",
+            "a list whose rows have different lengths is not a value of a kernel",
+            "give all rows the same length",
+        ) from None
     if array.dtype.kind not in "buif":
-        what = {"U": "texts", "S": "texts", "O": "Python objects", "c": "complex numbers"}.get(array.dtype.kind, array.dtype)
+        what = {"U": "texts", "S": "texts", "O": "Python objects", "c": "complex numbers"}.get(
+            array.dtype.kind, array.dtype
+        )
         raise wrong("E211", f"an array of {what} is not a value of a kernel")
     if array.size == 0:
-        raise wrong("E306", "an array without elements is not a value of a kernel", "write at least one number into it")
+        raise wrong(
+            "E306",
+            "an array without elements is not a value of a kernel",
+            "write at least one number into it",
+        )
     return array.astype(np.float64)
 
 
@@ -120,12 +148,26 @@ def kind_of(value: Any) -> str:
 def make_uniform(low: Any, high: Any, seed: Any, span: Span, source: str | None = None) -> Uniform:
     """Return `uniform(low, high, seed)`. Raises KernelError (E442)."""
     for value in (low, high):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not np.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float, np.integer, np.floating))
+            or not np.isfinite(value)
+        ):
             what = f"the limits of uniform must be finite numbers, not {kind_of(value)}"
             raise error("E442", what, span, hint="as in uniform(-0.3, 0.3, seed=1)", source=source)
     if not low < high:
-        hint = f"swap them: uniform({high}, {low})" if low > high else f"for one value everywhere write the number itself, {low}"
-        raise error("E442", f"uniform needs low < high, not {low} and {high}", span, hint=hint, source=source)
+        hint = (
+            f"swap them: uniform({high}, {low})"
+            if low > high
+            else f"for one value everywhere write the number itself, {low}"
+        )
+        raise error(
+            "E442",
+            f"uniform needs low < high, not {low} and {high}",
+            span,
+            hint=hint,
+            source=source,
+        )
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         what = f"the seed of uniform must be a whole number from 0, not {kind_of(seed)}"
         raise error("E442", what, span, hint=f"as in uniform({low}, {high}, seed=1)", source=source)

@@ -99,10 +99,17 @@ class KernelError(Exception):
 
 
 def error(
-    code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str, source: str | None = None
+    code: str,
+    message: str,
+    span: Span,
+    *notes: tuple[Span, str],
+    hint: str,
+    source: str | None = None,
 ) -> KernelError:
     """Return (not raise) the `KernelError` for one diagnostic; notes are pairs of a span and a label."""
-    return KernelError(Diagnostic(code, message, span, tuple(Note(*note) for note in notes), hint=hint), source)
+    return KernelError(
+        Diagnostic(code, message, span, tuple(Note(*note) for note in notes), hint=hint), source
+    )
 
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
@@ -113,7 +120,11 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     source: the text of the file that `diagnostic.span` names; without it, and for notes in other files, the file is read.
     """
     # an empty file has an empty line to point at
-    sources = {} if source is None else {diagnostic.span.file: source.split("\n") if not source else source.splitlines()}
+    sources = (
+        {}
+        if source is None
+        else {diagnostic.span.file: source.split("\n") if not source else source.splitlines()}
+    )
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     shown = [diagnostic.span, *(note.span for note in diagnostic.notes)]
     width = max(len(str(span.end_line)) for span in shown)

@@ -84,7 +84,14 @@ def show(shape: Iterable[int]) -> str:
 
 def unresolved(*shapes: Iterable[int]) -> list[str]:
     """Return the names of the dimensions in the shapes that have no size yet, each once."""
-    return list(dict.fromkeys(size.name for shape in shapes for size in shape if isinstance(size, Dim) and not size.known))
+    return list(
+        dict.fromkeys(
+            size.name
+            for shape in shapes
+            for size in shape
+            if isinstance(size, Dim) and not size.known
+        )
+    )
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape | None:

@@ -39,7 +39,9 @@ def _of_operation(operation: Elementwise | Reduction | Structural) -> Function:
     if isinstance(operation, Reduction):
         usage = f"{name}(v) or {name}(v, axis=0)"
         signature = Signature(usage, required, {"axis": None}, 1, operation.too_many)
-        axis = inspect.Parameter("axis", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="int | None")
+        axis = inspect.Parameter(
+            "axis", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="int | None"
+        )
         shown.append(axis)
     declared = inspect.Signature(shown, return_annotation="Tensor")
     return Function(name, signature, apply, declared, operation.doc)
@@ -59,7 +61,9 @@ VALUES: dict[str, Function] = {
     name: _of_operation(operation) for name, operation in OPERATIONS.items() if operation.doc
 }
 
-_LOGIC_HINT = "join conditions with * (both hold), turn one round with 1 - c; comparisons give 0 or 1"
+_LOGIC_HINT = (
+    "join conditions with * (both hold), turn one round with 1 - c; comparisons give 0 or 1"
+)
 _OPERATOR_HINTS = {
     "==": "compare with (a <= b) * (a >= b)",
     "!=": "compare with 1 - (a <= b) * (a >= b)",
@@ -70,11 +74,17 @@ _OPERATOR_HINTS = {
 }
 #: for assignments to elements
 ELEMENTS_HINT = "compute a whole new value, for example with where and a vector of zeros and ones"
-_WHERE_HINT = "use ps.where(condition, a, b) (as text: where), which computes both sides and picks one"
+_WHERE_HINT = (
+    "use ps.where(condition, a, b) (as text: where), which computes both sides and picks one"
+)
 
 
 def bind_arguments(
-    called: Function, args: Sequence[Any], keywords: Mapping[str, Any], span: Span, source: str | None = None
+    called: Function,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    span: Span,
+    source: str | None = None,
 ) -> dict[str, Any]:
     """Return the arguments by name, defaults filled in. Raises KernelError (E203)."""
     name, signature = called.name, called.signature
@@ -100,7 +110,9 @@ def bind_arguments(
     return {key: values.get(key, signature.optional.get(key)) for key in parameters}
 
 
-def call(builder: GraphBuilder, name: str, args: Sequence[Any], keywords: Mapping[str, Any], span: Span) -> Any:
+def call(
+    builder: GraphBuilder, name: str, args: Sequence[Any], keywords: Mapping[str, Any], span: Span
+) -> Any:
     """Call a function on values of the kernel and literals. Returns what the function gives, a Ref for most. Raises KernelError."""
     if name not in builder.functions:
         raise unknown_function(builder, name, span)
@@ -135,15 +147,23 @@ def _power(builder: GraphBuilder, value: Operand, exponent: Operand, span: Span)
         if number is not None and number < 0:
             hint = f"write 1 / v ** {-number:g}"
         elif number is not None and number > 8 and number == int(number):
-            hint = f"multiply powers, as in v ** 8 * v ** {number - 8:g}" if number <= 16 else "use a smaller exponent: powers grow fast"
+            hint = (
+                f"multiply powers, as in v ** 8 * v ** {number - 8:g}"
+                if number <= 16
+                else "use a smaller exponent: powers grow fast"
+            )
         elif number == 0:
             hint = "write 1, which it always is"
-        raise builder.error("E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint=hint)
+        raise builder.error(
+            "E205", "** takes a constant exponent from 1 to 8, or 0.5", span, hint=hint
+        )
     square, bits = builder.operand(value, span), int(number)
     result: Ref | None = None
     while bits:
         if bits & 1:
-            result = square if result is None else builder.elementwise("mul", [result, square], span)
+            result = (
+                square if result is None else builder.elementwise("mul", [result, square], span)
+            )
         bits >>= 1
         if bits:
             square = builder.elementwise("mul", [square, square], span)
@@ -197,11 +217,17 @@ def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> Kernel
 def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
     """Return the error for an attribute or method that values of a kernel lack."""
     builder.computes(span)
-    hint = f"write ps.{name}(v) (as text: {name}(v))" if name in builder.functions else "only .T, the transpose, is there"
+    hint = (
+        f"write ps.{name}(v) (as text: {name}(v))"
+        if name in builder.functions
+        else "only .T, the transpose, is there"
+    )
     return builder.error("E215", f"a value of the kernel has no attribute {name}", span, hint=hint)
 
 
-def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: str | None = None) -> KernelError:
+def control_flow(
+    builder: GraphBuilder | None, what: str, span: Span, source: str | None = None
+) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
     own = builder.dialect.no_condition if builder is not None else ""
     hint = own or (
@@ -217,17 +243,27 @@ def control_flow(builder: GraphBuilder | None, what: str, span: Span, source: st
     if what in ("and", "or", "not", "a chained comparison") and not own:
         hint += "; ps.where(condition, a, b) picks one of two values"
     return _error(
-        builder, "E206", f"{shown} cannot decide on a value that is known only when the hardware runs", span, hint, source
+        builder,
+        "E206",
+        f"{shown} cannot decide on a value that is known only when the hardware runs",
+        span,
+        hint,
+        source,
     )
 
 
 def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: Span) -> KernelError:
     names = [other for other in known if other != name]
-    hint = closest(name, names) or f"give it a value first; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    hint = (
+        closest(name, names)
+        or f"give it a value first; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    )
     return builder.error("E201", f"the name {name} is not defined", span, hint=hint)
 
 
-def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()) -> KernelError:
+def unknown_function(
+    builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()
+) -> KernelError:
     own, other = builder.dialect, owner(name)
     if other is not None and name not in own.functions:
         message = f"{name} is a {other.calls} of {other.one}, not of {f'one that {own.does}' if own.does else own.one}"
@@ -241,15 +277,24 @@ def unknown_function(builder: GraphBuilder, name: str, span: Span, known: Iterab
         "E202",
         f"there is no function {name}",
         span,
-        hint=f"write ps.{name}" if name in mine else closest(name, [*mine, *known]) or f"the functions are {', '.join(mine)}",
+        hint=f"write ps.{name}"
+        if name in mine
+        else closest(name, [*mine, *known]) or f"the functions are {', '.join(mine)}",
     )
 
 
 def _error(
-    builder: GraphBuilder | None, code: str, message: str, span: Span, hint: str, source: str | None = None
+    builder: GraphBuilder | None,
+    code: str,
+    message: str,
+    span: Span,
+    hint: str,
+    source: str | None = None,
 ) -> KernelError:
 
-    return error(code, message, span, hint=hint, source=builder.source if builder is not None else source)
+    return error(
+        code, message, span, hint=hint, source=builder.source if builder is not None else source
+    )
 
 
 def _arguments(count: int) -> str:

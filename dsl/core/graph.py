@@ -15,10 +15,10 @@ from .diagnostics import Span
 class Region(Enum):
     """When a node is computed. Order matters: a node's region is the highest of its operands' regions, merge nodes raise it."""
 
-    RUN = 0          #: constants, metas: fixed for a run
-    MODEL = 1        #: depends on models only: changes once a batch
-    TUPLE = 2        #: once a tuple
-    MERGED = 3       #: once a batch, after the merge
+    RUN = 0  #: constants, metas: fixed for a run
+    MODEL = 1  #: depends on models only: changes once a batch
+    TUPLE = 2  #: once a tuple
+    MERGED = 3  #: once a batch, after the merge
     CONVERGENCE = 4  #: once an epoch (only what `until` alone needs)
 
 
@@ -48,8 +48,8 @@ class Variable:
     shape: tuple[int, ...]
     span: Span
     node: int
-    value: float | None = None      #: a meta's value
-    init: Any = 0.0                 #: a model's start: number, nested list, array or Uniform
+    value: float | None = None  #: a meta's value
+    init: Any = 0.0  #: a model's start: number, nested list, array or Uniform
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Graph:
     until: int | None
     epochs: int
     merge_count: int
-    source: str = ""                #: the kernel's text, for diagnostics and profiles
+    source: str = ""  #: the kernel's text, for diagnostics and profiles
 
     def of_kind(self, kind: str) -> list[Variable]:
         return [v for v in self.variables.values() if v.kind == kind]

@@ -54,7 +54,7 @@ class AnyKernel(ABC):
     name_span: Span
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
     keyword: ClassVar[str]
-    title: ClassVar[str] = "kernel"            #: what messages call it
+    title: ClassVar[str] = "kernel"  #: what messages call it
 
     @property
     def dialect(self) -> Dialect:
@@ -71,10 +71,26 @@ class AnyKernel(ABC):
     @property
     def dim_names(self) -> list[str]:
         """The names of its dimensions, in order of appearance."""
-        return list(dict.fromkeys(dim for parameter in self.parameters for dim in parameter.dims if isinstance(dim, str)))
+        return list(
+            dict.fromkeys(
+                dim
+                for parameter in self.parameters
+                for dim in parameter.dims
+                if isinstance(dim, str)
+            )
+        )
 
-    def error(self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
-        return error(code, message, span, *notes, hint=hint, source=self.source if span.file == self.file else None)
+    def error(
+        self, code: str, message: str, span: Span, *notes: tuple[Span, str], hint: str
+    ) -> KernelError:
+        return error(
+            code,
+            message,
+            span,
+            *notes,
+            hint=hint,
+            source=self.source if span.file == self.file else None,
+        )
 
     def check_header(self) -> None:
         """Check names, kinds and dimensions of the parameters. Raises KernelError."""
@@ -117,12 +133,16 @@ class AnyKernel(ABC):
             if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
                 raise self.error(
                     "E306",
-                    f"{dim!r} is not a dimension" if isinstance(dim, str) else f"{kind_of(dim)} is not a dimension",
+                    f"{dim!r} is not a dimension"
+                    if isinstance(dim, str)
+                    else f"{kind_of(dim)} is not a dimension",
                     parameter.span,
                     hint="a dimension is a name or a whole number",
                 )
             if dim < 1:
-                raise self.error("E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1")
+                raise self.error(
+                    "E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1"
+                )
             if dim > D.MAX_DIM:
                 raise self.error(
                     "E307",
@@ -144,7 +164,11 @@ class AnyKernel(ABC):
                     self.name_span,
                     hint=f"its dimensions are {used}" if used else "it has no named dimensions",
                 )
-            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= D.MAX_DIM:
+            if (
+                isinstance(size, bool)
+                or not isinstance(size, (int, np.integer))
+                or not 1 <= size <= D.MAX_DIM
+            ):
                 raise self.error(
                     "E504",
                     f"dimension {name} cannot have the size {size}",

@@ -44,7 +44,12 @@ def load_kernel(where: str | Path) -> AnyKernel:
     path, name = _split(str(where))
     file = str(path)
     if path.suffix not in (".py", ".psk"):
-        raise error("E108", f"{file} is not a kernel: its suffix must be .py or .psk", Span.whole(file), hint=_other(path))
+        raise error(
+            "E108",
+            f"{file} is not a kernel: its suffix must be .py or .psk",
+            Span.whole(file),
+            hint=_other(path),
+        )
     source = _read(path)
     if path.suffix == ".psk":
         kernel = from_text(source, file)
@@ -74,7 +79,9 @@ def _read(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise error("E102", f"there is no file {file}", Span.whole(file), hint=_other(path)) from None
+        raise error(
+            "E102", f"there is no file {file}", Span.whole(file), hint=_other(path)
+        ) from None
     except (OSError, ValueError) as problem:  # ValueError: a name that no file can have
         hint = _other(path)
         if isinstance(problem, PermissionError):
@@ -112,7 +119,11 @@ def _other(path: Path) -> str:
     """What the user may have meant instead of this path."""
     try:
         folder = path if path.is_dir() else path.parent
-        names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".py", ".psk") and entry.is_file())
+        names = sorted(
+            entry.name
+            for entry in folder.iterdir()
+            if entry.suffix in (".py", ".psk") and entry.is_file()
+        )
     except FileNotFoundError:
         return f"there is no folder {path.parent}"
     except (OSError, ValueError):
@@ -178,7 +189,13 @@ def _function(file: str, name: str | None = None) -> Span:
     module = tree(file)
     found = [node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)]
     for node in reversed([node for node in found if node.name == name] or found):
-        return Span(file, node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 5 + len(node.name))
+        return Span(
+            file,
+            node.lineno,
+            node.col_offset + 1,
+            node.lineno,
+            node.col_offset + 5 + len(node.name),
+        )
     return Span(file, 1, 1, 1, 2)
 
 
@@ -203,7 +220,7 @@ _SYNTAX_HINTS = {
     "unindent": "line it up with one of the blocks above",
     "expected an indented block": "indent the lines that belong to it by four spaces",
     "inconsistent use of tabs": "indent with spaces only",
-    "invalid character": "type it as the plain character of the keyboard: - for a minus, * for times, \" for a quote",
+    "invalid character": 'type it as the plain character of the keyboard: - for a minus, * for times, " for a quote',
     "invalid non-printable": "delete the invisible character and type the space anew",
     "expected ':'": "end the line with a colon",
     "outside async": "leave it out: a kernel is a plain function",
@@ -225,8 +242,13 @@ _SYNTAX_HINTS = {
 
 
 def _syntax_hint(message: str | None) -> str:
-    found = next((hint for words, hint in _SYNTAX_HINTS.items() if words in (message or "").lower()), "")
-    return found or "look here and at the line above: a bracket, comma, colon or operator is missing, or there is one too many"
+    found = next(
+        (hint for words, hint in _SYNTAX_HINTS.items() if words in (message or "").lower()), ""
+    )
+    return (
+        found
+        or "look here and at the line above: a bracket, comma, colon or operator is missing, or there is one too many"
+    )
 
 
 def _deepest(source: str, file: str) -> Span:
@@ -263,23 +285,52 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         other = problem.filename or file
         if not other.startswith("<"):  # not the text that exec or eval was given
             span, text = _syntax_span(problem, other), None
-        return error("E101", f"Python cannot read this: {problem.msg}", span, hint=hint, source=text)
+        return error(
+            "E101", f"Python cannot read this: {problem.msg}", span, hint=hint, source=text
+        )
     if isinstance(problem, ModuleNotFoundError):
         hint = f"is it installed where penstock is (pip install), or a file {str(problem.name).partition('.')[0]}.py beside this one?"
-        return error("E106", f"running {file} failed: there is no module {problem.name}", span, hint=hint, source=text)
+        return error(
+            "E106",
+            f"running {file} failed: there is no module {problem.name}",
+            span,
+            hint=hint,
+            source=text,
+        )
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
         known = dialect.names()
-        hint = (closest(str(problem.name), known) or f"it has {', '.join(known)}") + dialect.absent()
-        return error("E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text)
+        hint = (
+            closest(str(problem.name), known) or f"it has {', '.join(known)}"
+        ) + dialect.absent()
+        return error(
+            "E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text
+        )
     if isinstance(problem, RecursionError):
         hint = "recursion must end while the file is loaded"
-        return error("E107", f"running {file} failed: its code calls itself too deeply", span, hint=hint, source=text)
+        return error(
+            "E107",
+            f"running {file} failed: its code calls itself too deeply",
+            span,
+            hint=hint,
+            source=text,
+        )
     hint = next((hint for kind, hint in _RUN_HINTS.items() if isinstance(problem, kind)), "")
     if not hint and isinstance(problem, NameError):
         ours = dialect.names()
-        hint = f"write ps.{problem.name}, with `import penstock as ps` at the top" if problem.name in ours else ""
-        hint = hint or closest(str(problem.name), dir(builtins)) or f"define or import {problem.name} above this line"
-    hint = hint or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"
+        hint = (
+            f"write ps.{problem.name}, with `import penstock as ps` at the top"
+            if problem.name in ours
+            else ""
+        )
+        hint = (
+            hint
+            or closest(str(problem.name), dir(builtins))
+            or f"define or import {problem.name} above this line"
+        )
+    hint = (
+        hint
+        or f"the file is run from top to bottom when it is loaded; `python {file}` shows the same error with all its calls"
+    )
     return error("E106", f"running {file} failed: {shown}", span, hint=hint, source=text)
 
 
@@ -289,22 +340,30 @@ def _pick(module: ModuleType, name: str | None, file: str, source: str) -> AnyKe
     names = ", ".join(dict.fromkeys(own or found))
     if name == "":
         hint = f"write {file}:{next(iter(own or found), 'NAME')}, or leave the colon out"
-        raise error("E104", f"no kernel is named behind the colon of {file}:", Span.whole(file), hint=hint)
+        raise error(
+            "E104", f"no kernel is named behind the colon of {file}:", Span.whole(file), hint=hint
+        )
     if name is not None:
-        named = found.get(name) or next((kernel for kernel in own.values() if kernel.name == name), None)
+        named = found.get(name) or next(
+            (kernel for kernel in own.values() if kernel.name == name), None
+        )
         if named is None:
             raise error(
                 "E104",
                 f"there is no kernel {name} in {file}",
                 next(iter(own.values())).name_span if own else _function(file, name),
-                hint=f"its kernels are {names}" if names else f"write `@ps.kernel` above `def {name}(...)`",
+                hint=f"its kernels are {names}"
+                if names
+                else f"write `@ps.kernel` above `def {name}(...)`",
                 source=source,
             )
         return named
     kernels = list({id(kernel): kernel for kernel in (own or found).values()}.values())
     if not kernels:
         hint = "a kernel is a function with the decorator @ps.kernel"
-        raise error("E104", f"there is no kernel in {file}", _function(file), hint=hint, source=source)
+        raise error(
+            "E104", f"there is no kernel in {file}", _function(file), hint=hint, source=source
+        )
     if len(kernels) > 1:
         raise error(
             "E105",

@@ -14,7 +14,16 @@ from types import CodeType, FrameType, TracebackType
 
 from .diagnostics import Span
 
-__all__ = ["caller_span", "decisive", "defect", "function_node", "interrupted", "iterated", "node_span", "traceback_span"]
+__all__ = [
+    "caller_span",
+    "decisive",
+    "defect",
+    "function_node",
+    "interrupted",
+    "iterated",
+    "node_span",
+    "traceback_span",
+]
 
 _HERE = str(Path(__file__).resolve().parents[1]) + os.sep
 #: code of Python, of installed packages and of our own, wherever that is installed, is not the user's
@@ -24,7 +33,9 @@ _FOREIGN = tuple(
         for name, path in sysconfig.get_paths().items()
         if name in ("stdlib", "platstdlib", "purelib", "platlib")
     }
-) + tuple(str(Path(path).resolve()) + os.sep for path in sys.modules[__name__.partition(".")[0]].__path__)
+) + tuple(
+    str(Path(path).resolve()) + os.sep for path in sys.modules[__name__.partition(".")[0]].__path__
+)
 
 
 @lru_cache(maxsize=256)
@@ -50,10 +61,14 @@ def _characters(file: str, line: int, column: int) -> int:
 def _code_span(code: CodeType, instruction: int, line: int | None) -> Span:
     file = code.co_filename
     positions = _positions(code)
-    start, end, column, end_column = positions[instruction // 2] if 0 <= instruction // 2 < len(positions) else (None,) * 4
+    start, end, column, end_column = (
+        positions[instruction // 2] if 0 <= instruction // 2 < len(positions) else (None,) * 4
+    )
     if start is None or end is None or column is None or end_column is None:
         return _line_span(file, line or code.co_firstlineno)
-    return Span(file, start, _characters(file, start, column), end, _characters(file, end, end_column))
+    return Span(
+        file, start, _characters(file, start, column), end, _characters(file, end, end_column)
+    )
 
 
 def _line_span(file: str, line: int) -> Span:
@@ -71,7 +86,11 @@ def caller_span() -> Span:
         if first is None and not frame.f_code.co_filename.startswith(_HERE):
             first = frame
         frame = frame.f_back
-    return Span.whole("<kernel>") if first is None else _code_span(first.f_code, first.f_lasti, first.f_lineno)
+    return (
+        Span.whole("<kernel>")
+        if first is None
+        else _code_span(first.f_code, first.f_lasti, first.f_lineno)
+    )
 
 
 def traceback_span(traceback: TracebackType | None, fallback: Span) -> Span:
@@ -136,7 +155,10 @@ def function_node(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | No
     module = tree(code.co_filename)
     for node in ast.walk(module) if module is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            if min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) == code.co_firstlineno:
+            if (
+                min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                == code.co_firstlineno
+            ):
                 return node
     return None
 
@@ -145,7 +167,13 @@ def node_span(file: str, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> S
     """Return the place of a node of the file's syntax tree."""
     end_line = node.end_lineno or node.lineno
     end = node.end_col_offset if node.end_col_offset is not None else node.col_offset
-    return Span(file, node.lineno, _characters(file, node.lineno, node.col_offset), end_line, _characters(file, end_line, end))
+    return Span(
+        file,
+        node.lineno,
+        _characters(file, node.lineno, node.col_offset),
+        end_line,
+        _characters(file, end_line, end),
+    )
 
 
 def name_span(code: CodeType, node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> Span:
@@ -154,13 +182,25 @@ def name_span(code: CodeType, node: ast.FunctionDef | ast.AsyncFunctionDef | Non
     if node is None:
         return _line_span(file, code.co_firstlineno)
     text = linecache.getline(file, node.lineno)
-    column = text.find(node.name, text.find("def", _characters(file, node.lineno, node.col_offset) - 1) + 3) + 1
-    return Span(file, node.lineno, column, node.lineno, column + len(node.name)) if column else _line_span(file, node.lineno)
+    column = (
+        text.find(
+            node.name, text.find("def", _characters(file, node.lineno, node.col_offset) - 1) + 3
+        )
+        + 1
+    )
+    return (
+        Span(file, node.lineno, column, node.lineno, column + len(node.name))
+        if column
+        else _line_span(file, node.lineno)
+    )
 
 
 def _contains(file: str, node: ast.expr, span: Span) -> bool:
     outer = node_span(file, node)
-    begins, ends = (outer.line, outer.column) <= (span.line, span.column), (outer.end_line, outer.end_column)
+    begins, ends = (
+        (outer.line, outer.column) <= (span.line, span.column),
+        (outer.end_line, outer.end_column),
+    )
     return begins and ends >= (span.end_line, span.end_column)
 
 
@@ -179,7 +219,9 @@ def decisive(span: Span) -> tuple[str, Span]:
         if whole or _contains(span.file, part, span):
             # the smallest one is meant; where the whole statement was named, that is its condition
             exact = place if whole and part is not node else span
-            found.append((place.end_line - place.line, place.end_column - place.column, what, exact))
+            found.append(
+                (place.end_line - place.line, place.end_column - place.column, what, exact)
+            )
     best = min(found, key=lambda entry: entry[:2], default=None)
     return ("Python", span) if best is None else best[2:]
 
@@ -194,7 +236,9 @@ def iterated(span: Span) -> Span:
             and node_span(span.file, node) == span
         ):
             part = node.iter if isinstance(node, ast.For) else node.generators[0].iter
-        elif isinstance(node, ast.Assign) and any(node_span(span.file, target) == span for target in node.targets):
+        elif isinstance(node, ast.Assign) and any(
+            node_span(span.file, target) == span for target in node.targets
+        ):
             part = node.value
         if part is not None:
             return node_span(span.file, part)
@@ -224,7 +268,9 @@ def _decision(node: ast.AST) -> tuple[str, ast.expr | None]:
 def names(span: Span, name: str) -> bool:
     """Return whether the place begins with the name; True where its text is not at hand."""
     text = linecache.getline(span.file, span.line)[span.column - 1 :]
-    return not text or (text.startswith(name) and not text[len(name) : len(name) + 1].isidentifier())
+    return not text or (
+        text.startswith(name) and not text[len(name) : len(name) + 1].isidentifier()
+    )
 
 
 def called_name(span: Span) -> bool:

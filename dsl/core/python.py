@@ -41,7 +41,12 @@ class Annotation:
     def __call__(self, *dims: Any, **_: Any) -> Any:
         name = self.kind.capitalize()
         shown = ", ".join(map(repr, dims)) or '"d"'
-        raise error("E401", f"{name} is not a function", caller_span(), hint=f"dimensions stand in brackets: ps.{name}[{shown}]")
+        raise error(
+            "E401",
+            f"{name} is not a function",
+            caller_span(),
+            hint=f"dimensions stand in brackets: ps.{name}[{shown}]",
+        )
 
 
 #: for what the Python code of a kernel's function may raise, what to do
@@ -119,7 +124,10 @@ class Traced(AnyKernel):
             if places.called_name(span):
                 return functions.unknown_function(builder, name, span)
             return functions.unknown_name(builder, name, builder.variables, span)
-        if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
+        if (
+            isinstance(problem, AttributeError)
+            and getattr(problem.obj, "__name__", None) == "penstock"
+        ):
             return functions.unknown_function(builder, str(problem.name), span)
         if isinstance(problem, RecursionError):
             return builder.error(
@@ -129,7 +137,10 @@ class Traced(AnyKernel):
                 hint="recursion must end while the kernel is traced",
             )
         shown = f"{type(problem).__name__}: {problem}".rstrip(": ")
-        hint = next((hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)), _RAISED_HINT)
+        hint = next(
+            (hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)),
+            _RAISED_HINT,
+        )
         return builder.error("E109", f"the kernel's Python code raised {shown}", span, hint=hint)
 
     def plain(self, builder: GraphBuilder, value: Any, span: Span) -> Any:
@@ -144,7 +155,11 @@ class Traced(AnyKernel):
 
     def return_spans(self, count: int) -> list[Span]:
         """The places of the returned values, where the function has one return statement."""
-        node = places.function_node(self.function.__code__) if isinstance(self.function, FunctionType) else None
+        node = (
+            places.function_node(self.function.__code__)
+            if isinstance(self.function, FunctionType)
+            else None
+        )
         if node is None:
             return []
         found = [n for n in _own_nodes(node) if isinstance(n, ast.Return) and n.value is not None]
@@ -182,7 +197,9 @@ def decorator(dialect: Dialect) -> Callable[..., Any]:
             if name in known:
                 continue
             if name in OPTIONS and name not in dialect.statements:
-                raise error("E453", f"{dialect.one} has no {name}", caller_span(), hint=dialect.no_statement)
+                raise error(
+                    "E453", f"{dialect.one} has no {name}", caller_span(), hint=dialect.no_statement
+                )
             message = f"{dialect.keyword} has no argument {name}"
             raise error("E203", message, caller_span(), hint=f"usage: {dialect.usage}")
         if function is not None:
@@ -205,7 +222,9 @@ def _make(dialect: Dialect, function: Any, options: dict[str, Any]) -> Any:
     return made
 
 
-def _declared(dialect: Dialect, function: Any) -> tuple[Traced, ast.FunctionDef | ast.AsyncFunctionDef | None]:
+def _declared(
+    dialect: Dialect, function: Any
+) -> tuple[Traced, ast.FunctionDef | ast.AsyncFunctionDef | None]:
     """Return the kernel that a function declares, with its parameters, and the function's syntax tree. Raises KernelError."""
     what = None
     if not isinstance(function, FunctionType):
@@ -233,11 +252,19 @@ def _declared(dialect: Dialect, function: Any) -> tuple[Traced, ast.FunctionDef 
     node = places.function_node(code)
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
-    made: Traced = dialect.python(function.__name__, file, source, [], places.name_span(code, node), function=function)
+    made: Traced = dialect.python(
+        function.__name__, file, source, [], places.name_span(code, node), function=function
+    )
     arguments = (
         {
             a.arg: a
-            for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            for a in [
+                *node.args.posonlyargs,
+                *node.args.args,
+                *node.args.kwonlyargs,
+                node.args.vararg,
+                node.args.kwarg,
+            ]
             if a
         }
         if node
@@ -249,7 +276,9 @@ def _declared(dialect: Dialect, function: Any) -> tuple[Traced, ast.FunctionDef 
     return made, node
 
 
-def _parameter(made: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span) -> Parameter:
+def _parameter(
+    made: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span
+) -> Parameter:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
         raise made.error(
@@ -282,7 +311,9 @@ def _evaluated(made: Traced, function: FunctionType, name: str, text: str, span:
     """An annotation that `from __future__ import annotations` left as text."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     try:
-        return eval(text, function.__globals__, {variable: cell.cell_contents for variable, cell in cells})
+        return eval(
+            text, function.__globals__, {variable: cell.cell_contents for variable, cell in cells}
+        )
     except Exception:
         raise untyped(made.dialect, name, text, span, made.source) from None
 
@@ -292,5 +323,7 @@ def _written_options(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> dic
     values: dict[str, ast.expr] = {}
     for decorator in node.decorator_list if node else ():
         if isinstance(decorator, ast.Call):
-            values.update({keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg})
+            values.update(
+                {keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg}
+            )
     return values

@@ -80,7 +80,9 @@ _STATEMENTS = "a line is `name = expression`, `model <- expression`, `epochs N`,
 _HEADER = "a kernel begins with `kernel name(parameters)`, as in `kernel linear(x: input[d], y: output, w: model[d])`"
 
 
-def syntax_error(problem: UnexpectedInput, opened: list[Token], seen: list[Token], source: str, file: str) -> KernelError:
+def syntax_error(
+    problem: UnexpectedInput, opened: list[Token], seen: list[Token], source: str, file: str
+) -> KernelError:
     """Return the diagnostic for a text that does not parse; `opened` are the brackets that were open where the parser stopped,
     `seen` the latest tokens that it was given."""
     reader = _Reader(problem, seen, source, file)
@@ -102,7 +104,10 @@ class _Reader:
         self.before = earlier[-1] if earlier else None
         self.type = self.token.type if self.token is not None else ""
         self.expected: set[str] = set(
-            getattr(problem, "accepts", None) or getattr(problem, "expected", None) or getattr(problem, "allowed", None) or ()
+            getattr(problem, "accepts", None)
+            or getattr(problem, "expected", None)
+            or getattr(problem, "allowed", None)
+            or ()
         )
 
     def span(self, token: Any) -> Span:
@@ -117,11 +122,21 @@ class _Reader:
             return self._end_of_line(last)
         if self.token is not None:
             return self.span(self.token)
-        return Span(self.file, self.problem.line, self.problem.column, self.problem.line, self.problem.column + 1)
+        return Span(
+            self.file,
+            self.problem.line,
+            self.problem.column,
+            self.problem.line,
+            self.problem.column + 1,
+        )
 
     def _code(self, line: int) -> str:
         """A line without its comment."""
-        return re.sub(r"""#[^"']*$|#.*$""", "", self.lines[line - 1]).rstrip() if line <= len(self.lines) else ""
+        return (
+            re.sub(r"""#[^"']*$|#.*$""", "", self.lines[line - 1]).rstrip()
+            if line <= len(self.lines)
+            else ""
+        )
 
     def _end_of_line(self, line: int) -> Span:
         end = max(len(self._code(line)), 1)
@@ -130,7 +145,11 @@ class _Reader:
     def word(self, line: int) -> tuple[str, Span] | None:
         """The first word of a line."""
         found = re.match(r"\s*([A-Za-z_]\w*)", self._code(line))
-        return (found[1], Span(self.file, line, found.start(1) + 1, line, found.end(1) + 1)) if found else None
+        return (
+            (found[1], Span(self.file, line, found.start(1) + 1, line, found.end(1) + 1))
+            if found
+            else None
+        )
 
     def describe(self, opened: list[Token]) -> _Description:
         place = self.place()
@@ -149,12 +168,33 @@ class _Reader:
             hint = functions.no_operator(None, character, place).diagnostic.hint
             return "E205", f"kernels have no operator {character}", place, [], hint
         if character in "\"'" and character:
-            return "E101", "this text is never closed", place, [], f"put a {character} behind it, on the same line"
+            return (
+                "E101",
+                "this text is never closed",
+                place,
+                [],
+                f"put a {character} behind it, on the same line",
+            )
         if character == "\\":
-            return "E101", "unexpected \\", place, [], "a line goes on below inside brackets; put the expression in ( )"
+            return (
+                "E101",
+                "unexpected \\",
+                place,
+                [],
+                "a line goes on below inside brackets; put the expression in ( )",
+            )
         if character == "!":
-            return "E205", "kernels have no operator !", place, [], functions.no_operator(None, "~", place).diagnostic.hint
-        hint = _CHARACTERS.get(character, "names are made of letters, digits and _; the operators are + - * / @ ** < > <= >=")
+            return (
+                "E205",
+                "kernels have no operator !",
+                place,
+                [],
+                functions.no_operator(None, "~", place).diagnostic.hint,
+            )
+        hint = _CHARACTERS.get(
+            character,
+            "names are made of letters, digits and _; the operators are + - * / @ ** < > <= >=",
+        )
         return "E101", f"unexpected character {character!r}", place, [], hint
 
     def _words(self, place: Span, opened: list[Token]) -> _Description | None:
@@ -167,12 +207,20 @@ class _Reader:
             candidates.insert(0, (str(self.before), self.span(self.before)))
         for word, span in candidates:
             if word in _DECIDING:
-                made = functions.control_flow(None, "if" if word in ("else", "elif") else word, span).diagnostic
+                made = functions.control_flow(
+                    None, "if" if word in ("else", "elif") else word, span
+                ).diagnostic
                 return made.code, made.message, span, [], made.hint
             if word in _FOREIGN:
                 return "E101", f"kernels as text have no `{word}`", span, [], _FOREIGN[word]
         if first and first[0] in dialects() and self._after_header(place.line):
-            return "E105", "a second kernel begins here", first[1], [], "a file holds one kernel as text"
+            return (
+                "E105",
+                "a second kernel begins here",
+                first[1],
+                [],
+                "a file holds one kernel as text",
+            )
         return None
 
     def _after_header(self, line: int) -> bool:
@@ -183,12 +231,22 @@ class _Reader:
         if self.type in ("RPAR", "RSQB"):
             closing = ")" if self.type == "RPAR" else "]"
             if opened and {"LPAR": "RPAR", "LSQB": "RSQB"}[opened[-1].type] != self.type:
-                return "E101", f"{closing} cannot close {opened[-1]}", place, [(self.span(opened[-1]), "opened here")], (
-                    f"close the {opened[-1]} first, with a {_CLOSING[str(opened[-1])]}"
+                return (
+                    "E101",
+                    f"{closing} cannot close {opened[-1]}",
+                    place,
+                    [(self.span(opened[-1]), "opened here")],
+                    (f"close the {opened[-1]} first, with a {_CLOSING[str(opened[-1])]}"),
                 )
             if not opened and "LPAR" not in self.expected | {"NAME"}:
-                return "E101", f"there is no open bracket that this {closing} could close", place, [], (
-                    f"leave it out, or put in the {'(' if closing == ')' else '['} that it closes"
+                return (
+                    "E101",
+                    f"there is no open bracket that this {closing} could close",
+                    place,
+                    [],
+                    (
+                        f"leave it out, or put in the {'(' if closing == ')' else '['} that it closes"
+                    ),
                 )
         elif opened and (self.type in ("$END", "") or place.line > (opened[-1].line or 0)):
             hint = f"put a {_CLOSING[str(opened[-1])]} where what belongs to it ends"
@@ -197,7 +255,13 @@ class _Reader:
 
     def _header(self, place: Span, opened: list[Token]) -> _Description | None:
         if "KEYWORD" in self.expected:
-            return "E101", f"a kernel begins with the word kernel, not with {self._found()}", place, [], _HEADER + absent()
+            return (
+                "E101",
+                f"a kernel begins with the word kernel, not with {self._found()}",
+                place,
+                [],
+                _HEADER + absent(),
+            )
         if self.expected == {"COLON"}:
             name = str(self.before or "")
             span = self.span(self.before) if self.before is not None else place
@@ -205,11 +269,19 @@ class _Reader:
             dialect = dialects().get(head) or next(iter(dialects().values()))
             made = untyped(dialect, name, None, span).diagnostic
             return made.code, made.message, made.span, [], made.hint
-        if self.expected == {"NAME", "RPAR"} or (self.expected == {"NAME"} and self.type in ("PRODUCT", "POWER")):
-            if self.type in ("PRODUCT", "POWER") and self.token is not None and self.token in ("*", "**"):
+        if self.expected == {"NAME", "RPAR"} or (
+            self.expected == {"NAME"} and self.type in ("PRODUCT", "POWER")
+        ):
+            if (
+                self.type in ("PRODUCT", "POWER")
+                and self.token is not None
+                and self.token in ("*", "**")
+            ):
                 found = re.match(r"\s*(\w*)", self.lines[place.line - 1][place.end_column - 1 :])
                 shown = f"{self.token}{found[1] if found else ''}"
-                span = Span(self.file, place.line, place.column, place.line, place.column + len(shown))
+                span = Span(
+                    self.file, place.line, place.column, place.line, place.column + len(shown)
+                )
                 return (
                     "E402",
                     f"a kernel cannot take {shown}: its parameters are fixed",
@@ -233,10 +305,15 @@ class _Reader:
     def _statement(self, place: Span, opened: list[Token]) -> _Description | None:
         first = self.word(place.line)
         if first and first[0] in ("epochs", "init", "until") and self.type in ("EQUAL", "ARROW"):
-            usage = {"epochs": "epochs 10", "init": "init w = 0.1", "until": "until norm(step) < 0.01"}[first[0]]
+            usage = {
+                "epochs": "epochs 10",
+                "init": "init w = 0.1",
+                "until": "until norm(step) < 0.01",
+            }[first[0]]
             if (
                 place.line == first[1].line
-                and self.lines[place.line - 1][first[1].end_column - 1 : place.column - 1].strip() == ""
+                and self.lines[place.line - 1][first[1].end_column - 1 : place.column - 1].strip()
+                == ""
             ):
                 return (
                     "E101",
@@ -245,28 +322,82 @@ class _Reader:
                     [],
                     f"it is written like `{usage}`",
                 )
-        if self.type == "LSQB" and first and self.before is not None and self.span(self.before) == first[1]:
-            return "E212", "elements of a value cannot be assigned", place, [], functions.ELEMENTS_HINT
-        rest = self.lines[place.line - 1][place.column - 1 :] if place.line <= len(self.lines) else ""
+        if (
+            self.type == "LSQB"
+            and first
+            and self.before is not None
+            and self.span(self.before) == first[1]
+        ):
+            return (
+                "E212",
+                "elements of a value cannot be assigned",
+                place,
+                [],
+                functions.ELEMENTS_HINT,
+            )
+        rest = (
+            self.lines[place.line - 1][place.column - 1 :] if place.line <= len(self.lines) else ""
+        )
         changed = re.match(r"(\+|-|\*\*?|//?|@|%)=", rest)
-        if changed and first and self.before is not None and self.span(self.before) == first[1] and self.expected <= {"ARROW", "EQUAL"}:
-            span = Span(self.file, place.line, place.column, place.line, place.column + len(changed[0]))
+        if (
+            changed
+            and first
+            and self.before is not None
+            and self.span(self.before) == first[1]
+            and self.expected <= {"ARROW", "EQUAL"}
+        ):
+            span = Span(
+                self.file, place.line, place.column, place.line, place.column + len(changed[0])
+            )
             name, symbol = first[0], changed[1]
             hint = f"write `{name} <- {name} {symbol} ...` for a model, or give an intermediate value a new name: `{name}2 = {name} {symbol} ...`"
             return "E212", f"as text, {name} cannot be changed in place", span, [], hint
         if self.type == "EQUAL":
-            return "E101", "unexpected =", place, [], "a line gives one name a value: `name = expression`; compare with <= and >="
+            return (
+                "E101",
+                "unexpected =",
+                place,
+                [],
+                "a line gives one name a value: `name = expression`; compare with <= and >=",
+            )
         if self.type == "ARROW":
-            return "E101", "unexpected <-", place, [], "a model gets its new value in a line of its own: `w <- expression`"
+            return (
+                "E101",
+                "unexpected <-",
+                place,
+                [],
+                "a model gets its new value in a line of its own: `w <- expression`",
+            )
         if self.expected and self.expected <= {"ARROW", "EQUAL"}:
-            return "E101", f"this line gives nothing a value: found {self._found()}", place, [], _STATEMENTS
+            return (
+                "E101",
+                f"this line gives nothing a value: found {self._found()}",
+                place,
+                [],
+                _STATEMENTS,
+            )
         if self.type in ("_NL", "$END") and "NAME" in self.expected and "NUMBER" in self.expected:
             hint = "finish the expression, or put it in ( ) to go on below"
             return "E101", "the line ends where an expression is expected", place, [], hint
-        joined = self.before is not None and self.token is not None and self.before.end_pos == self.token.start_pos
-        if joined and self.before is not None and self.before.type == "NUMBER" and re.match("[xXbBoO_]", str(self.token)):
+        joined = (
+            self.before is not None
+            and self.token is not None
+            and self.before.end_pos == self.token.start_pos
+        )
+        if (
+            joined
+            and self.before is not None
+            and self.before.type == "NUMBER"
+            and re.match("[xXbBoO_]", str(self.token))
+        ):
             hint = "numbers are decimal and without _, as in 1000 or 1e3"
-            return "E101", f"unexpected {self._found()} behind the number {self.before}", place, [], hint
+            return (
+                "E101",
+                f"unexpected {self._found()} behind the number {self.before}",
+                place,
+                [],
+                hint,
+            )
         if self.type in ("NAME", "NUMBER", "STRING", "LPAR") and "SUM" in self.expected:
             return (
                 "E101",

@@ -40,7 +40,15 @@ _UFUNCS = {
     np.bitwise_or: "|",
     np.bitwise_xor: "^",
 }
-_RENAMED = {"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "@", "maximum": "where", "minimum": "where"}
+_RENAMED = {
+    "absolute": "abs",
+    "fabs": "abs",
+    "amax": "max",
+    "amin": "min",
+    "dot": "@",
+    "maximum": "where",
+    "minimum": "where",
+}
 
 
 class Tensor:
@@ -126,7 +134,10 @@ class Tensor:
     def __getitem__(self, item: Any) -> Tensor:
         span = caller_span()
         items = item if isinstance(item, tuple) else (item,)
-        return Tensor(self._builder, functions.index(_builder(span, self), self._ref, [_index_item(i) for i in items], span))
+        return Tensor(
+            self._builder,
+            functions.index(_builder(span, self), self._ref, [_index_item(i) for i in items], span),
+        )
 
     @property
     def T(self) -> Tensor:
@@ -141,9 +152,14 @@ class Tensor:
         # `w -= step` looks as if it changed the model; another name for the model may well become something else
         if leaf is not None and leaf[0] == "model" and names(span, leaf[1]):
             hint = f"return the new value, as in `return {leaf[1]} {symbol} ...`"
-            raise self._builder.error("E212", f"the model {leaf[1]} cannot be changed in place", span, hint=hint)
+            raise self._builder.error(
+                "E212", f"the model {leaf[1]} cannot be changed in place", span, hint=hint
+            )
         return Tensor(
-            self._builder, functions.operator(_builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span)
+            self._builder,
+            functions.operator(
+                _builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span
+            ),
         )
 
     def __iadd__(self, other: Any) -> Tensor:
@@ -165,7 +181,12 @@ class Tensor:
         return self._in_place("**", other)
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
-        raise self._builder.error("E212", "elements of a value cannot be assigned", caller_span(), hint=functions.ELEMENTS_HINT)
+        raise self._builder.error(
+            "E212",
+            "elements of a value cannot be assigned",
+            caller_span(),
+            hint=functions.ELEMENTS_HINT,
+        )
 
     def __bool__(self) -> bool:
         span = caller_span()
@@ -181,7 +202,10 @@ class Tensor:
 
     def __len__(self) -> int:
         raise self._builder.error(
-            "E207", "a value of the kernel has no length in Python", caller_span(), hint="operations work on whole vectors"
+            "E207",
+            "a value of the kernel has no length in Python",
+            caller_span(),
+            hint="operations work on whole vectors",
         )
 
     def __contains__(self, item: Any) -> bool:
@@ -230,7 +254,12 @@ class Tensor:
         raise _numpys(self._builder, function.__name__)
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise self._builder.error("E215", "a value of the kernel cannot be called", caller_span(), hint="write * to multiply")
+        raise self._builder.error(
+            "E215",
+            "a value of the kernel cannot be called",
+            caller_span(),
+            hint="write * to multiply",
+        )
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -283,7 +312,9 @@ def _numpys(builder: GraphBuilder, name: str) -> KernelError:
         if ours in builder.functions
         else f"the functions are {', '.join(builder.functions)}"
     )
-    return builder.error("E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint)
+    return builder.error(
+        "E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint
+    )
 
 
 def _builder(span: Span, *values: Any) -> GraphBuilder:
@@ -319,7 +350,12 @@ def _plain(builder: GraphBuilder, value: Any, span: Span) -> Any:
 def _operator(symbol: str, *operands: Any) -> Tensor:
     span = caller_span()
     builder = _builder(span, *operands)
-    return Tensor(builder, functions.operator(builder, symbol, [_plain(builder, value, span) for value in operands], span))
+    return Tensor(
+        builder,
+        functions.operator(
+            builder, symbol, [_plain(builder, value, span) for value in operands], span
+        ),
+    )
 
 
 def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -65,7 +65,9 @@ class Lines:
                 wanted = True
                 if token.type in ("LPAR", "LSQB"):
                     self.open.append(token)
-                elif self.open and token.type == {"LPAR": "RPAR", "LSQB": "RSQB"}[self.open[-1].type]:
+                elif (
+                    self.open and token.type == {"LPAR": "RPAR", "LSQB": "RSQB"}[self.open[-1].type]
+                ):
                     self.open.pop()
             self.seen = [*self.seen[-1:], token]
             yield token
@@ -76,7 +78,9 @@ def _parser() -> tuple[Lark, Lines]:
     lines = Lines()
     text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
     text += f"\nKEYWORD: {' | '.join(json.dumps(keyword) for keyword in dialects())}\n"
-    return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False, postlex=lines), lines
+    return Lark(
+        text, parser="lalr", propagate_positions=True, maybe_placeholders=False, postlex=lines
+    ), lines
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,11 @@ def _literal_node(made: Written, node: Any, values: list[Any]) -> Any:
     called = made.dialect.functions.get(str(node.children[0])) if node.data == "call" else None
     if called is not None and called.literal:
         plain, keywords = _arguments(made, values, span)
-        return called.apply(made.source, span, **functions.bind_arguments(called, plain, keywords, span, made.source))
+        return called.apply(
+            made.source,
+            span,
+            **functions.bind_arguments(called, plain, keywords, span, made.source),
+        )
     raise _NoLiteral
 
 
@@ -226,11 +234,19 @@ def _arguments(made: Written, values: list[Any], span: Span) -> tuple[list[Any],
     for value in values:
         if isinstance(value, _Keyword):
             if value.name in keywords:
-                raise made.error("E101", f"the argument {value.name} is given twice", span, hint="leave one of them out")
+                raise made.error(
+                    "E101",
+                    f"the argument {value.name} is given twice",
+                    span,
+                    hint="leave one of them out",
+                )
             keywords[value.name] = value.value
         elif keywords:
             raise made.error(
-                "E101", "an argument without a name stands behind one with a name", span, hint="arguments with names come last"
+                "E101",
+                "an argument without a name stands behind one with a name",
+                span,
+                hint="arguments with names come last",
             )
         else:
             plain.append(value)
@@ -267,7 +283,9 @@ class Body(ABC):
         for statement in self.kernel.statements:
             span = span_of(self.kernel.file, statement)
             if statement.data == "until":
-                functions.call(self.builder, "until", [self.evaluate(statement.children[0])], {}, span)
+                functions.call(
+                    self.builder, "until", [self.evaluate(statement.children[0])], {}, span
+                )
                 continue
             name = statement.children[0]
             value = self.evaluate(statement.children[-1])
@@ -280,7 +298,10 @@ class Body(ABC):
         name, span = str(token), span_of(self.kernel.file, token)
         if name in _CONSTANTS:
             raise self.builder.error(
-                "E101", f"{name} is a word of the language and cannot be given a value", span, hint="choose another name"
+                "E101",
+                f"{name} is a word of the language and cannot be given a value",
+                span,
+                hint="choose another name",
             )
         if name in self.defined:
             model = any(p.name == name for p in self.kernel.of_kind("model"))
@@ -289,7 +310,9 @@ class Body(ABC):
                 f"{name} is defined twice",
                 span,
                 (self.defined[name], "first defined here"),
-                hint=f"write `{name} <- ...` to give the model its new value" if model else "choose another name",
+                hint=f"write `{name} <- ...` to give the model its new value"
+                if model
+                else "choose another name",
             )
         if isinstance(value, Uniform):
             raise self.builder.error(
@@ -343,7 +366,9 @@ class Body(ABC):
                 if symbol in _FOLDED:
                     return _FOLDED[symbol](*values)
             except ZeroDivisionError:
-                raise self.builder.error("E213", "a division by the constant 0", span, hint=hints.ZERO) from None
+                raise self.builder.error(
+                    "E213", "a division by the constant 0", span, hint=hints.ZERO
+                ) from None
         return functions.operator(self.builder, symbol, values, span)
 
     def name(self, name: str, span: Span) -> Any:
@@ -353,12 +378,18 @@ class Body(ABC):
             return _CONSTANTS[name]
         if name in self.builder.functions:
             raise self.builder.error(
-                "E201", f"the name {name} is not defined", span, hint=f"{name} is a function: {self.builder.functions[name].usage}"
+                "E201",
+                f"the name {name} is not defined",
+                span,
+                hint=f"{name} is a function: {self.builder.functions[name].usage}",
             )
         problem = functions.unknown_name(self.builder, name, self.values, span)
         if name in ("ps", "penstock", "np"):
             raise self.builder.error(
-                "E201", problem.diagnostic.message, span, hint="as text, functions stand alone: sum(v), not ps.sum(v)"
+                "E201",
+                problem.diagnostic.message,
+                span,
+                hint="as text, functions stand alone: sum(v), not ps.sum(v)",
             )
         raise problem
 
@@ -369,7 +400,10 @@ class Body(ABC):
             raise functions.unknown_function(self.builder, name, span_of(self.kernel.file, token))
         if name == "until":
             raise self.builder.error(
-                "E101", "until is a statement of its own", span, hint="write it on its own line: `until condition`"
+                "E101",
+                "until is a statement of its own",
+                span,
+                hint="write it on its own line: `until condition`",
             )
         plain, keywords = _arguments(self.kernel, values, span)
         return functions.call(self.builder, name, plain, keywords, span)

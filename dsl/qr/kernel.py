@@ -73,31 +73,68 @@ class FitKernel(AnyKernel):
     def _graph(self, builder: FitBuilder, results: list[tuple[Operand, Span]]) -> FitGraph:
         hint = f"return {USAGE} (as text: `model <- least_squares(...)`)"
         if not results:
-            raise self.error("E456", f"the fit kernel {self.name} returns nothing", self.name_span, hint=hint)
+            raise self.error(
+                "E456", f"the fit kernel {self.name} returns nothing", self.name_span, hint=hint
+            )
         if len(results) > 1:
-            raise self.error("E456", f"the fit kernel {self.name} returns {len(results)} values; it fits one model", results[1][1],
-                             (results[0][1], "the first one is here"), hint="write a kernel for each of them")
+            raise self.error(
+                "E456",
+                f"the fit kernel {self.name} returns {len(results)} values; it fits one model",
+                results[1][1],
+                (results[0][1], "the first one is here"),
+                hint="write a kernel for each of them",
+            )
         value, span = results[0]
         if builder.op(value) != "least_squares":
-            raise self.error("E456", f"a fit kernel returns a fit, not {builder.spoken(value)}", span, hint=hint)
+            raise self.error(
+                "E456", f"a fit kernel returns a fit, not {builder.spoken(value)}", span, hint=hint
+            )
         node = builder.nodes[value.index]
         first, second = (builder.nodes[i] for i in node.inputs)
-        own = builder.nodes[first.inputs[0]].attrs["name"] if first.op == "window" else first.attrs["name"]
+        own = (
+            builder.nodes[first.inputs[0]].attrs["name"]
+            if first.op == "window"
+            else first.attrs["name"]
+        )
         given = self._options(node.attrs, node.span)
         if "bounds" in given and first.op != "window":
             span = self.options["bounds"].span if "bounds" in self.options else node.span
-            raise self.error("E458", "a fit over columns has no bounds: they are those of a key's place", span, hint="leave bounds out")
+            raise self.error(
+                "E458",
+                "a fit over columns has no bounds: they are those of a key's place",
+                span,
+                hint="leave bounds out",
+            )
         incremental = given.get("incremental", True)
         bounds = given.get("bounds", Bounds.WIDENED if incremental else Bounds.RESCAN)
         if bounds is Bounds.WIDENED and not incremental:
-            raise self.error("E458", "bounds cannot be widened where every fit begins anew", node.span,
-                             hint='leave bounds out, or incremental=False: "widened" bounds go on from those of the last fit')
+            raise self.error(
+                "E458",
+                "bounds cannot be widened where every fit begins anew",
+                node.span,
+                hint='leave bounds out, or incremental=False: "widened" bounds go on from those of the last fit',
+            )
         columns = 1 + first.attrs["bytes"] if first.op == "window" else 1 + self._width(first.shape)
         if columns > MOST_COLUMNS:
-            raise self.error("E454", f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}", first.span, hint="bind fewer columns to it")
+            raise self.error(
+                "E454",
+                f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}",
+                first.span,
+                hint="bind fewer columns to it",
+            )
         keys = first.op == "window"
-        return FitGraph(self.name, own, None if keys else second.attrs["name"], columns if columns > 1 else 0, Label(second.op) if keys else None,
-                        given.get("method", Method.GRAM), incremental, bounds, node.span, self.source or "")
+        return FitGraph(
+            self.name,
+            own,
+            None if keys else second.attrs["name"],
+            columns if columns > 1 else 0,
+            Label(second.op) if keys else None,
+            given.get("method", Method.GRAM),
+            incremental,
+            bounds,
+            node.span,
+            self.source or "",
+        )
 
     def _width(self, shape: Sequence[int]) -> int:
         """The columns of an input of this shape; 0 where they are not known yet."""
@@ -108,7 +145,13 @@ class FitKernel(AnyKernel):
         found = {name: option.value for name, option in self.options.items()}
         for name, value in inner.items():
             if name in found and found[name] != value:
-                raise self.error("E204", f"{name} is given twice", span, (self.options[name].span, "first given here"), hint="leave one of them out")
+                raise self.error(
+                    "E204",
+                    f"{name} is given twice",
+                    span,
+                    (self.options[name].span, "first given here"),
+                    hint="leave one of them out",
+                )
             found[name] = value
         return found
 
@@ -123,23 +166,45 @@ class FitKernel(AnyKernel):
         self.check_names()
         keys, inputs, outputs = (self.of_kind(kind) for kind in KINDS)
         if not keys and not inputs:
-            raise self.error("E457", f"the fit kernel {self.name} has nothing to fit to", self.name_span,
-                             hint='give it a key, `key: ps.Key` (as text: `key: key`), or an input and an output')
+            raise self.error(
+                "E457",
+                f"the fit kernel {self.name} has nothing to fit to",
+                self.name_span,
+                hint="give it a key, `key: ps.Key` (as text: `key: key`), or an input and an output",
+            )
         if keys and len(self.parameters) > 1:
             other = next(p for p in self.parameters if p is not keys[0])
-            raise self.error("E457", f"a fit kernel with a key takes nothing else, but it has {other.name}", other.span, (keys[0].span, "the key is here"),
-                             hint=f"leave {other.name} out")
+            raise self.error(
+                "E457",
+                f"a fit kernel with a key takes nothing else, but it has {other.name}",
+                other.span,
+                (keys[0].span, "the key is here"),
+                hint=f"leave {other.name} out",
+            )
         if keys and keys[0].dims:
-            raise self.error("E457", f"the key {keys[0].name} has dimensions; a key is a string of bytes", keys[0].span,
-                             hint="declare it without brackets; window(key, 32) says how many of its bytes count")
+            raise self.error(
+                "E457",
+                f"the key {keys[0].name} has dimensions; a key is a string of bytes",
+                keys[0].span,
+                hint="declare it without brackets; window(key, 32) says how many of its bytes count",
+            )
         if not keys and (len(inputs) > 1 or len(outputs) != 1):
-            raise self.error("E457", f"a fit over columns takes one input and one output, not {len(inputs)} and {len(outputs)}",
-                             (inputs[1] if len(inputs) > 1 else outputs[1] if len(outputs) > 1 else inputs[0]).span,
-                             hint='as in `x: ps.Input["d"], y: ps.Output` (as text: `x: input[d], y: output`)')
+            raise self.error(
+                "E457",
+                f"a fit over columns takes one input and one output, not {len(inputs)} and {len(outputs)}",
+                (
+                    inputs[1] if len(inputs) > 1 else outputs[1] if len(outputs) > 1 else inputs[0]
+                ).span,
+                hint='as in `x: ps.Input["d"], y: ps.Output` (as text: `x: input[d], y: output`)',
+            )
         for p in (*inputs, *outputs):
             if len(p.dims) > (1 if p.kind == "input" else 0):
-                raise self.error("E457", f"the {p.kind} {p.name} has too many dimensions for a fit", p.span,
-                                 hint="an input is a vector of columns, an output is one number")
+                raise self.error(
+                    "E457",
+                    f"the {p.kind} {p.name} has too many dimensions for a fit",
+                    p.span,
+                    hint="an input is a vector of columns, an output is one number",
+                )
             self.check_sizes(p)
 
     def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:

@@ -71,16 +71,24 @@ class Load:
             moved = min(self.new, self.new // 8 + 6 * self.new**2 // max(self.rows, 1))
         elif config.blocks:
             moved = min(changes * self.rows // (4 * config.blocks), self.rows - self.new)
-        size = Size(columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span)
+        size = Size(
+            columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span
+        )
         return Work.plain(size, config.bounds is Bounds.RESCAN)
 
     def passes(self, config: FitPlan) -> float:
         """The share of refits behind whose widened bounds a pass over all rows is made."""
         # none in slots; of dense ranks one in 4 at 50 new rows of 500, one in 20 at 50 of 5,000 (docs/benchmarks.md), the window at twice that of the pass
-        return min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7) if config.blocks else 0.0
+        return (
+            min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7)
+            if config.blocks
+            else 0.0
+        )
 
 
-def lower(graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, load: Load | None = None) -> FitPlan:
+def lower(
+    graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, load: Load | None = None
+) -> FitPlan:
     """Return the engine for a fit over keys on `part`.
 
     Parameters: `memory`: the port's timing where it is not the target's own; then the port is not wider than the target's; `load`: the refits that it is
@@ -90,12 +98,22 @@ def lower(graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, 
     """
     load, ports = load or Load(), ports_of(part, memory)
     if not ports:
-        raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a refit's sums have 8",
-                    graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=_source(graph))
+        raise error(
+            "E601",
+            f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a refit's sums have 8",
+            graph.span,
+            hint="choose a target with wider ports (--target); `penstock targets` lists them",
+            source=_source(graph),
+        )
     if row_stride(graph.columns - 1) > max(ports):
-        raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: a window of {graph.columns - 1} bytes is wider than its memory port of "
-                    f"{max(ports)} bytes", graph.span, source=_source(graph),
-                    hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)")
+        raise error(
+            "E601",
+            f"kernel {graph.name!r} does not fit on {part.name}: a window of {graph.columns - 1} bytes is wider than its memory port of "
+            f"{max(ports)} bytes",
+            graph.span,
+            source=_source(graph),
+            hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)",
+        )
     good = []
     for bus, timing in ports.items():
         if row_stride(graph.columns - 1) > bus:
@@ -108,13 +126,20 @@ def lower(graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, 
         raise _too_large(graph, part, load)
     good = [entry for entry in good if entry[2].lut <= ROOM * part.lut] or good
     best = min(cycles for cycles, _, _ in good)
-    return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]))[1]
+    return min(
+        (entry for entry in good if entry[0] <= best * TOLERANCE),
+        key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]),
+    )[1]
 
 
 def ports_of(part: Target, memory: FixedLatency | None) -> dict[int, FixedLatency]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
     if memory is None and part.shared:
-        found = {bus: FixedLatency(part.latency, bus) for times in WIDER if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)}
+        found = {
+            bus: FixedLatency(part.latency, bus)
+            for times in WIDER
+            if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)
+        }
     else:
         found = {part.bus_bytes: memory or FixedLatency(part.latency, part.bytes_per_cycle)}
     return {bus: timing for bus, timing in found.items() if bus >= LEAST}
@@ -123,18 +148,34 @@ def ports_of(part: Target, memory: FixedLatency | None) -> dict[int, FixedLatenc
 def cost(config: FitPlan, load: Load, memory: FixedLatency) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
-    interval, read, passes = memory.interval(config.bus_bytes), sum(work.read(config)), load.passes(config)
-    sums, bounds = float(work.sums_cycles(config)), passes * -(-work.size.places // config.row_units)
+    interval, read, passes = (
+        memory.interval(config.bus_bytes),
+        sum(work.read(config)),
+        load.passes(config),
+    )
+    sums, bounds = (
+        float(work.sums_cycles(config)),
+        passes * -(-work.size.places // config.row_units),
+    )
     if config.bounds is Bounds.WIDENED:
-        sums += WIDENING + bounds                                # changes wait while bounds have the dot unit
+        sums += WIDENING + bounds  # changes wait while bounds have the dot unit
     if config.method is Method.GIVENS:
         solver = _rotations(config.lanes, config.vectors, work)
     else:
         solver = _slots(config, work) / config.solvers
         if not config.blocks:
             # a job's changes come while they are added up, its other words between two jobs' changes
-            sums += BETWEEN + interval * (read - record_words(work.size, config) - (row_words(work.size, config) if _reads_rows(config, work) else 0))
-    return max(interval * max(read + passes * row_words(work.size, config), work.written(config)), sums, work.dot_cycles(config) + bounds, solver)
+            sums += BETWEEN + interval * (
+                read
+                - record_words(work.size, config)
+                - (row_words(work.size, config) if _reads_rows(config, work) else 0)
+            )
+    return max(
+        interval * max(read + passes * row_words(work.size, config), work.written(config)),
+        sums,
+        work.dot_cycles(config) + bounds,
+        solver,
+    )
 
 
 def _reads_rows(config: FitPlan, work: Work) -> bool:
@@ -165,8 +206,19 @@ def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = Non
     assert graph.target is not None
     if graph.target is Label.RANK and graph.incremental:
         blocks = min(max(1 << (load.rows // BLOCK).bit_length(), BLOCKS[0]), BLOCKS[1])
-    return FitPlan(n_max=n, method=graph.method, target=graph.target, sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN, bounds=graph.bounds,
-                  blocks=blocks, bus_bytes=bus_bytes, gram_lanes=1, lanes=1, contexts=2, jobs=4)
+    return FitPlan(
+        n_max=n,
+        method=graph.method,
+        target=graph.target,
+        sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN,
+        bounds=graph.bounds,
+        blocks=blocks,
+        bus_bytes=bus_bytes,
+        gram_lanes=1,
+        lanes=1,
+        contexts=2,
+        jobs=4,
+    )
 
 
 def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
@@ -174,18 +226,38 @@ def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
     passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN or load.passes(base) > 0
     entries = base.bus_bytes // ENTRY_BYTES
     # a lane for every entry, or as many as come in whole bus words
-    sums = sorted({triangle} | {whole for d in (*_DIVISORS, triangle) if (whole := -(-triangle // d // entries) * entries) < triangle})
+    sums = sorted(
+        {triangle}
+        | {
+            whole
+            for d in (*_DIVISORS, triangle)
+            if (whole := -(-triangle // d // entries) * entries) < triangle
+        }
+    )
     for row_units in (1, 2, 4, 8) if passes else (1, 2):
         # the solver of `gram` takes a row a cycle
-        for width in sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,):
+        for width in (
+            sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,)
+        ):
             if base.method is Method.GIVENS:
-                units: Iterable[FitPlan] = (replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8))
+                units: Iterable[FitPlan] = (
+                    replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8)
+                )
             else:
-                units = (replace(base, gram_lanes=g, lanes=width, solvers=s) for g in sums for s in _SOLVERS)
+                units = (
+                    replace(base, gram_lanes=g, lanes=width, solvers=s)
+                    for g in sums
+                    for s in _SOLVERS
+                )
             for unit in units:
                 contexts = _contexts(replace(unit, solvers=1), load)
                 ahead = -(-3 * part.latency // 32) + 2
-                yield replace(unit, row_units=row_units, contexts=contexts, jobs=contexts * unit.solvers + ahead)
+                yield replace(
+                    unit,
+                    row_units=row_units,
+                    contexts=contexts,
+                    jobs=contexts * unit.solvers + ahead,
+                )
 
 
 @lru_cache(maxsize=4096)
@@ -193,26 +265,49 @@ def _contexts_of(config: FitPlan, work: Work) -> int:
     if config.method is Method.GIVENS:
         work = replace(work, met=work.met[:_SAMPLE])
     one = replace(config, contexts=1)
-    cycles = rotations.alone(one, [work.folding()]) if config.method is Method.GIVENS else alone(one, [work.size.columns])
+    cycles = (
+        rotations.alone(one, [work.folding()])
+        if config.method is Method.GIVENS
+        else alone(one, [work.size.columns])
+    )
     return min(MOST_CONTEXTS, -(-cycles // max(1, work.slots(config) // config.vectors)) + 1)
 
 
 def _contexts(config: FitPlan, load: Load) -> int:
     """Groups that keep one solver busy: how much longer one takes alone than its issue slots."""
-    return _contexts_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors), load.work(config))
+    return _contexts_of(
+        FitPlan(
+            n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors
+        ),
+        load.work(config),
+    )
 
 
 def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resources | None:
     """What the leanest candidate takes; None: no port is as wide as a row."""
     widths = [bus for bus in ports_of(part, None) if row_stride(columns - 1) <= bus]
-    needs = [estimate(c, part) for bus in widths for c in _candidates(_base(graph, bus, load, columns), part, load)]
-    return min(needs, key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp), default=None)
+    needs = [
+        estimate(c, part)
+        for bus in widths
+        for c in _candidates(_base(graph, bus, load, columns), part, load)
+    ]
+    return min(
+        needs,
+        key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp),
+        default=None,
+    )
 
 
 def _longest(graph: FitGraph, part: Target, load: Load) -> int:
     """The longest window that fits; 0: none does."""
-    return next((n - 1 for n in range(graph.columns - 1, 1, -1)
-                 if (need := _smallest(graph, part, n, load)) is not None and need.fits(part) is None), 0)
+    return next(
+        (
+            n - 1
+            for n in range(graph.columns - 1, 1, -1)
+            if (need := _smallest(graph, part, n, load)) is not None and need.fits(part) is None
+        ),
+        0,
+    )
 
 
 def longest_text(graph: FitGraph, part: Target, load: Load) -> str:
@@ -223,17 +318,25 @@ def longest_text(graph: FitGraph, part: Target, load: Load) -> str:
 
 def _too_large(graph: FitGraph, part: Target, load: Load) -> KernelError:
     need = _smallest(graph, part, graph.columns, load)
-    assert need is not None                                      # a row is not wider than the port
+    assert need is not None  # a row is not wider than the port
     resource = need.fits(part) or "lut"
-    return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
-                 f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}", graph.span,
-                 hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)",
-                 source=_source(graph))
+    return error(
+        "E601",
+        f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
+        f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}",
+        graph.span,
+        hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)",
+        source=_source(graph),
+    )
 
 
 def _usable(part: Target, resource: str) -> str:
     have = getattr(part, resource)
-    return f"{have:,}" if resource in ("dsp", "bram") else f"{have:,}, of which {FILL:.0%} can be routed"
+    return (
+        f"{have:,}"
+        if resource in ("dsp", "bram")
+        else f"{have:,}, of which {FILL:.0%} can be routed"
+    )
 
 
 def _source(graph: FitGraph) -> str | None:

@@ -34,7 +34,14 @@ _LANES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PAGES = 24
 
 
-def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArray[np.uint8], part: Target, memory: FixedLatency | None = None) -> TableFitPlan:
+def lower_table(
+    graph: FitGraph,
+    columns: Columns,
+    walk: WalkConfig,
+    page: NDArray[np.uint8],
+    part: Target,
+    memory: FixedLatency | None = None,
+) -> TableFitPlan:
     """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
     not wider than the target's.
 
@@ -42,8 +49,14 @@ def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArr
     """
     ports = ports_of(part, memory)
     if not ports:
-        raise error("E601", f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a fit's sums have "
-                    f"{UNIT_BYTES}", graph.span, hint="choose a target with wider ports (--target); `penstock targets` lists them", source=graph.source or None)
+        raise error(
+            "E601",
+            f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a fit's sums have "
+            f"{UNIT_BYTES}",
+            graph.span,
+            hint="choose a target with wider ports (--target); `penstock targets` lists them",
+            source=graph.source or None,
+        )
     good: list[tuple[int, Resources, TableFitPlan]] = []
     least: Resources | None = None
     for bus, timing in ports.items():
@@ -54,13 +67,24 @@ def lower_table(graph: FitGraph, columns: Columns, walk: WalkConfig, page: NDArr
             if least is None or (need.lut, need.dsp) < (least.lut, least.dsp):
                 least = need
             if need.fits(part) is None:
-                good.append((run(made, [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)], timing), need, made))
+                good.append(
+                    (
+                        run(
+                            made, [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)], timing
+                        ),
+                        need,
+                        made,
+                    )
+                )
     if not good:
         assert least is not None
         raise _too_large(graph, least, part)
     good = [entry for entry in good if entry[1].lut <= ROOM * part.lut] or good
     best = min(cycles for cycles, _, _ in good)
-    return min((entry for entry in good if entry[0] <= best * TOLERANCE), key=lambda entry: (entry[1].lut + 100 * entry[1].dsp, entry[0]))[2]
+    return min(
+        (entry for entry in good if entry[0] <= best * TOLERANCE),
+        key=lambda entry: (entry[1].lut + 100 * entry[1].dsp, entry[0]),
+    )[2]
 
 
 def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableFitPlan]:
@@ -74,5 +98,11 @@ def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iter
 
 def _too_large(graph: FitGraph, need: Resources, part: Target) -> KernelError:
     resource = need.fits(part) or "dsp"
-    return error("E601", f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine needs {getattr(need, resource):,} {resource.upper()}, "
-                 f"the part has {getattr(part, resource):,}", graph.span, hint="a larger target (--target, --board) would help", source=graph.source or None)
+    return error(
+        "E601",
+        f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine needs {getattr(need, resource):,} {resource.upper()}, "
+        f"the part has {getattr(part, resource):,}",
+        graph.span,
+        hint="a larger target (--target, --board) would help",
+        source=graph.source or None,
+    )

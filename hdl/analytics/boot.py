@@ -13,6 +13,7 @@ __all__ = ["Boot", "ResultWriter"]
 
 #: bits of a command's length in bus words
 
+
 class Boot(wiring.Component):
     """Reads the boot image, one 32-bit word of the program or one code of the parameters a cycle.
 
@@ -32,10 +33,22 @@ class Boot(wiring.Component):
 
     def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
-        super().__init__({
-            "start": In(1), "address": In(address_bits(plan)), "o_command": Out(stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))),
-            "i": In(stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))),
-            "o_program": Out(stream.Signature(32)), "write": Out(1), "code": Out(plan.format.width), "done": Out(1)})
+        super().__init__(
+            {
+                "start": In(1),
+                "address": In(address_bits(plan)),
+                "o_command": Out(
+                    stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))
+                ),
+                "i": In(
+                    stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))
+                ),
+                "o_program": Out(stream.Signature(32)),
+                "write": Out(1),
+                "code": Out(plan.format.width),
+                "done": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -54,9 +67,15 @@ class Boot(wiring.Component):
                 with m.If(self.o_command.ready):
                     m.next = "PROGRAM" if words else "PARAMETERS"
             with m.State("PROGRAM"):
-                m.d.comb += [self.o_program.payload.eq(self._pieces(m, words, 4, "PARAMETERS")), self.o_program.valid.eq(self.i.valid)]
+                m.d.comb += [
+                    self.o_program.payload.eq(self._pieces(m, words, 4, "PARAMETERS")),
+                    self.o_program.valid.eq(self.i.valid),
+                ]
             with m.State("PARAMETERS"):
-                m.d.comb += [self.code.eq(self._pieces(m, codes, container, "DONE")), self.write.eq(self.i.valid)]
+                m.d.comb += [
+                    self.code.eq(self._pieces(m, codes, container, "DONE")),
+                    self.write.eq(self.i.valid),
+                ]
             with m.State("DONE"):
                 pass
         return m
@@ -67,11 +86,19 @@ class Boot(wiring.Component):
         left = index(count, init=count - 1, name=f"left_{after.lower()}")
         place = index(per_word, name=f"place_{after.lower()}")
         # known before the piece: the last one, and whether it is its word's last
-        last, through = Signal(init=count == 1, name=f"last_{after.lower()}"), Signal(init=min(count, per_word) == 1, name=f"through_{after.lower()}")
+        last, through = (
+            Signal(init=count == 1, name=f"last_{after.lower()}"),
+            Signal(init=min(count, per_word) == 1, name=f"through_{after.lower()}"),
+        )
         m.d.comb += self.i.ready.eq(through)
         with m.If(self.i.valid):
             following = Mux(through, 0, place + 1)
-            m.d.sync += [left.eq(left - 1), place.eq(following), last.eq(left == 1), through.eq((following == per_word - 1) | (left == 1))]
+            m.d.sync += [
+                left.eq(left - 1),
+                place.eq(following),
+                last.eq(left == 1),
+                through.eq((following == per_word - 1) | (left == 1)),
+            ]
             with m.If(last):
                 m.next = after
         return self.i.p.data.word_select(place, 8 * size)
@@ -97,10 +124,21 @@ class ResultWriter(wiring.Component):
 
     def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
-        super().__init__({
-            "start": In(1), "address": In(address_bits(plan)), "models": Out(1), "step": Out(1), "code": In(plan.format.width),
-            "o_command": Out(stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))), "o": Out(stream.Signature(8 * plan.bus_bytes)),
-            "idle": In(1), "done": Out(1)})
+        super().__init__(
+            {
+                "start": In(1),
+                "address": In(address_bits(plan)),
+                "models": Out(1),
+                "step": Out(1),
+                "code": In(plan.format.width),
+                "o_command": Out(
+                    stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))
+                ),
+                "o": Out(stream.Signature(8 * plan.bus_bytes)),
+                "idle": In(1),
+                "done": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -109,11 +147,15 @@ class ResultWriter(wiring.Component):
         container = plan.format.container
         per_word = plan.bus_bytes // container
         left, place = index(codes, init=codes - 1), index(per_word)
-        full = Signal()                                           # the word holds the last code
+        full = Signal()  # the word holds the last code
         asked, sent = Signal(), Signal()
         word = Signal(8 * plan.bus_bytes)
-        m.d.comb += [self.o_command.p.address.eq(self.address), self.o_command.p.beats.eq(-(-codes // per_word)), self.o_command.valid.eq(asked & ~sent),
-                     self.o.payload.eq(word)]
+        m.d.comb += [
+            self.o_command.p.address.eq(self.address),
+            self.o_command.p.beats.eq(-(-codes // per_word)),
+            self.o_command.valid.eq(asked & ~sent),
+            self.o.payload.eq(word),
+        ]
         with m.If(self.o_command.valid & self.o_command.ready):
             m.d.sync += sent.eq(1)
         with m.FSM():
@@ -126,7 +168,10 @@ class ResultWriter(wiring.Component):
                 m.d.comb += self.step.eq(1)
                 m.next = "COLLECT"
             with m.State("COLLECT"):
-                m.d.sync += [word.word_select(place, 8 * container).eq(self.code), place.eq(Mux(place == per_word - 1, 0, place + 1))]
+                m.d.sync += [
+                    word.word_select(place, 8 * container).eq(self.code),
+                    place.eq(Mux(place == per_word - 1, 0, place + 1)),
+                ]
                 m.next = "FETCH"
                 with m.If((place == per_word - 1) | (left == 0)):
                     m.next = "SEND"

@@ -51,13 +51,27 @@ class Core(wiring.Component):
         self.plan, self.library = plan, library
         width, per_port = plan.format.width, plan.threads_per_port
         members = {
-            "start": In(1), "mask": In(plan.threads), "first": In(1), "batch_start": In(1), "epoch_start": In(1),
-            "release": Out(1), "flag": Out(1),
-            "parameter_restart": In(1), "parameter_models": In(1), "parameter_step": In(1), "parameter_write": In(1),
-            "parameter_data": In(width), "parameter_code": Out(width)}
+            "start": In(1),
+            "mask": In(plan.threads),
+            "first": In(1),
+            "batch_start": In(1),
+            "epoch_start": In(1),
+            "release": Out(1),
+            "flag": Out(1),
+            "parameter_restart": In(1),
+            "parameter_models": In(1),
+            "parameter_step": In(1),
+            "parameter_write": In(1),
+            "parameter_data": In(width),
+            "parameter_code": Out(width),
+        }
         for q in range(plan.ports):
-            members |= {f"load{q}": In(per_port), f"load_slot{q}": In(index_range(plan.input_slots)), f"load_beat{q}": In(index_range(plan.layout.beats)),
-                        f"load_data{q}": In(plan.lanes * width)}
+            members |= {
+                f"load{q}": In(per_port),
+                f"load_slot{q}": In(index_range(plan.input_slots)),
+                f"load_beat{q}": In(index_range(plan.layout.beats)),
+                f"load_data{q}": In(plan.lanes * width),
+            }
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -65,7 +79,11 @@ class Core(wiring.Component):
         plan = self.plan
         self.delay = Delay(m)
         self.width = plan.format.width
-        self.stores = {n: Store(m, f"buffer{n}", b, plan.lanes, self.width) for n, b in enumerate(plan.buffers) if b.home == "core"}
+        self.stores = {
+            n: Store(m, f"buffer{n}", b, plan.lanes, self.width)
+            for n, b in enumerate(plan.buffers)
+            if b.home == "core"
+        }
         self._pulses()
         self.loops = [Loops(m, op, plan, self.go(op), f"op{n}") for n, op in enumerate(plan.ops)]
         control = self._control("core")
@@ -77,7 +95,11 @@ class Core(wiring.Component):
         if plan.until is not None:
             code = self.stores[plan.until].value
             fmt = plan.format
-            m.d.comb += self.flag.eq(code[fmt.fraction_bits:fmt.width - 1].any() if isinstance(fmt, Float) else code.any())
+            m.d.comb += self.flag.eq(
+                code[fmt.fraction_bits : fmt.width - 1].any()
+                if isinstance(fmt, Float)
+                else code.any()
+            )
         return m
 
     # when operations start
@@ -85,7 +107,9 @@ class Core(wiring.Component):
     def _pulses(self) -> None:
         """Build the modulo counter of the groups in flight and the timers of the other two regions."""
         m, schedule = self.m, self.plan.schedule
-        last = max([schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")])
+        last = max(
+            [schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")]
+        )
         self.stages = Signal(last // schedule.interval + 1, name="stages")
         self.phase = index(schedule.interval, name="phase")
         wrap = self.phase == schedule.interval - 1
@@ -94,7 +118,10 @@ class Core(wiring.Component):
             m.d.sync += [self.phase.eq(0), self.stages.eq(Mux(wrap, self.stages << 1, 0) | 1)]
         with m.Elif(wrap):
             m.d.sync += self.stages.eq(self.stages << 1)
-        self.timers = {region: self._timer(region, start) for region, start in (("batch", self.batch_start), ("epoch", self.epoch_start))}
+        self.timers = {
+            region: self._timer(region, start)
+            for region, start in (("batch", self.batch_start), ("epoch", self.epoch_start))
+        }
         m.d.comb += self.release.eq(self._at("group", schedule.release - 1))
 
     def _timer(self, region: str, start: Signal) -> tuple[Signal, Signal]:
@@ -138,7 +165,9 @@ class Core(wiring.Component):
             if reduction is not None:
                 self._steer(control, reduction, n)
             if op.merge is None:
-                enable = delay(loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads))
+                enable = delay(
+                    loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads)
+                )
                 place = Destination(self.m, op, plan, enable, f"result{n}")
                 control.write[n] = Write(enable, place.address, place.lane)
         return control
@@ -166,7 +195,9 @@ class Core(wiring.Component):
         if not operand.element:
             return data
         lane = loops.lanes[k]
-        return pick(data, self.delay(lane, 1) if lane is not None else None, self.width, store.lanes)
+        return pick(
+            data, self.delay(lane, 1) if lane is not None else None, self.width, store.lanes
+        )
 
     # threads
 
@@ -190,7 +221,10 @@ class Core(wiring.Component):
                 shared[f"write{n}"], shared[f"write_address{n}"] = write.enable, write.address
                 shared[f"write_lane{n}"] = write.lane if write.lane is not None else Const(0)
         for r, reduction in enumerate(ports.reductions):
-            shared[f"valid{r}"], shared[f"last{r}"] = control.valid[reduction], control.last[reduction]
+            shared[f"valid{r}"], shared[f"last{r}"] = (
+                control.valid[reduction],
+                control.last[reduction],
+            )
             shared[f"keep{r}"] = control.keep[reduction]
         widths = ports.members()
         wires = {}
@@ -199,18 +233,26 @@ class Core(wiring.Component):
             m.d.comb += wires[name].eq(value)
         return [self._thread(t, wires, widths, ports) for t in range(plan.threads)]
 
-    def _thread(self, t: int, wires: dict[str, Signal], widths: dict[str, int], ports: ThreadPorts) -> dict[str, Signal]:
+    def _thread(
+        self, t: int, wires: dict[str, Signal], widths: dict[str, int], ports: ThreadPorts
+    ) -> dict[str, Signal]:
         m, plan = self.m, self.plan
         q, local = divmod(t, plan.threads_per_port)
         inputs: dict[str, Value] = dict(wires)
         inputs["load_data"] = getattr(self, f"load_data{q}")
-        take, slot, beat = getattr(self, f"load{q}")[local], getattr(self, f"load_slot{q}"), getattr(self, f"load_beat{q}")
+        take, slot, beat = (
+            getattr(self, f"load{q}")[local],
+            getattr(self, f"load_slot{q}"),
+            getattr(self, f"load_beat{q}"),
+        )
         for number in ports.inputs:
             place, buffer = plan.layout.field(plan.buffers[number].name), plan.buffers[number]
             begin, beats = place.position // plan.lanes, buffer.beats(plan.lanes)
             address = Signal(widths[f"load_address{number}"], name=f"load{t}_{number}")
             # the slots' places as a table: a product by a number that is no power of two would take a multiplier block
-            m.d.comb += address.eq(Array(k * beats for k in range(plan.input_slots))[slot] + (beat - begin))
+            m.d.comb += address.eq(
+                Array(k * beats for k in range(plan.input_slots))[slot] + (beat - begin)
+            )
             here: Value = take
             if begin:
                 here = here & (beat >= begin)
@@ -218,17 +260,25 @@ class Core(wiring.Component):
                 here = here & (beat < begin + beats)
             inputs[f"load{number}"] = here
             inputs[f"load_address{number}"] = address
-        return self.library.instance(m, f"thread{t}", "penstock_thread", lambda: Thread(plan, self.library), **inputs)
+        return self.library.instance(
+            m, f"thread{t}", "penstock_thread", lambda: Thread(plan, self.library), **inputs
+        )
 
     # merging
 
     def _merges(self, threads: list[dict[str, Signal]]) -> None:
         for number, unit in enumerate(self.plan.units):
-            users = [n for n, op in enumerate(self.plan.ops) if op.merge is not None and op.merge_unit == number]
+            users = [
+                n
+                for n, op in enumerate(self.plan.ops)
+                if op.merge is not None and op.merge_unit == number
+            ]
             if users:
                 self._merge(number, unit.lanes, users, threads)
 
-    def _merge(self, number: int, lanes: int, users: list[int], threads: list[dict[str, Signal]]) -> None:
+    def _merge(
+        self, number: int, lanes: int, users: list[int], threads: list[dict[str, Signal]]
+    ) -> None:
         """Build one merge tree over the threads with its accumulator, shared by the operations `users`."""
         m, plan, delay, width = self.m, self.plan, self.delay, self.width
         merge = plan.ops[users[0]].merge
@@ -238,7 +288,9 @@ class Core(wiring.Component):
         beat: list[Value] = [thread[f"merge{plan.ops[users[0]].unit}"] for thread in threads]
         shared = any(plan.ops[n].unit != plan.ops[users[0]].unit for n in users)
         if shared:
-            beat = [Signal(lanes * width, name=f"merge{number}_thread{t}") for t in range(plan.threads)]
+            beat = [
+                Signal(lanes * width, name=f"merge{number}_thread{t}") for t in range(plan.threads)
+            ]
         mask = Signal(plan.threads, name=f"merge{number}_mask")
         first = Signal(name=f"merge{number}_first")
         previous = Signal(lanes * width, name=f"merge{number}_previous")
@@ -246,24 +298,41 @@ class Core(wiring.Component):
         for n in users:
             op, loops = plan.ops[n], self.loops[n]
             leave = self._leave(op)
-            entry_mask, entry_first = self._group_entry(n, delay(loops.done, leave), op.start + leave, op.beats)
+            entry_mask, entry_first = self._group_entry(
+                n, delay(loops.done, leave), op.start + leave, op.beats
+            )
             with m.If(delay(loops.active, leave)):
                 m.d.comb += [mask.eq(entry_mask), first.eq(entry_first)]
                 if shared:
-                    m.d.comb += [b.eq(t[f"merge{op.unit}"]) for b, t in zip(beat, threads, strict=True)]
+                    m.d.comb += [
+                        b.eq(t[f"merge{op.unit}"]) for b, t in zip(beat, threads, strict=True)
+                    ]
             store = self.stores[op.dest]
-            read_place = self._count(delay(loops.active, leave + across - 1), store.depth, f"merge{n}_read")
+            read_place = self._count(
+                delay(loops.active, leave + across - 1), store.depth, f"merge{n}_read"
+            )
             value = store.read(read_place)
             with m.If(delay(loops.active, leave + across)):
                 m.d.comb += previous.eq(value)
             write = delay(loops.active, leave + across + step)
-            store.write(write, self._count(write, store.depth, f"merge{n}_write"), total[:store.lanes * width])
+            store.write(
+                write,
+                self._count(write, store.depth, f"merge{n}_write"),
+                total[: store.lanes * width],
+            )
         held_first = delay(first, across)
         for lane in range(lanes):
             codes = {f"code{t}": beat[t].word_select(lane, width) for t in range(plan.threads)}
             after = self.library.instance(
-                m, f"merge{number}_lane{lane}", module_name("penstock_merge", fn), lambda: MergeLane(plan, fn, self.library),
-                mask=mask, first=held_first, previous=previous.word_select(lane, width), **codes)
+                m,
+                f"merge{number}_lane{lane}",
+                module_name("penstock_merge", fn),
+                lambda: MergeLane(plan, fn, self.library),
+                mask=mask,
+                first=held_first,
+                previous=previous.word_select(lane, width),
+                **codes,
+            )
             m.d.comb += total.word_select(lane, width).eq(after["total"])
 
     def _count(self, step: Signal, size: int, name: str) -> Signal:
@@ -282,9 +351,12 @@ class Core(wiring.Component):
         entries = Array(Signal(plan.threads + 1, name=f"group{n}_{k}") for k in range(size))
         write, read = index(size, name=f"group{n}_write"), index(size, name=f"group{n}_read")
         with m.If(self.start):
-            m.d.sync += [entries[write].eq(Cat(self.mask, self.first)), write.eq(Mux(write == size - 1, 0, write + 1))]
+            m.d.sync += [
+                entries[write].eq(Cat(self.mask, self.first)),
+                write.eq(Mux(write == size - 1, 0, write + 1)),
+            ]
         following = Signal.like(read, name=f"group{n}_following")
         m.d.comb += following.eq(Mux(done, Mux(read == size - 1, 0, read + 1), read))
         entry = Signal(plan.threads + 1, name=f"group{n}_entry")
         m.d.sync += [read.eq(following), entry.eq(entries[following])]
-        return entry[:plan.threads], entry[plan.threads]
+        return entry[: plan.threads], entry[plan.threads]

@@ -50,23 +50,32 @@ class Control:
     write: dict[int, Write] = field(default_factory=dict)
 
 
-def combine(m: Module, library: Parts, plan: AnalyticsPlan, fn: str, label: str, *operands: Value) -> Value:
+def combine(
+    m: Module, library: Parts, plan: AnalyticsPlan, fn: str, label: str, *operands: Value
+) -> Value:
     """Put one arithmetic unit into `m`; return its result, `latency(fn)` cycles later."""
     fmt = plan.format
-    if fn == "sub" and fmt.is_float:                             # a - b is a + (-b) in every bit: one unit less to write
+    if fn == "sub" and fmt.is_float:  # a - b is a + (-b) in every bit: one unit less to write
         fn, operands = "add", (operands[0], operands[1] ^ (1 << (fmt.width - 1)))
     inputs = dict(zip(operand_names(fn), operands, strict=True))
-    return library.instance(m, label, module_name(fn, fmt.name), lambda: arith_unit(fn, fmt), **inputs)["o"]
+    return library.instance(
+        m, label, module_name(fn, fmt.name), lambda: arith_unit(fn, fmt), **inputs
+    )["o"]
 
 
-def tree(m: Module, library: Parts, plan: AnalyticsPlan, fn: str, label: str, values: list[Value]) -> Value:
+def tree(
+    m: Module, library: Parts, plan: AnalyticsPlan, fn: str, label: str, values: list[Value]
+) -> Value:
     """Combine codes in a balanced tree of neighbours, missing partners replaced by the identity; `depth(n) * latency` cycles."""
     neutral = Const(identity(fn, plan.format), plan.format.width)
     level = 0
     while len(values) > 1:
         if len(values) % 2:
             values = [*values, neutral]
-        values = [combine(m, library, plan, fn, f"{label}_{level}_{n}", values[2 * n], values[2 * n + 1]) for n in range(len(values) // 2)]
+        values = [
+            combine(m, library, plan, fn, f"{label}_{level}_{n}", values[2 * n], values[2 * n + 1])
+            for n in range(len(values) // 2)
+        ]
         level += 1
     return values[0]
 
@@ -85,7 +94,15 @@ class Datapath:
     lanes of an operation's result in the cycle in which it is to be written.
     """
 
-    def __init__(self, m: Module, library: Parts, plan: AnalyticsPlan, home: str, control: Control, source: Callable[[int, int], Value]):
+    def __init__(
+        self,
+        m: Module,
+        library: Parts,
+        plan: AnalyticsPlan,
+        home: str,
+        control: Control,
+        source: Callable[[int, int], Value],
+    ):
         self.m, self.library, self.plan, self.control = m, library, plan, control
         self.width = plan.format.width
         self.outputs: dict[int, list[Value]] = {}
@@ -95,14 +112,23 @@ class Datapath:
             users = [n for n in self.numbers if plan.ops[n].unit == number]
             if users:
                 self.outputs[number] = self._unit(number, unit.fn, unit.lanes, users, source)
-        for reduction in dict.fromkeys(r for n in self.numbers if (r := self.reduction(plan.ops[n]))):
+        for reduction in dict.fromkeys(
+            r for n in self.numbers if (r := self.reduction(plan.ops[n]))
+        ):
             self.taps[reduction] = self._reduction(reduction)
 
     @staticmethod
     def reduction(op: Op) -> Reduction | None:
         return Reduction(op.unit, op.reduce, op.lane_reduce) if op.reduce is not None else None
 
-    def _unit(self, number: int, fn: str, lanes: int, users: list[int], source: Callable[[int, int], Value]) -> list[Value]:
+    def _unit(
+        self,
+        number: int,
+        fn: str,
+        lanes: int,
+        users: list[int],
+        source: Callable[[int, int], Value],
+    ) -> list[Value]:
         m, width = self.m, self.width
         registers = []
         for operand in range(ARITY[fn]):
@@ -117,14 +143,25 @@ class Datapath:
                     with m.If(self.control.select[n]):
                         m.d.sync += register.eq(value)
             registers.append(register)
-        return [combine(m, self.library, self.plan, fn, f"unit{number}_lane{lane}", *(r.word_select(lane, width) for r in registers))
-                for lane in range(lanes)]
+        return [
+            combine(
+                m,
+                self.library,
+                self.plan,
+                fn,
+                f"unit{number}_lane{lane}",
+                *(r.word_select(lane, width) for r in registers),
+            )
+            for lane in range(lanes)
+        ]
 
     def _reduction(self, reduction: Reduction) -> list[list[Value]]:
         """Build lane tree and tree over time; return the lanes after each level of the latter."""
         m, plan, library = self.m, self.plan, self.library
         fn = REDUCE_FN[reduction.reduce]
-        label = f"unit{reduction.unit}_{reduction.reduce}{'_lanes' if reduction.lane_reduce else ''}"
+        label = (
+            f"unit{reduction.unit}_{reduction.reduce}{'_lanes' if reduction.lane_reduce else ''}"
+        )
         neutral = Const(identity(fn, plan.format), self.width)
         step = latency(fn, plan.format)
         values = self.outputs[reduction.unit]
@@ -133,7 +170,10 @@ class Datapath:
             keep = self.control.keep[reduction]
             values = [Mux(keep[n], value, neutral) for n, value in enumerate(values)]
             values = [tree(m, library, plan, fn, f"{label}_tree", values)]
-            valid, last = (self._late(s, depth(plan.lanes) * step, f"{label}_{w}") for s, w in ((valid, "valid"), (last, "last")))
+            valid, last = (
+                self._late(s, depth(plan.lanes) * step, f"{label}_{w}")
+                for s, w in ((valid, "valid"), (last, "last"))
+            )
         taps = [values]
         users = [plan.ops[n] for n in self.numbers if self.reduction(plan.ops[n]) == reduction]
         for level in range(max(depth(op.extents[2]) for op in users)):
@@ -141,10 +181,26 @@ class Datapath:
             held = [Signal(self.width, name=f"{label}_held{level}_{n}") for n in range(len(values))]
             emit = valid & (waiting | last)
             with m.If(valid):
-                m.d.sync += [waiting.eq(~emit), *(h.eq(v) for h, v in zip(held, values, strict=True))]
-            values = [combine(m, library, plan, fn, f"{label}_level{level}_{n}", Mux(waiting, h, v), Mux(waiting, v, neutral))
-                      for n, (h, v) in enumerate(zip(held, values, strict=True))]
-            valid, last = (self._late(s, step, f"{label}_{w}{level}") for s, w in ((emit, "emit"), (emit & last, "end")))
+                m.d.sync += [
+                    waiting.eq(~emit),
+                    *(h.eq(v) for h, v in zip(held, values, strict=True)),
+                ]
+            values = [
+                combine(
+                    m,
+                    library,
+                    plan,
+                    fn,
+                    f"{label}_level{level}_{n}",
+                    Mux(waiting, h, v),
+                    Mux(waiting, v, neutral),
+                )
+                for n, (h, v) in enumerate(zip(held, values, strict=True))
+            ]
+            valid, last = (
+                self._late(s, step, f"{label}_{w}{level}")
+                for s, w in ((emit, "emit"), (emit & last, "end"))
+            )
             taps.append(values)
         return taps
 
@@ -167,5 +223,9 @@ class Datapath:
             if op.merge is None:
                 write = self.control.write[n]
                 store = stores[op.dest]
-                data = Cat(self.result(n))[:store.lanes * self.width] if write.lane is None else self.result(n)[0]
+                data = (
+                    Cat(self.result(n))[: store.lanes * self.width]
+                    if write.lane is None
+                    else self.result(n)[0]
+                )
                 store.write(write.enable, write.address, data, lane=write.lane)

@@ -6,7 +6,13 @@ from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
-from ...models.analytics.shell import address_bits, beats_bits, open_writes, register_map, result_beats_bits
+from ...models.analytics.shell import (
+    address_bits,
+    beats_bits,
+    open_writes,
+    register_map,
+    result_beats_bits,
+)
 from ...models.errors import ErrorCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
@@ -39,7 +45,10 @@ class AnalyticsEngine(wiring.Component):
         self.plan, self.port, self.library = plan, port, library
         self.register_map = register_map(plan, design)
         self.open_writes = open_writes(plan)
-        buses = [AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=q == 0) for q in range(plan.ports)]
+        buses = [
+            AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=q == 0)
+            for q in range(plan.ports)
+        ]
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
@@ -63,25 +72,63 @@ class AnalyticsEngine(wiring.Component):
 
     def _port(self, q: int) -> None:
         m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
-        bus, channels = getattr(self, f"m{q}"), AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
-        answers = {f"bus__{name}": getattr(bus, name) for name, member in channels.members.items() if member.flow is In}
-        command, command_valid, words_ready = Const(0, address_bits(plan) + beats_bits(plan)), Const(0), Const(0)
-        if q == 0:                                                # the boot image comes through the first port
-            command, command_valid, words_ready = boot.o_command.payload, boot.o_command.valid, boot.i.ready
+        bus, channels = (
+            getattr(self, f"m{q}"),
+            AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False),
+        )
+        answers = {
+            f"bus__{name}": getattr(bus, name)
+            for name, member in channels.members.items()
+            if member.flow is In
+        }
+        command, command_valid, words_ready = (
+            Const(0, address_bits(plan) + beats_bits(plan)),
+            Const(0),
+            Const(0),
+        )
+        if q == 0:  # the boot image comes through the first port
+            command, command_valid, words_ready = (
+                boot.o_command.payload,
+                boot.o_command.valid,
+                boot.i.ready,
+            )
         ends = self.library.instance(
-            m, f"port{q}", "penstock_port", lambda: MemoryPort(plan, self.port, self.library), **answers,
-            i_command__payload=command, i_command__valid=command_valid, o_words__ready=words_ready, booted=boot.done,
-            i_program__payload=boot.o_program.payload, i_program__valid=boot.o_program.valid,
-            begin=conductor.begin, stop=conductor.stop, address=self.registers[f"page_address{q}"], pages=self.registers[f"pages{q}"],
-            epochs=self.registers.epochs, first_block=Const(q, 32), pop=conductor.start, advance=conductor.advance, release=core.release,
-            discard=self.failing)
+            m,
+            f"port{q}",
+            "penstock_port",
+            lambda: MemoryPort(plan, self.port, self.library),
+            **answers,
+            i_command__payload=command,
+            i_command__valid=command_valid,
+            o_words__ready=words_ready,
+            booted=boot.done,
+            i_program__payload=boot.o_program.payload,
+            i_program__valid=boot.o_program.valid,
+            begin=conductor.begin,
+            stop=conductor.stop,
+            address=self.registers[f"page_address{q}"],
+            pages=self.registers[f"pages{q}"],
+            epochs=self.registers.epochs,
+            first_block=Const(q, 32),
+            pop=conductor.start,
+            advance=conductor.advance,
+            release=core.release,
+            discard=self.failing,
+        )
         self.ports.append(ends)
         self.errors.append(View(error_layout(), ends["error"]))
-        m.d.comb += [getattr(bus, name).eq(ends[f"bus__{name}"]) for name, member in channels.members.items() if member.flow is Out]
+        m.d.comb += [
+            getattr(bus, name).eq(ends[f"bus__{name}"])
+            for name, member in channels.members.items()
+            if member.flow is Out
+        ]
         m.d.comb += self.monitors[f"tuples{q}"].eq(ends["tuples"])
         if q == 0:
-            m.d.comb += [boot.o_command.ready.eq(ends["i_command__ready"]), boot.i.payload.eq(ends["o_words__payload"]),
-                         boot.i.valid.eq(ends["o_words__valid"])]
+            m.d.comb += [
+                boot.o_command.ready.eq(ends["i_command__ready"]),
+                boot.i.payload.eq(ends["o_words__payload"]),
+                boot.i.valid.eq(ends["o_words__valid"]),
+            ]
         for name in ("load", "load_slot", "load_beat", "load_data"):
             m.d.comb += getattr(core, f"{name}{q}").eq(ends[name])
 
@@ -94,33 +141,65 @@ class AnalyticsEngine(wiring.Component):
         for port in self.ports:
             mask += [port["count"] > thread for thread in range(per_port)]
         m.d.comb += [
-            boot.start.eq(self.start), boot.address.eq(self.registers.boot_address),
-            core.parameter_restart.eq(self.start), core.parameter_write.eq(boot.write), core.parameter_data.eq(boot.code),
-            conductor.begin.eq(boot.done & ~begun), conductor.epochs.eq(self.registers.epochs), conductor.flag.eq(core.flag),
-            conductor.available.eq(Cat(port["available"] for port in self.ports)), conductor.ended.eq(Cat(port["ended"] for port in self.ports)),
-            conductor.final.eq(Cat(port["final"] for port in self.ports)), conductor.halt.eq(self.failing),
-            core.start.eq(conductor.start), core.first.eq(conductor.first), core.mask.eq(Cat(mask)),
-            core.batch_start.eq(conductor.batch_start), core.epoch_start.eq(conductor.epoch_start)]
+            boot.start.eq(self.start),
+            boot.address.eq(self.registers.boot_address),
+            core.parameter_restart.eq(self.start),
+            core.parameter_write.eq(boot.write),
+            core.parameter_data.eq(boot.code),
+            conductor.begin.eq(boot.done & ~begun),
+            conductor.epochs.eq(self.registers.epochs),
+            conductor.flag.eq(core.flag),
+            conductor.available.eq(Cat(port["available"] for port in self.ports)),
+            conductor.ended.eq(Cat(port["ended"] for port in self.ports)),
+            conductor.final.eq(Cat(port["final"] for port in self.ports)),
+            conductor.halt.eq(self.failing),
+            core.start.eq(conductor.start),
+            core.first.eq(conductor.first),
+            core.mask.eq(Cat(mask)),
+            core.batch_start.eq(conductor.batch_start),
+            core.epoch_start.eq(conductor.epoch_start),
+        ]
         counters = self.counters
         tuples: Value = Const(0)
         for port in self.ports:
             tuples = tuples + port["count"]
-        steps = {"tuples": Mux(conductor.start, tuples, 0), "groups": conductor.start, "batches": conductor.batch_start, "epochs": conductor.advance,
-                 "starved": conductor.starved, "converged": conductor.converged}
-        m.d.comb += [counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters]
+        steps = {
+            "tuples": Mux(conductor.start, tuples, 0),
+            "groups": conductor.start,
+            "batches": conductor.batch_start,
+            "epochs": conductor.advance,
+            "starved": conductor.starved,
+            "converged": conductor.converged,
+        }
+        m.d.comb += [
+            counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters
+        ]
 
     def _results(self) -> None:
         m, plan, core, conductor = self.m, self.plan, self.core, self.conductor
         m.submodules.results = results = ResultWriter(plan)
         m.submodules.writer = self.writer = writer = BurstWriter(
-            bus_bytes=plan.bus_bytes, address_width=address_bits(plan), beats_width=result_beats_bits(plan), ahead=self.open_writes)
+            bus_bytes=plan.bus_bytes,
+            address_width=address_bits(plan),
+            beats_width=result_beats_bits(plan),
+            ahead=self.open_writes,
+        )
         shared_by(m, self.m0, writer.bus)
         m.d.comb += [
-            results.start.eq(conductor.finish), results.address.eq(self.registers.result_address), results.code.eq(core.parameter_code),
-            core.parameter_models.eq(results.models), core.parameter_step.eq(results.step | self.boot.write),
-            writer.i.payload.eq(results.o_command.payload), writer.i.valid.eq(results.o_command.valid), results.o_command.ready.eq(writer.i.ready),
-            writer.i_data.payload.eq(results.o.payload), writer.i_data.valid.eq(results.o.valid), results.o.ready.eq(writer.i_data.ready),
-            results.idle.eq(writer.idle), self.done.eq(results.done)]
+            results.start.eq(conductor.finish),
+            results.address.eq(self.registers.result_address),
+            results.code.eq(core.parameter_code),
+            core.parameter_models.eq(results.models),
+            core.parameter_step.eq(results.step | self.boot.write),
+            writer.i.payload.eq(results.o_command.payload),
+            writer.i.valid.eq(results.o_command.valid),
+            results.o_command.ready.eq(writer.i.ready),
+            writer.i_data.payload.eq(results.o.payload),
+            writer.i_data.valid.eq(results.o.valid),
+            results.o.ready.eq(writer.i_data.ready),
+            results.idle.eq(writer.idle),
+            self.done.eq(results.done),
+        ]
 
     def _errors(self) -> None:
         """End the run with the error of the lowest page: every port is first followed to its own error or the end of its epoch."""
@@ -128,16 +207,36 @@ class AnalyticsEngine(wiring.Component):
         wrong = Cat(error.valid for error in self.errors)
         with m.If(wrong.any()):
             m.d.sync += self.failing.eq(1)
-        through = Cat(error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)).all()
+        through = Cat(
+            error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)
+        ).all()
         worst = self.errors[0]
         found, block, code, line = worst.valid, worst.block, worst.code, worst.line
         for error in self.errors[1:]:
             better = Signal()
             m.d.comb += better.eq(error.valid & (~found | (error.block < block)))
-            block, code, line = (Mux(better, a, b) for a, b in zip((error.block, error.code, error.line), (block, code, line), strict=True))
+            block, code, line = (
+                Mux(better, a, b)
+                for a, b in zip(
+                    (error.block, error.code, error.line), (block, code, line), strict=True
+                )
+            )
             found = found | error.valid
         with m.If(self.failing & through):
-            m.d.comb += [self.error.eq(1), self.report.code.eq(code), self.report.block.eq(block), self.report.line.eq(line)]
-        for bad, reason in ((Cat(port["bus_error"] for port in self.ports).any(), ErrorCode.BUS_READ), (self.writer.error, ErrorCode.BUS_WRITE)):
+            m.d.comb += [
+                self.error.eq(1),
+                self.report.code.eq(code),
+                self.report.block.eq(block),
+                self.report.line.eq(line),
+            ]
+        for bad, reason in (
+            (Cat(port["bus_error"] for port in self.ports).any(), ErrorCode.BUS_READ),
+            (self.writer.error, ErrorCode.BUS_WRITE),
+        ):
             with m.If(bad):
-                m.d.comb += [self.error.eq(1), self.report.code.eq(reason.value), self.report.block.eq(0), self.report.line.eq(0)]
+                m.d.comb += [
+                    self.error.eq(1),
+                    self.report.code.eq(reason.value),
+                    self.report.block.eq(0),
+                    self.report.line.eq(0),
+                ]

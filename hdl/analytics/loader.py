@@ -12,7 +12,9 @@ __all__ = ["Loader", "beat_layout"]
 
 def beat_layout(plan: AnalyticsPlan) -> data.StructLayout:
     """Payload of a tuple stream: the codes of one beat, whether it is the tuple's last, or the end of the epoch (no data)."""
-    return data.StructLayout({"lanes": data.ArrayLayout(plan.format.width, plan.lanes), "last": 1, "end": 1})
+    return data.StructLayout(
+        {"lanes": data.ArrayLayout(plan.format.width, plan.lanes), "last": 1, "end": 1}
+    )
 
 
 class Loader(wiring.Component):
@@ -44,37 +46,62 @@ class Loader(wiring.Component):
     def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         per_port = plan.threads_per_port
-        super().__init__({
-            "i": In(stream.Signature(beat_layout(plan))),
-            "load": Out(per_port), "load_slot": Out(index_range(plan.input_slots)), "load_beat": Out(index_range(plan.layout.beats)),
-            "load_data": Out(plan.lanes * plan.format.width),
-            "available": Out(1), "count": Out(index_range(per_port + 1)), "ended": Out(1), "final": Out(1),
-            "pop": In(1), "release": In(1), "advance": In(1), "discard": In(1)})
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat_layout(plan))),
+                "load": Out(per_port),
+                "load_slot": Out(index_range(plan.input_slots)),
+                "load_beat": Out(index_range(plan.layout.beats)),
+                "load_data": Out(plan.lanes * plan.format.width),
+                "available": Out(1),
+                "count": Out(index_range(per_port + 1)),
+                "ended": Out(1),
+                "final": Out(1),
+                "pop": In(1),
+                "release": In(1),
+                "advance": In(1),
+                "discard": In(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         plan, per_port, slots = self.plan, self.plan.threads_per_port, self.plan.input_slots
-        batch = plan.merge_count // plan.ports                    # this port's positions of a batch; 0: no limit
-        head, tail = index(slots), index(slots)   # next slot to write, oldest waiting one
+        batch = plan.merge_count // plan.ports  # this port's positions of a batch; 0: no limit
+        head, tail = index(slots), index(slots)  # next slot to write, oldest waiting one
         held, level = index(slots + 1), index(slots + 1)
         thread, position = index(per_port), index(max(batch, 1))
         counts = Array(index(per_port + 1, name=f"count{n}") for n in range(slots))
         turn = lambda pointer: Mux(pointer == slots - 1, 0, pointer + 1)
 
-        taken, tuple_done, group_done, complete, sit_out = Signal(), Signal(), Signal(), Signal(), Signal()
+        taken, tuple_done, group_done, complete, sit_out = (
+            Signal(),
+            Signal(),
+            Signal(),
+            Signal(),
+            Signal(),
+        )
         m.d.comb += [
-            self.i.ready.eq(~self.ended & ((held != slots) | self.discard)), taken.eq(self.i.valid & self.i.ready & ~self.discard),
-            self.load_slot.eq(head), self.load_data.eq(self.i.p.lanes),
+            self.i.ready.eq(~self.ended & ((held != slots) | self.discard)),
+            taken.eq(self.i.valid & self.i.ready & ~self.discard),
+            self.load_slot.eq(head),
+            self.load_data.eq(self.i.p.lanes),
             tuple_done.eq(taken & ~self.i.p.end & self.i.p.last),
             group_done.eq((thread == per_port - 1) | ((position == batch - 1) if batch else 0)),
             complete.eq((tuple_done & group_done) | (taken & self.i.p.end & (thread != 0))),
-            self.available.eq(level != 0), self.count.eq(Mux(level != 0, counts[tail], 0)), self.final.eq(self.ended & (level <= 1)),
-            sit_out.eq(self.pop & (level == 0))]
+            self.available.eq(level != 0),
+            self.count.eq(Mux(level != 0, counts[tail], 0)),
+            self.final.eq(self.ended & (level <= 1)),
+            sit_out.eq(self.pop & (level == 0)),
+        ]
         with m.If(taken & ~self.i.p.end):
             m.d.comb += self.load.eq(1 << thread)
             m.d.sync += self.load_beat.eq(Mux(self.i.p.last, 0, self.load_beat + 1))
         with m.If(tuple_done):
-            m.d.sync += [thread.eq(thread + 1), position.eq(Mux(position == batch - 1, 0, position + 1))]
+            m.d.sync += [
+                thread.eq(thread + 1),
+                position.eq(Mux(position == batch - 1, 0, position + 1)),
+            ]
         with m.If(self.i.valid & self.i.ready & self.i.p.end):
             m.d.sync += [self.ended.eq(1), position.eq(0)]
         with m.If(complete):
@@ -83,7 +110,10 @@ class Loader(wiring.Component):
             m.d.sync += head.eq(turn(head))
         with m.If(self.pop):
             m.d.sync += tail.eq(turn(tail))
-        m.d.sync += [level.eq(level + complete - (self.pop & ~sit_out)), held.eq(held + (complete | sit_out) - self.release)]
+        m.d.sync += [
+            level.eq(level + complete - (self.pop & ~sit_out)),
+            held.eq(held + (complete | sit_out) - self.release),
+        ]
         with m.If(self.advance):
             m.d.sync += self.ended.eq(0)
         return m

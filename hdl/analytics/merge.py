@@ -29,7 +29,15 @@ class MergeLane(wiring.Component):
         self.plan, self.fn, self.library = plan, fn, library
         width = plan.format.width
         codes = {f"code{t}": In(width) for t in range(plan.threads)}
-        super().__init__({**codes, "mask": In(plan.threads), "previous": In(width), "first": In(1), "total": Out(width)})
+        super().__init__(
+            {
+                **codes,
+                "mask": In(plan.threads),
+                "previous": In(width),
+                "first": In(1),
+                "total": Out(width),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

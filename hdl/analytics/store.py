@@ -35,13 +35,19 @@ class Store:
             self._fetched = Signal(self.lanes * width, name=f"{name}_fetched")
             for lane in range(self.lanes):
                 with m.If(self.write_enable[lane]):
-                    m.d.sync += self._register.word_select(lane, width).eq(self.write_data.word_select(lane, width))
+                    m.d.sync += self._register.word_select(lane, width).eq(
+                        self.write_data.word_select(lane, width)
+                    )
             m.d.sync += self._fetched.eq(self._register)
         else:
             self._memory = memory = Memory(shape=self.lanes * width, depth=self.depth, init=[])
             m.submodules[name] = memory
             port = memory.write_port(granularity=width if self.lanes > 1 else None)
-            m.d.comb += [port.en.eq(self.write_enable), port.addr.eq(self.write_address), port.data.eq(self.write_data)]
+            m.d.comb += [
+                port.en.eq(self.write_enable),
+                port.addr.eq(self.write_address),
+                port.data.eq(self.write_data),
+            ]
 
     @property
     def value(self) -> Signal:
@@ -56,15 +62,20 @@ class Store:
         self.m.d.comb += port.addr.eq(address)
         return port.data
 
-    def write(self, enable: Value, address: Value, data: Value, *, lane: Value | None = None) -> None:
+    def write(
+        self, enable: Value, address: Value, data: Value, *, lane: Value | None = None
+    ) -> None:
         """Write `data` when `enable`: a beat, or (`lane`) one code into that lane. Several writers must never meet; the last one wins."""
         with self.m.If(enable):
             self.m.d.comb += self.write_address.eq(address)
             if lane is None or self.lanes == 1:
                 self.m.d.comb += [self.write_enable.eq(~0), self.write_data.eq(data)]
             else:
-                code = data[:self.width]
-                self.m.d.comb += [self.write_enable.eq(1 << lane), self.write_data.eq(Cat(code for _ in range(self.lanes)))]
+                code = data[: self.width]
+                self.m.d.comb += [
+                    self.write_enable.eq(1 << lane),
+                    self.write_data.eq(Cat(code for _ in range(self.lanes))),
+                ]
 
 
 def pick(value: Value, lane: Value | None, width: int, lanes: int) -> Value:

@@ -18,7 +18,9 @@ class ThreadPorts:
     def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
         self.ops = [n for n, op in enumerate(plan.ops) if op.home == "thread"]
-        self.reductions = list(dict.fromkeys(r for n in self.ops if (r := Datapath.reduction(plan.ops[n]))))
+        self.reductions = list(
+            dict.fromkeys(r for n in self.ops if (r := Datapath.reduction(plan.ops[n])))
+        )
         self.merging = sorted({plan.ops[n].unit for n in self.ops if plan.ops[n].merge is not None})
         self.inputs = plan.inputs()
         self.store_depth = {n: b.beats(plan.lanes) * b.slots for n, b in enumerate(plan.buffers)}
@@ -30,7 +32,11 @@ class ThreadPorts:
         """Bits of an operand that comes from the core: a code for all lanes, or a beat."""
         operand = self.plan.ops[n].operands[k]
         width = self.plan.format.width
-        return width if operand.element else self.plan.buffers[operand.buffer].width(self.plan.lanes) * width
+        return (
+            width
+            if operand.element
+            else self.plan.buffers[operand.buffer].width(self.plan.lanes) * width
+        )
 
     def members(self) -> dict[str, int]:
         """Return all input ports by name with their widths in bits."""
@@ -41,7 +47,9 @@ class ThreadPorts:
             ports[f"select{n}"] = 1
             for k, operand in enumerate(op.operands):
                 if self.is_local(n, k):
-                    ports[f"address{n}_{k}"] = max(1, (self.store_depth[operand.buffer] - 1).bit_length())
+                    ports[f"address{n}_{k}"] = max(
+                        1, (self.store_depth[operand.buffer] - 1).bit_length()
+                    )
                     ports[f"lane{n}_{k}"] = max(1, (plan.lanes - 1).bit_length())
                 else:
                     ports[f"operand{n}_{k}"] = self.operand_width(n, k)
@@ -69,20 +77,29 @@ class Thread(wiring.Component):
         self.plan, self.library = plan, library
         self.ports = ThreadPorts(plan)
         members = {name: In(width) for name, width in self.ports.members().items()}
-        members.update({f"merge{u}": Out(plan.units[u].lanes * plan.format.width) for u in self.ports.merging})
+        members.update(
+            {f"merge{u}": Out(plan.units[u].lanes * plan.format.width) for u in self.ports.merging}
+        )
         super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
         plan, ports, width = self.plan, self.ports, self.plan.format.width
-        stores = {n: Store(m, f"buffer{n}", b, plan.lanes, width) for n, b in enumerate(plan.buffers) if b.home == "thread"}
+        stores = {
+            n: Store(m, f"buffer{n}", b, plan.lanes, width)
+            for n, b in enumerate(plan.buffers)
+            if b.home == "thread"
+        }
         control = Control()
         for n in ports.ops:
             op = plan.ops[n]
             control.select[n] = getattr(self, f"select{n}")
             if op.merge is None:
-                control.write[n] = Write(getattr(self, f"write{n}"), getattr(self, f"write_address{n}"),
-                                         getattr(self, f"write_lane{n}") if op.element_dest else None)
+                control.write[n] = Write(
+                    getattr(self, f"write{n}"),
+                    getattr(self, f"write_address{n}"),
+                    getattr(self, f"write_lane{n}") if op.element_dest else None,
+                )
         for r, reduction in enumerate(ports.reductions):
             self._steer(control, reduction, r)
 
@@ -92,7 +109,13 @@ class Thread(wiring.Component):
                 return getattr(self, f"operand{n}_{k}")
             store = stores[operand.buffer]
             data = store.read(getattr(self, f"address{n}_{k}"))
-            return pick(data, getattr(self, f"lane{n}_{k}") if operand.col else None, width, store.lanes) if operand.element else data
+            return (
+                pick(
+                    data, getattr(self, f"lane{n}_{k}") if operand.col else None, width, store.lanes
+                )
+                if operand.element
+                else data
+            )
 
         datapath = Datapath(m, self.library, plan, "thread", control, source)
         datapath.write_back(stores)
@@ -103,8 +126,11 @@ class Thread(wiring.Component):
             place = plan.layout.field(plan.buffers[number].name)
             store = stores[number]
             offset = place.position % plan.lanes
-            store.write(getattr(self, f"load{number}"), getattr(self, f"load_address{number}"),
-                        self.load_data[offset * width:(offset + store.lanes) * width])
+            store.write(
+                getattr(self, f"load{number}"),
+                getattr(self, f"load_address{number}"),
+                self.load_data[offset * width : (offset + store.lanes) * width],
+            )
         return m
 
     def _steer(self, control: Control, reduction: Reduction, r: int) -> None:

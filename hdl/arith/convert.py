@@ -57,8 +57,13 @@ class PgConverter(wiring.Component):
         if not self.pgtypes:
             raise ValueError("a converter needs at least one type")
         self.latency = convert_latency(self.pgtypes, format)
-        choice = {"type": In(unsigned(bits_for(len(self.pgtypes) - 1)))} if len(self.pgtypes) > 1 else {}
-        super().__init__({"i": In(unsigned(64)), **choice, "o": Out(unsigned(format.width))}, src_loc_at=1 + src_loc_at)
+        choice = (
+            {"type": In(unsigned(bits_for(len(self.pgtypes) - 1)))} if len(self.pgtypes) > 1 else {}
+        )
+        super().__init__(
+            {"i": In(unsigned(64)), **choice, "o": Out(unsigned(format.width))},
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -70,7 +75,9 @@ class PgConverter(wiring.Component):
             result = self._to_fixed(pipe, self.format)
         m.d.comb += self.o.eq(result)
         if pipe.depth != self.latency:
-            raise RuntimeError(f"the converter has {pipe.depth} stages, its latency says {self.latency}")
+            raise RuntimeError(
+                f"the converter has {pipe.depth} stages, its latency says {self.latency}"
+            )
         return m
 
     def _is(self, name: str) -> Value:
@@ -92,7 +99,9 @@ class PgConverter(wiring.Component):
         value: Value = self.i[:width]
         for name in self._integers[:-1]:
             bits = PG_BITS[name]
-            value = Mux(self._is(name), Cat(self.i[:bits], self.i[bits - 1].replicate(width - bits)), value)
+            value = Mux(
+                self._is(name), Cat(self.i[:bits], self.i[bits - 1].replicate(width - bits)), value
+            )
         return value[:width].as_signed()
 
     def _float(self, bias: int) -> SimpleNamespace:
@@ -101,29 +110,62 @@ class PgConverter(wiring.Component):
         fields: list[dict[str, Value]] = []
         for name in self._floats:
             e, f = _FIELDS[name]
-            exponent, fraction = self.i[f:f + e], self.i[:f]
+            exponent, fraction = self.i[f : f + e], self.i[:f]
             top = exponent.all()
-            fields.append({"sign": self.i[e + f], "exponent": (exponent - ((1 << (e - 1)) - 1 - bias)).as_signed(),
-                           "fraction": Cat(Const(0, width - f), fraction), "zero": exponent == 0,
-                           "inf": top & ~fraction.any(), "nan": top & fraction.any()})
+            fields.append(
+                {
+                    "sign": self.i[e + f],
+                    "exponent": (exponent - ((1 << (e - 1)) - 1 - bias)).as_signed(),
+                    "fraction": Cat(Const(0, width - f), fraction),
+                    "zero": exponent == 0,
+                    "inf": top & ~fraction.any(),
+                    "nan": top & fraction.any(),
+                }
+            )
         if len(fields) == 2:
-            return SimpleNamespace(**{name: Mux(self._is("float8"), fields[1][name], fields[0][name]) for name in fields[0]})
+            return SimpleNamespace(
+                **{
+                    name: Mux(self._is("float8"), fields[1][name], fields[0][name])
+                    for name in fields[0]
+                }
+            )
         return SimpleNamespace(**fields[0])
 
     def _to_float(self, pipe: Pipeline, format: Float) -> Value:
         f = format.fraction_bits
-        parts: dict[str, Value] = {"sign": Const(0, 1), "exponent": Const(format.bias, _EXPONENT), "significand": Const(1 << f, f + 1),
-                                   "guard": Const(0, 1), "sticky": Const(0, 1), "zero": ~self.i[:8].any(), "inf": Const(0, 1),
-                                   "nan": Const(0, 1)}
+        parts: dict[str, Value] = {
+            "sign": Const(0, 1),
+            "exponent": Const(format.bias, _EXPONENT),
+            "significand": Const(1 << f, f + 1),
+            "guard": Const(0, 1),
+            "sticky": Const(0, 1),
+            "zero": ~self.i[:8].any(),
+            "inf": Const(0, 1),
+            "nan": Const(0, 1),
+        }
         if self._floats:
             x = self._float(format.bias)
             fraction = Cat(Const(0, max(f + 2 - len(x.fraction), 0)), x.fraction)
-            real = {"sign": x.sign, "exponent": pipe.wire(x.exponent, _EXPONENT, name="exponent"),
-                    "significand": Cat(fraction[-f:], Const(1, 1)), "guard": fraction[-f - 1], "sticky": fraction[:-f - 1].any(),
-                    "zero": x.zero, "inf": x.inf, "nan": x.nan}
+            real = {
+                "sign": x.sign,
+                "exponent": pipe.wire(x.exponent, _EXPONENT, name="exponent"),
+                "significand": Cat(fraction[-f:], Const(1, 1)),
+                "guard": fraction[-f - 1],
+                "sticky": fraction[: -f - 1].any(),
+                "zero": x.zero,
+                "inf": x.inf,
+                "nan": x.nan,
+            }
             is_bool = self._is("bool")
-            parts = {name: Mux(is_bool, parts[name], real[name]) for name in parts} if "bool" in self.pgtypes else real
-        parts = {name: pipe.wire(value, _EXPONENT if name == "exponent" else None, name=name) for name, value in parts.items()}
+            parts = (
+                {name: Mux(is_bool, parts[name], real[name]) for name in parts}
+                if "bool" in self.pgtypes
+                else real
+            )
+        parts = {
+            name: pipe.wire(value, _EXPONENT if name == "exponent" else None, name=name)
+            for name, value in parts.items()
+        }
         if not self._integers:
             s = pipe.rank(**parts)
         else:
@@ -132,19 +174,37 @@ class PgConverter(wiring.Component):
             is_integer = Const(0, 1)
             for name in self._integers:
                 is_integer = is_integer | self._is(name)
-            magnitude = ((integer ^ negative.replicate(len(integer))) + negative)[:len(integer)]
+            magnitude = ((integer ^ negative.replicate(len(integer))) + negative)[: len(integer)]
             s = pipe.rank(**parts, magnitude=magnitude, negative=negative, integer=is_integer)
             zeros, some = leading_zeros(s.magnitude)
             s = pipe.rank(**vars(s), zeros=zeros, some=some)
-            normal = Cat(Const(0, f + 3), s.magnitude << s.zeros)[:f + 3 + len(s.magnitude)]
+            normal = Cat(Const(0, f + 3), s.magnitude << s.zeros)[: f + 3 + len(s.magnitude)]
             count = {
-                "sign": s.negative, "exponent": pipe.wire(format.bias + len(s.magnitude) - 1 - s.zeros, _EXPONENT, name="integer_exponent"),
-                "significand": normal[-f - 1:], "guard": normal[-f - 2], "sticky": normal[:-f - 2].any(), "zero": ~s.some,
-                "inf": Const(0, 1), "nan": Const(0, 1),
+                "sign": s.negative,
+                "exponent": pipe.wire(
+                    format.bias + len(s.magnitude) - 1 - s.zeros, _EXPONENT, name="integer_exponent"
+                ),
+                "significand": normal[-f - 1 :],
+                "guard": normal[-f - 2],
+                "sticky": normal[: -f - 2].any(),
+                "zero": ~s.some,
+                "inf": Const(0, 1),
+                "nan": Const(0, 1),
             }
-            s = pipe.rank(**{name: pipe.wire(Mux(s.integer, count[name], getattr(s, name)), _EXPONENT if name == "exponent" else None)
-                             for name in count})
-        return pipe.rank(o=round_pack(format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan)).o
+            s = pipe.rank(
+                **{
+                    name: pipe.wire(
+                        Mux(s.integer, count[name], getattr(s, name)),
+                        _EXPONENT if name == "exponent" else None,
+                    )
+                    for name in count
+                }
+            )
+        return pipe.rank(
+            o=round_pack(
+                format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan
+            )
+        ).o
 
     def _to_fixed(self, pipe: Pipeline, format: Fixed) -> Value:
         w, f = format.width, format.fraction_bits
@@ -162,10 +222,22 @@ class PgConverter(wiring.Component):
         is_real = Const(0, 1)
         for name in self._floats:
             is_real = is_real | self._is(name)
-        s = pipe.rank(frame=Mux(x.zero, 0, frame)[:w + 1], distance=distance[:-1], out=distance[-1] & ~x.zero, sign=x.sign,
-                      nan=x.nan, real=is_real, whole=whole)
-        s = pipe.rank(aligned=align(s.frame, s.distance), **{name: getattr(s, name) for name in ("out", "sign", "nan", "real", "whole")})
+        s = pipe.rank(
+            frame=Mux(x.zero, 0, frame)[: w + 1],
+            distance=distance[:-1],
+            out=distance[-1] & ~x.zero,
+            sign=x.sign,
+            nan=x.nan,
+            real=is_real,
+            whole=whole,
+        )
+        s = pipe.rank(
+            aligned=align(s.frame, s.distance),
+            **{name: getattr(s, name) for name in ("out", "sign", "nan", "real", "whole")},
+        )
         up = s.aligned[2] & (s.aligned[:2].any() | s.aligned[3])
-        value = ((Cat(s.aligned[3:], Const(0, 2)) ^ s.sign.replicate(w + 1)) + (s.sign ^ up))[:w + 1]
+        value = ((Cat(s.aligned[3:], Const(0, 2)) ^ s.sign.replicate(w + 1)) + (s.sign ^ up))[
+            : w + 1
+        ]
         result = Mux(s.out, extreme(format, s.sign), saturate(format, value))
         return pipe.rank(o=Mux(s.real, Mux(s.nan, 0, result), s.whole)[:w]).o

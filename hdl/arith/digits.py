@@ -12,8 +12,15 @@ from .pipeline import Pipeline
 __all__ = ["divide", "square_root"]
 
 
-def divide(pipe: Pipeline, rest: Value, divisor: Value, feed: Value, count: int, per_stage: int,
-           keep: Mapping[str, Value]) -> SimpleNamespace:
+def divide(
+    pipe: Pipeline,
+    rest: Value,
+    divisor: Value,
+    feed: Value,
+    count: int,
+    per_stage: int,
+    keep: Mapping[str, Value],
+) -> SimpleNamespace:
     """Restoring division: `count` quotient digits, `per_stage` in each rank.
 
     Each digit says whether `rest` holds `divisor`, which is then taken off; the rest is doubled and takes in the next bit of `feed` from
@@ -24,26 +31,34 @@ def divide(pipe: Pipeline, rest: Value, divisor: Value, feed: Value, count: int,
     SimpleNamespace
         Registers `quotient` (`count` bits), `rest`, and the values of `keep` delayed as much.
     """
-    quotient: list[Value] = []      # first digit first
+    quotient: list[Value] = []  # first digit first
     left = count
     while left:
         steps = min(left, per_stage)
         for _ in range(steps):
-            trial = pipe.wire(rest - divisor, name="trial")        # signed: below 0 where the divisor does not go in
+            trial = pipe.wire(
+                rest - divisor, name="trial"
+            )  # signed: below 0 where the divisor does not go in
             quotient.append(~trial[-1])
             digit = feed[-1] if len(feed) else Const(0, 1)
-            feed = feed[:max(len(feed) - 1, 0)]
-            rest = pipe.wire(Cat(digit, Mux(trial[-1], rest, trial)[:len(divisor)]), name="rest")
+            feed = feed[: max(len(feed) - 1, 0)]
+            rest = pipe.wire(Cat(digit, Mux(trial[-1], rest, trial)[: len(divisor)]), name="rest")
         left -= steps
         last = {} if left == 0 else {"feed": feed, "divisor": divisor}
         s = pipe.rank(**keep, **last, rest=rest, quotient=Cat(*reversed(quotient)))
-        rest, keep, quotient = s.rest, {name: getattr(s, name) for name in keep}, list(reversed(list(s.quotient)))
+        rest, keep, quotient = (
+            s.rest,
+            {name: getattr(s, name) for name in keep},
+            list(reversed(list(s.quotient))),
+        )
         if left:
             feed, divisor = s.feed, s.divisor
     return s
 
 
-def square_root(pipe: Pipeline, radicand: Value, count: int, per_stage: int, keep: Mapping[str, Value]) -> SimpleNamespace:
+def square_root(
+    pipe: Pipeline, radicand: Value, count: int, per_stage: int, keep: Mapping[str, Value]
+) -> SimpleNamespace:
     """Restoring square root: `count` digits, `per_stage` in each rank, of a radicand that is taken as ending in zeros to 2 · count bits.
 
     Returns
@@ -58,13 +73,19 @@ def square_root(pipe: Pipeline, radicand: Value, count: int, per_stage: int, kee
     while left:
         steps = min(left, per_stage)
         for _ in range(steps):
-            pair = radicand[-2:] if len(radicand) > 1 else Cat(Const(0, 1), radicand) if len(radicand) else Const(0, 2)
-            radicand = radicand[:max(len(radicand) - 2, 0)]
+            pair = (
+                radicand[-2:]
+                if len(radicand) > 1
+                else Cat(Const(0, 1), radicand)
+                if len(radicand)
+                else Const(0, 2)
+            )
+            radicand = radicand[: max(len(radicand) - 2, 0)]
             rest = Cat(pair, rest)
             trial = pipe.wire(rest - Cat(Const(1, 2), root), name="trial")
             root = Cat(~trial[-1], root)
             # at most twice the root
-            rest = pipe.wire(Mux(trial[-1], rest, trial)[:len(root) + 1], name="rest")
+            rest = pipe.wire(Mux(trial[-1], rest, trial)[: len(root) + 1], name="rest")
         left -= steps
         last = {} if left == 0 else {"radicand": radicand, "rest": rest}
         s = pipe.rank(**keep, **last, root=root)

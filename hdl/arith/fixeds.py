@@ -29,7 +29,7 @@ def saturate(format: Fixed, value: Value) -> Value:
     value = value.as_signed()
     if len(value) <= w:
         return Cat(value, value[-1].replicate(w - len(value)))
-    over = value[w - 1:-1] != value[-1].replicate(len(value) - w)
+    over = value[w - 1 : -1] != value[-1].replicate(len(value) - w)
     return Mux(over, extreme(format, value[-1]), value[:w])[:w]
 
 
@@ -45,11 +45,13 @@ def mul(pipe: Pipeline, format: Fixed, a: Value, b: Value) -> Value:
     """Multiply; add the partial products where there are several; round and saturate."""
     parts = partial_products(a.as_signed(), b.as_signed())
     s = pipe.rank(**{f"part{weight}": product for weight, product in parts})
-    product = total([(weight, getattr(s, f"part{weight}")) for weight, _ in parts], 2 * format.width)
+    product = total(
+        [(weight, getattr(s, f"part{weight}")) for weight, _ in parts], 2 * format.width
+    )
     if len(parts) > 1:
         product = pipe.rank(product=product).product
     f = format.fraction_bits
-    up = product[f - 1] & (product[:f - 1].any() | product[f]) if f else Const(0, 1)
+    up = product[f - 1] & (product[: f - 1].any() | product[f]) if f else Const(0, 1)
     return pipe.rank(o=saturate(format, product[f:].as_signed() + up)).o
 
 
@@ -60,18 +62,25 @@ def div(pipe: Pipeline, format: Fixed, a: Value, b: Value) -> Value:
     first = s.dividend[low:]
     # the quotient has at most w − 1 bits before the point of its unit, or it is out of range
     bits = Cat(Const(0, 1), s.dividend[:low])
-    s = divide(pipe, pipe.wire(Cat(bits[-1], first)[:w + 1]), s.divisor, bits[:-1], digits("div", format), digits_per_stage(format),
-               {"sign": s.sign, "zero": s.zero, "out": first >= s.divisor})
+    s = divide(
+        pipe,
+        pipe.wire(Cat(bits[-1], first)[: w + 1]),
+        s.divisor,
+        bits[:-1],
+        digits("div", format),
+        digits_per_stage(format),
+        {"sign": s.sign, "zero": s.zero, "out": first >= s.divisor},
+    )
     up = s.quotient[0] & (s.rest.any() | s.quotient[1])
     # −(q + up) = ~q + 1 − up
     magnitude = Cat(s.quotient[1:], Const(0, 2))
-    value = ((magnitude ^ s.sign.replicate(w + 1)) + (s.sign ^ up))[:w + 1]
+    value = ((magnitude ^ s.sign.replicate(w + 1)) + (s.sign ^ up))[: w + 1]
     result = Mux(s.out, extreme(format, s.sign), saturate(format, value))
     return pipe.rank(o=Mux(s.zero, 0, result)[:w]).o
 
 
 def _magnitude(a: Value) -> Value:
-    return ((a ^ a[-1].replicate(len(a))) + a[-1])[:len(a)]
+    return ((a ^ a[-1].replicate(len(a))) + a[-1])[: len(a)]
 
 
 def sqrt(pipe: Pipeline, format: Fixed, a: Value) -> Value:
@@ -79,7 +88,7 @@ def sqrt(pipe: Pipeline, format: Fixed, a: Value) -> Value:
     w = format.width
     count = digits("sqrt", format)
     # the radicand a · 2**fraction_bits has the fraction's zeros below, and an even number of bits with or without the sign
-    radicand = a[:w - (w + format.fraction_bits) % 2]
+    radicand = a[: w - (w + format.fraction_bits) % 2]
     s = square_root(pipe, radicand, count, digits_per_stage(format), {"negative": a[-1]})
     root = Cat(s.root[1:] + s.root[0], Const(0, w))[:w]
     return pipe.rank(o=Mux(s.negative, 0, root)[:w]).o
@@ -114,7 +123,18 @@ def select(pipe: Pipeline, format: Fixed, c: Value, a: Value, b: Value) -> Value
 
 
 OPERATIONS: dict[str, Callable[..., Value]] = {
-    "add": add, "sub": sub, "mul": mul, "div": div, "sqrt": sqrt, "neg": neg, "abs": absolute, "max": maximum, "min": minimum,
-    "lt": lt, "le": le, "gt": lambda pipe, format, a, b: lt(pipe, format, b, a), "ge": lambda pipe, format, a, b: le(pipe, format, b, a),
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "div": div,
+    "sqrt": sqrt,
+    "neg": neg,
+    "abs": absolute,
+    "max": maximum,
+    "min": minimum,
+    "lt": lt,
+    "le": le,
+    "gt": lambda pipe, format, a, b: lt(pipe, format, b, a),
+    "ge": lambda pipe, format, a, b: le(pipe, format, b, a),
     "select": select,
 }

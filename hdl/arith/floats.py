@@ -14,7 +14,17 @@ from penstock.models.numerics.formats import Float
 from penstock.models.numerics.latency import digits, digits_per_stage
 
 from .digits import divide, square_root
-from .pipeline import Pipeline, Unpacked, align, exponent_shape, leading_zeros, partial_products, round_pack, total, truth
+from .pipeline import (
+    Pipeline,
+    Unpacked,
+    align,
+    exponent_shape,
+    leading_zeros,
+    partial_products,
+    round_pack,
+    total,
+    truth,
+)
 
 __all__ = ["OPERATIONS"]
 
@@ -28,29 +38,65 @@ def add(pipe: Pipeline, format: Float, a: Value, b: Value, negate: bool = False)
     f = format.fraction_bits
     s = pipe.rank(
         exponent=Mux(swap, y.exponent, x.exponent),
-        distance=Mux(swap, (y.exponent - x.exponent)[:format.exponent_bits], (x.exponent - y.exponent)[:format.exponent_bits]),
-        large=Mux(swap, y.significand, x.significand)[:f + 1],
-        small=Mux(swap, x.significand, y.significand)[:f + 1],
-        differ=differ, sign=Mux(swap, y_sign, x.sign), zero_sign=x.sign & y_sign,
-        inf=x.inf | y.inf, nan=x.nan | y.nan | (x.inf & y.inf & differ),
+        distance=Mux(
+            swap,
+            (y.exponent - x.exponent)[: format.exponent_bits],
+            (x.exponent - y.exponent)[: format.exponent_bits],
+        ),
+        large=Mux(swap, y.significand, x.significand)[: f + 1],
+        small=Mux(swap, x.significand, y.significand)[: f + 1],
+        differ=differ,
+        sign=Mux(swap, y_sign, x.sign),
+        zero_sign=x.sign & y_sign,
+        inf=x.inf | y.inf,
+        nan=x.nan | y.nan | (x.inf & y.inf & differ),
     )
     # two more bits and the sticky bit below are enough: only a distance of 0 or 1 can shift the sum left by more than one
     aligned = align(Cat(Const(0, 2), s.small), s.distance)
     if format.width > 16:
-        s = pipe.rank(aligned=aligned, **{name: value for name, value in vars(s).items() if name not in ("distance", "small")})
+        s = pipe.rank(
+            aligned=aligned,
+            **{name: value for name, value in vars(s).items() if name not in ("distance", "small")},
+        )
         aligned = s.aligned
     # invert and carry in: one adder for sum and difference
     addend = aligned ^ s.differ.replicate(len(aligned))
-    both = (Cat(Const(0, 3), s.large, Const(0, 1)) + Cat(addend, s.differ) + s.differ)[:f + 5]
-    s = pipe.rank(both=both, **{name: getattr(s, name) for name in ("exponent", "sign", "zero_sign", "inf", "nan")})
-    zeros, some = leading_zeros(s.both)
-    normal = (s.both << zeros)[:f + 5]
+    both = (Cat(Const(0, 3), s.large, Const(0, 1)) + Cat(addend, s.differ) + s.differ)[: f + 5]
     s = pipe.rank(
-        significand=normal[4:], guard=normal[3], sticky=normal[:3].any(), zero=~some & ~s.inf,
-        exponent=pipe.wire(Cat(s.exponent, Const(0, 1)).as_signed() + 1 - zeros, exponent_shape(format), name="exponent"),
-        sign=s.sign, zero_sign=s.zero_sign, inf=s.inf, nan=s.nan,
+        both=both,
+        **{name: getattr(s, name) for name in ("exponent", "sign", "zero_sign", "inf", "nan")},
     )
-    return pipe.rank(o=round_pack(format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan, s.zero_sign)).o
+    zeros, some = leading_zeros(s.both)
+    normal = (s.both << zeros)[: f + 5]
+    s = pipe.rank(
+        significand=normal[4:],
+        guard=normal[3],
+        sticky=normal[:3].any(),
+        zero=~some & ~s.inf,
+        exponent=pipe.wire(
+            Cat(s.exponent, Const(0, 1)).as_signed() + 1 - zeros,
+            exponent_shape(format),
+            name="exponent",
+        ),
+        sign=s.sign,
+        zero_sign=s.zero_sign,
+        inf=s.inf,
+        nan=s.nan,
+    )
+    return pipe.rank(
+        o=round_pack(
+            format,
+            s.sign,
+            s.exponent,
+            s.significand,
+            s.guard,
+            s.sticky,
+            s.zero,
+            s.inf,
+            s.nan,
+            s.zero_sign,
+        )
+    ).o
 
 
 def sub(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
@@ -63,21 +109,30 @@ def mul(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
     p = format.fraction_bits + 1
     parts = partial_products(x.normal_significand, y.normal_significand)
     s = pipe.rank(
-        exponent=pipe.wire(x.exponent + y.exponent - format.bias, exponent_shape(format), name="exponent"),
-        sign=x.sign ^ y.sign, zero=x.zero | y.zero, inf=x.inf | y.inf,
+        exponent=pipe.wire(
+            x.exponent + y.exponent - format.bias, exponent_shape(format), name="exponent"
+        ),
+        sign=x.sign ^ y.sign,
+        zero=x.zero | y.zero,
+        inf=x.inf | y.inf,
         nan=x.nan | y.nan | (x.inf & y.zero) | (x.zero & y.inf),
         **{f"part{weight}": product for weight, product in parts},
     )
     product = total([(weight, getattr(s, f"part{weight}")) for weight, _ in parts], 2 * p)
     if len(parts) > 1:
-        s = pipe.rank(product=product, **{name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")})
+        s = pipe.rank(
+            product=product,
+            **{name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")},
+        )
         product = s.product
     wide = product[-1]
-    significand = Mux(wide, product[p:], product[p - 1:-1])
+    significand = Mux(wide, product[p:], product[p - 1 : -1])
     guard = Mux(wide, product[p - 1], product[p - 2])
-    sticky = product[:p - 2].any() | (wide & product[p - 2])
+    sticky = product[: p - 2].any() | (wide & product[p - 2])
     exponent = pipe.wire(s.exponent + wide, exponent_shape(format), name="exponent")
-    return pipe.rank(o=round_pack(format, s.sign, exponent, significand, guard, sticky, s.zero, s.inf, s.nan)).o
+    return pipe.rank(
+        o=round_pack(format, s.sign, exponent, significand, guard, sticky, s.zero, s.inf, s.nan)
+    ).o
 
 
 def div(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
@@ -86,30 +141,68 @@ def div(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
     p = format.fraction_bits + 1
     less = pipe.wire(x.normal_significand < y.normal_significand, name="less")
     s = pipe.rank(
-        rest=Mux(less, Cat(Const(0, 1), x.normal_significand), x.normal_significand)[:p + 1],
+        rest=Mux(less, Cat(Const(0, 1), x.normal_significand), x.normal_significand)[: p + 1],
         divisor=y.normal_significand,
-        exponent=pipe.wire(x.exponent - y.exponent + format.bias - less, exponent_shape(format), name="exponent"),
+        exponent=pipe.wire(
+            x.exponent - y.exponent + format.bias - less, exponent_shape(format), name="exponent"
+        ),
         sign=x.sign ^ y.sign,
-        zero=x.zero | y.inf, inf=x.inf | y.zero,
+        zero=x.zero | y.inf,
+        inf=x.inf | y.zero,
         nan=x.nan | y.nan | (x.zero & y.zero) | (x.inf & y.inf),
     )
-    s = divide(pipe, s.rest, s.divisor, Const(0, 0), digits("div", format), digits_per_stage(format),
-               {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")})
-    return pipe.rank(o=round_pack(format, s.sign, s.exponent, s.quotient[1:], s.quotient[0], s.rest.any(), s.zero, s.inf, s.nan)).o
+    s = divide(
+        pipe,
+        s.rest,
+        s.divisor,
+        Const(0, 0),
+        digits("div", format),
+        digits_per_stage(format),
+        {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")},
+    )
+    return pipe.rank(
+        o=round_pack(
+            format,
+            s.sign,
+            s.exponent,
+            s.quotient[1:],
+            s.quotient[0],
+            s.rest.any(),
+            s.zero,
+            s.inf,
+            s.nan,
+        )
+    ).o
 
 
 def sqrt(pipe: Pipeline, format: Float, a: Value) -> Value:
     """Make the exponent even; restoring square root, some digits a stage; round (there are no ties)."""
     x = Unpacked(a, format)
-    even = x.exponent[0]                                            # the bias is odd
+    even = x.exponent[0]  # the bias is odd
     s = pipe.rank(
-        radicand=Mux(even, x.normal_significand, Cat(Const(0, 1), x.normal_significand))[:format.fraction_bits + 2],
-        exponent=pipe.wire((x.exponent + format.bias) >> 1, exponent_shape(format), name="exponent"),
-        sign=x.sign, zero=x.zero, inf=x.inf, nan=x.nan | (x.sign & ~x.zero),
+        radicand=Mux(even, x.normal_significand, Cat(Const(0, 1), x.normal_significand))[
+            : format.fraction_bits + 2
+        ],
+        exponent=pipe.wire(
+            (x.exponent + format.bias) >> 1, exponent_shape(format), name="exponent"
+        ),
+        sign=x.sign,
+        zero=x.zero,
+        inf=x.inf,
+        nan=x.nan | (x.sign & ~x.zero),
     )
-    s = square_root(pipe, s.radicand, digits("sqrt", format), digits_per_stage(format),
-                    {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")})
-    return pipe.rank(o=round_pack(format, s.sign, s.exponent, s.root[1:], s.root[0], Const(1), s.zero, s.inf, s.nan)).o
+    s = square_root(
+        pipe,
+        s.radicand,
+        digits("sqrt", format),
+        digits_per_stage(format),
+        {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")},
+    )
+    return pipe.rank(
+        o=round_pack(
+            format, s.sign, s.exponent, s.root[1:], s.root[0], Const(1), s.zero, s.inf, s.nan
+        )
+    ).o
 
 
 def neg(pipe: Pipeline, format: Float, a: Value) -> Value:
@@ -123,7 +216,7 @@ def absolute(pipe: Pipeline, format: Float, a: Value) -> Value:
 def _canonical(pipe: Pipeline, format: Float, a: Value, sign: Value) -> Value:
     """No subnormals and one NaN, with this sign otherwise."""
     x = Unpacked(a, format)
-    magnitude = Mux(x.nan, format.nan, Mux(x.zero, 0, x.magnitude))[:format.width - 1]
+    magnitude = Mux(x.nan, format.nan, Mux(x.zero, 0, x.magnitude))[: format.width - 1]
     return pipe.rank(o=Cat(magnitude, sign & ~x.nan)).o
 
 
@@ -152,8 +245,8 @@ def maximum(pipe: Pipeline, format: Float, a: Value, b: Value, least: bool = Fal
     below = _below(a, b)
     picked = Mux(below ^ least, b, a)
     nan = x.nan | y.nan
-    zero = ~picked[format.fraction_bits:-1].any()
-    magnitude = Mux(nan, format.nan, Mux(zero, 0, picked[:-1]))[:format.width - 1]
+    zero = ~picked[format.fraction_bits : -1].any()
+    magnitude = Mux(nan, format.nan, Mux(zero, 0, picked[:-1]))[: format.width - 1]
     return pipe.rank(o=Cat(magnitude, picked[-1] & ~nan)).o
 
 
@@ -162,11 +255,22 @@ def minimum(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
 
 
 def select(pipe: Pipeline, format: Float, c: Value, a: Value, b: Value) -> Value:
-    return pipe.rank(o=Mux(c[format.fraction_bits:-1].any(), a, b)).o
+    return pipe.rank(o=Mux(c[format.fraction_bits : -1].any(), a, b)).o
 
 
 OPERATIONS: dict[str, Callable[..., Value]] = {
-    "add": add, "sub": sub, "mul": mul, "div": div, "sqrt": sqrt, "neg": neg, "abs": absolute, "max": maximum, "min": minimum,
-    "lt": lt, "le": le, "gt": lambda pipe, format, a, b: lt(pipe, format, b, a), "ge": lambda pipe, format, a, b: le(pipe, format, b, a),
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "div": div,
+    "sqrt": sqrt,
+    "neg": neg,
+    "abs": absolute,
+    "max": maximum,
+    "min": minimum,
+    "lt": lt,
+    "le": le,
+    "gt": lambda pipe, format, a, b: lt(pipe, format, b, a),
+    "ge": lambda pipe, format, a, b: le(pipe, format, b, a),
     "select": select,
 }

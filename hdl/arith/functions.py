@@ -80,7 +80,9 @@ class _Builder:
                     value = signal
             else:
                 assert stage > wire.stage, f"wire {wire.number} is used before its stage"
-                value = Signal(_shape(wire), name=f"{wire.kind}{wire.number}_{stage}", reset_less=True)
+                value = Signal(
+                    _shape(wire), name=f"{wire.kind}{wire.number}_{stage}", reset_less=True
+                )
                 self._m.d.sync += value.eq(self.at(wire, stage - 1))
             self._values[key] = value
         return self._values[key]
@@ -102,9 +104,11 @@ class _Builder:
             case "shr" | "vshr":
                 return a >> rest[0]
             case "low":
-                return a[:rest[0]] if len(a) > rest[0] else a      # assignment extends by the sign
+                return a[: rest[0]] if len(a) > rest[0] else a  # assignment extends by the sign
             case "signed":
-                return a[:rest[0]].as_signed() if len(a) >= rest[0] else a      # a narrower one is not negative
+                return (
+                    a[: rest[0]].as_signed() if len(a) >= rest[0] else a
+                )  # a narrower one is not negative
             case "within":
                 return a
             case "eq":
@@ -132,12 +136,20 @@ class _Builder:
                     word |= (value & ((1 << width) - 1)) << shift
                     shift += width
                 rows.append(word)
-            data = Cat(self._memory(f"table{table}_{k}", contents.depth, [row >> k & ((1 << _BLOCK) - 1) for row in rows],
-                                    min(_BLOCK, sum(widths) - k), address) for k in range(0, sum(widths), _BLOCK))
+            data = Cat(
+                self._memory(
+                    f"table{table}_{k}",
+                    contents.depth,
+                    [row >> k & ((1 << _BLOCK) - 1) for row in rows],
+                    min(_BLOCK, sum(widths) - k),
+                    address,
+                )
+                for k in range(0, sum(widths), _BLOCK)
+            )
             self._ports[table] = []
             shift = 0
             for column, width in zip(contents.columns, widths, strict=True):
-                field = data[shift:shift + width]
+                field = data[shift : shift + width]
                 self._ports[table].append(field.as_signed() if min(column) < 0 else field)
                 shift += width
         return self._ports[table]

@@ -10,7 +10,16 @@ from amaranth.utils import bits_for
 from penstock.models.numerics.formats import Float
 from penstock.models.numerics.latency import slices
 
-__all__ = ["Pipeline", "Unpacked", "align", "exponent_shape", "leading_zeros", "partial_products", "round_pack", "total"]
+__all__ = [
+    "Pipeline",
+    "Unpacked",
+    "align",
+    "exponent_shape",
+    "leading_zeros",
+    "partial_products",
+    "round_pack",
+    "total",
+]
 
 
 class Pipeline:
@@ -33,7 +42,12 @@ class Pipeline:
     def rank(self, **values: ValueLike) -> SimpleNamespace:
         """Register all these values: one more cycle. Their registers come back under the same names."""
         self.depth += 1
-        return SimpleNamespace(**{name: self._register(value, f"s{self.depth}_{name}") for name, value in values.items()})
+        return SimpleNamespace(
+            **{
+                name: self._register(value, f"s{self.depth}_{name}")
+                for name, value in values.items()
+            }
+        )
 
     def delay(self, value: ValueLike, cycles: int, name: str = "delayed") -> Value:
         """The value `cycles` later, beside ranks that other code adds; does not count in `depth`."""
@@ -53,7 +67,7 @@ class Unpacked:
     """Fields and classes of a float's code; a subnormal is `zero`, its `significand` is 0."""
 
     def __init__(self, code: Value, format: Float):
-        fraction, exponent = code[:format.fraction_bits], code[format.fraction_bits:-1]
+        fraction, exponent = code[: format.fraction_bits], code[format.fraction_bits : -1]
         self.sign = code[-1]
         self.exponent = exponent
         self.magnitude = code[:-1]
@@ -61,7 +75,7 @@ class Unpacked:
         top = exponent.all()
         self.nan = top & fraction.any()
         self.inf = top & ~fraction.any()
-        self.normal_significand = Cat(fraction, Const(1, 1))        # right only where not zero
+        self.normal_significand = Cat(fraction, Const(1, 1))  # right only where not zero
         self.significand = Mux(self.zero, 0, self.normal_significand)
 
 
@@ -79,8 +93,10 @@ def leading_zeros(value: Value) -> tuple[Value, Value]:
     value = Cat(Const(0, width - len(value)), value)
     nodes: list[tuple[Value, Value]] = [(Const(0, 0), value[index]) for index in range(width)]
     while len(nodes) > 1:
-        nodes = [(Cat(Mux(high[1], high[0], low[0]), ~high[1]), high[1] | low[1])
-                 for low, high in zip(nodes[::2], nodes[1::2], strict=True)]
+        nodes = [
+            (Cat(Mux(high[1], high[0], low[0]), ~high[1]), high[1] | low[1])
+            for low, high in zip(nodes[::2], nodes[1::2], strict=True)
+        ]
     return nodes[0]
 
 
@@ -94,10 +110,10 @@ def align(value: Value, amount: Value) -> Value:
         if shift >= len(value):
             shifted: Value = value.any()
         else:
-            shifted = Cat(value[:shift + 1].any(), value[shift + 1:])
-        value = Mux(amount[level], shifted, value)[:len(value)]
+            shifted = Cat(value[: shift + 1].any(), value[shift + 1 :])
+        value = Mux(amount[level], shifted, value)[: len(value)]
     if len(amount) > levels:
-        value = Mux(amount[levels:].any(), some, value)[:len(value)]
+        value = Mux(amount[levels:].any(), some, value)[: len(value)]
     return value
 
 
@@ -107,7 +123,7 @@ def partial_products(a: Value, b: Value) -> list[tuple[int, Value]]:
     size = -(-len(b) // count)
     parts = []
     for low in range(0, len(b), size):
-        part = b[low:low + size]
+        part = b[low : low + size]
         if b.shape().signed:
             part = part.as_signed() if low + size >= len(b) else Cat(part, Const(0, 1)).as_signed()
         parts.append((low, a * part))
@@ -122,8 +138,18 @@ def total(parts: list[tuple[int, Value]], width: int) -> Value:
     return result[:width]
 
 
-def round_pack(format: Float, sign: Value, exponent: Value, significand: Value, guard: Value, sticky: Value,
-               zero: ValueLike, inf: ValueLike, nan: ValueLike, zero_sign: ValueLike | None = None) -> Value:
+def round_pack(
+    format: Float,
+    sign: Value,
+    exponent: Value,
+    significand: Value,
+    guard: Value,
+    sticky: Value,
+    zero: ValueLike,
+    inf: ValueLike,
+    nan: ValueLike,
+    zero_sign: ValueLike | None = None,
+) -> Value:
     """Round to nearest even and give the code; the order of precedence is nan, inf, zero, number.
 
     `significand` has fraction_bits + 1 bits, the top one set; `exponent` is biased, of `exponent_shape`; `guard` is the first bit dropped,
@@ -131,14 +157,16 @@ def round_pack(format: Float, sign: Value, exponent: Value, significand: Value, 
     """
     f, e = format.fraction_bits, format.exponent_bits
     up = guard & (sticky | significand[0])
-    rounded = (Cat(significand[:f], exponent) + up)[:f + len(exponent)]
+    rounded = (Cat(significand[:f], exponent) + up)[: f + len(exponent)]
     biased = rounded[f:]
     small = biased[-1] | ~biased.any()
     large = ~biased[-1] & (biased[e:].any() | biased[:e].all())
     vanish = zero | (small & ~inf)
     top = Mux(nan | inf | (large & ~zero), (1 << e) - 1, Mux(vanish, 0, biased[:e]))
     fraction = Mux(nan, 1 << (f - 1), Mux(vanish | inf | large, 0, rounded[:f]))
-    return Cat(fraction[:f], top[:e], Mux(zero, sign if zero_sign is None else zero_sign, sign) & ~nan)
+    return Cat(
+        fraction[:f], top[:e], Mux(zero, sign if zero_sign is None else zero_sign, sign) & ~nan
+    )
 
 
 def truth(flag: Value, one: int, width: int) -> Value:

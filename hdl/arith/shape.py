@@ -35,7 +35,9 @@ class FormatShape(ShapeCastable):
         return unsigned(self.number_format.width)
 
     def const(self, init):
-        return Const(self.number_format.const(0.0 if init is None else float(init)), self.as_shape())
+        return Const(
+            self.number_format.const(0.0 if init is None else float(init)), self.as_shape()
+        )
 
     def from_bits(self, raw):
         return float(self.number_format.decode(raw))
@@ -63,7 +65,7 @@ class FormatShape(ShapeCastable):
 
     def _fixed_text(self, number_format: Fixed, code: Value) -> Text:
         f = number_format.fraction_bits
-        magnitude = Mux(code[-1], -code.as_signed(), code)[:number_format.width]
+        magnitude = Mux(code[-1], -code.as_signed(), code)[: number_format.width]
         return Text("{:s}{:d}.{:06d}", _sign(code), magnitude[f:], _decimals(magnitude[:f]))
 
     def _float_text(self, number_format: Float, code: Value) -> Text:
@@ -72,14 +74,21 @@ class FormatShape(ShapeCastable):
         power = Mux(zero, 0, (code[f:-1] - number_format.bias).as_signed()).as_signed()
         size = Mux(power < 0, -power, power)[:10]
         decimals = _decimals(Mux(zero, 0, code[:f])[:f])
-        number = Cat(_digit(~zero), _text("."), *(_digit(decimals // 10 ** n % 10) for n in reversed(range(_DIGITS))),
-                     _text("p"), Mux(power < 0, _text("-"), _text("+")),
-                     *(Mux(size < limit, 0, _digit(size // limit % 10))[:8] for limit in (100, 10)), _digit(size % 10))
+        number = Cat(
+            _digit(~zero),
+            _text("."),
+            *(_digit(decimals // 10**n % 10) for n in reversed(range(_DIGITS))),
+            _text("p"),
+            Mux(power < 0, _text("-"), _text("+")),
+            *(Mux(size < limit, 0, _digit(size // limit % 10))[:8] for limit in (100, 10)),
+            _digit(size % 10),
+        )
         special = Mux(code[:f].any(), _text("nan"), _text("inf"))
         return Text("{:s}{:s}", _sign(code), Mux(code[f:-1].all(), special, number))
 
 
 # Text as Amaranth's formatter takes it: the first character in the lowest byte, zero bytes left out.
+
 
 def _text(text: str) -> Const:
     return Const(int.from_bytes(text.encode(), "little"), 8 * len(text))
@@ -95,7 +104,7 @@ def _sign(code: Value) -> Value:
 
 def _decimals(fraction: Value) -> Value:
     """The first digits behind the point of a binary fraction, as an integer."""
-    return (fraction * 10 ** _DIGITS >> len(fraction)) if len(fraction) else Const(0)
+    return (fraction * 10**_DIGITS >> len(fraction)) if len(fraction) else Const(0)
 
 
 class Number(ValueCastable):
@@ -113,7 +122,9 @@ class Number(ValueCastable):
     def eq(self, other):
         """Assign a code, or another number of the same format."""
         if isinstance(other, Number) and other.shape() != self._shape:
-            raise TypeError(f"a number of {other.shape()!r} cannot be assigned to one of {self._shape!r}")
+            raise TypeError(
+                f"a number of {other.shape()!r} cannot be assigned to one of {self._shape!r}"
+            )
         return self._code.eq(Value.cast(other))
 
     def __repr__(self):

@@ -24,7 +24,7 @@ def register(op: str, factory: Callable[[str, Format], wiring.Component]) -> Non
 
 def operand_names(op: str) -> tuple[str, ...]:
     """Input ports in the order of `Format.op`'s operands."""
-    return ("c", "a", "b") if op == "select" else ("a", "b", "c")[:ARITY[op]]
+    return ("c", "a", "b") if op == "select" else ("a", "b", "c")[: ARITY[op]]
 
 
 def unit(op: str, format: Format) -> wiring.Component:
@@ -57,21 +57,32 @@ class Unit(wiring.Component):
 
     def __init__(self, op: str, format: Format, *, src_loc_at: int = 0):
         self.op, self.format, self.latency = op, format, latency(op, format)
-        super().__init__({**{name: In(unsigned(format.width)) for name in operand_names(op)}, "o": Out(unsigned(format.width))},
-                         src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                **{name: In(unsigned(format.width)) for name in operand_names(op)},
+                "o": Out(unsigned(format.width)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         pipe = Pipeline(m)
-        m.d.comb += self.o.eq(self._build(pipe, *(getattr(self, name) for name in operand_names(self.op))))
+        m.d.comb += self.o.eq(
+            self._build(pipe, *(getattr(self, name) for name in operand_names(self.op)))
+        )
         if pipe.depth != self.latency:
-            raise RuntimeError(f"{self.op} of {self.format} has {pipe.depth} stages, its latency says {self.latency}")
+            raise RuntimeError(
+                f"{self.op} of {self.format} has {pipe.depth} stages, its latency says {self.latency}"
+            )
         return m
 
     def _build(self, pipe: Pipeline, *operands: Value) -> Value:
         if self.op == "pass":
             return pipe.rank(o=operands[0]).o
-        table: dict[str, Callable[..., Value]] = floats.OPERATIONS if self.format.is_float else fixeds.OPERATIONS
+        table: dict[str, Callable[..., Value]] = (
+            floats.OPERATIONS if self.format.is_float else fixeds.OPERATIONS
+        )
         if self.op != "mac":
             return table[self.op](pipe, self.format, *operands)
         a, b, c = operands

@@ -30,21 +30,32 @@ class Link(wiring.Component):
     bus : Out(AXI4)
     """
 
-    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor, src_loc_at=0):
+    def __init__(
+        self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor, src_loc_at=0
+    ):
         self.identity = identity
         self.divisor = divisor
         self.registers = registers
         self.memory = memory
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "axil": Out(registers), "bus": Out(memory)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {"rx": In(1, init=1), "tx": Out(1, init=1), "axil": Out(registers), "bus": Out(memory)},
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(self.divisor)
         m.submodules.deframer = deframer = Deframer()
-        m.submodules.bridge = bridge = Bridge(self.identity, registers=self.registers, memory=self.memory)
+        m.submodules.bridge = bridge = Bridge(
+            self.identity, registers=self.registers, memory=self.memory
+        )
         m.submodules.framer = framer = Framer()
         m.submodules.transmitter = transmitter = UartTransmitter(self.divisor)
-        m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx), bridge.dropped.eq(deframer.dropped)]
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            self.tx.eq(transmitter.tx),
+            bridge.dropped.eq(deframer.dropped),
+        ]
         connect(m, receiver.o, deframer.i)
         connect(m, deframer.o, bridge.i)
         connect(m, bridge.o, framer.i)

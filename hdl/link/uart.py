@@ -31,14 +31,16 @@ class UartReceiver(wiring.Component):
         if divisor < 4:
             raise ValueError(f"a bit takes at least 4 cycles, not {divisor!r}")
         self.divisor = divisor
-        super().__init__({"rx": In(1, init=1), "o": Out(stream.Signature(8))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {"rx": In(1, init=1), "o": Out(stream.Signature(8))}, src_loc_at=1 + src_loc_at
+        )
 
     def elaborate(self, platform):
         m = Module()
         pin = Signal(init=1)
         m.submodules.pin = FFSynchronizer(self.rx, pin, init=1)
         timer = Signal(range(self.divisor))
-        bits = Signal(4)                                     # left, the start and stop bits among them; 0: at rest
+        bits = Signal(4)  # left, the start and stop bits among them; 0: at rest
         shift = Signal(8)
         before = Signal(init=1)
         m.d.sync += before.eq(pin)
@@ -52,7 +54,11 @@ class UartReceiver(wiring.Component):
         with m.Elif(timer != 0):
             m.d.sync += timer.eq(timer - 1)
         with m.Else():
-            m.d.sync += [timer.eq(self.divisor - 1), bits.eq(bits - 1), shift.eq(Cat(shift[1:], pin))]
+            m.d.sync += [
+                timer.eq(self.divisor - 1),
+                bits.eq(bits - 1),
+                shift.eq(Cat(shift[1:], pin)),
+            ]
             with m.If((bits == 10) & pin):
                 m.d.sync += bits.eq(0)
             with m.If(bits == 1):
@@ -79,19 +85,31 @@ class UartTransmitter(wiring.Component):
 
     def __init__(self, divisor, *, src_loc_at=0):
         self.divisor = divisor
-        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {"i": In(stream.Signature(8)), "tx": Out(1, init=1)}, src_loc_at=1 + src_loc_at
+        )
 
     def elaborate(self, platform):
         m = Module()
         timer = Signal(range(self.divisor))
-        bits = Signal(4)                                     # still to come after the one on the pin
+        bits = Signal(4)  # still to come after the one on the pin
         shift = Signal(9)
         ending = Signal()
         m.d.comb += [ending.eq(timer == 0), self.i.ready.eq(ending & (bits == 0))]
         with m.If(~ending):
             m.d.sync += timer.eq(timer - 1)
         with m.Elif(bits != 0):
-            m.d.sync += [timer.eq(self.divisor - 1), bits.eq(bits - 1), self.tx.eq(shift[0]), shift.eq(Cat(shift[1:], Const(1)))]
+            m.d.sync += [
+                timer.eq(self.divisor - 1),
+                bits.eq(bits - 1),
+                self.tx.eq(shift[0]),
+                shift.eq(Cat(shift[1:], Const(1))),
+            ]
         with m.Elif(self.i.valid):
-            m.d.sync += [timer.eq(self.divisor - 1), bits.eq(9), self.tx.eq(0), shift.eq(Cat(self.i.payload, Const(1)))]
+            m.d.sync += [
+                timer.eq(self.divisor - 1),
+                bits.eq(9),
+                self.tx.eq(0),
+                shift.eq(Cat(self.i.payload, Const(1))),
+            ]
         return m

@@ -8,5 +8,16 @@ from .sdram import SdramController, SdramPins
 from .spram import Spram
 from .writer import BurstWriter
 
-__all__ = ["AXI4", "AXI4Lite", "Arbiter", "BlockRam", "BurstReader", "BurstWriter", "Response", "SdramController", "SdramPins", "Spram",
-           "command_shape"]
+__all__ = [
+    "AXI4",
+    "AXI4Lite",
+    "Arbiter",
+    "BlockRam",
+    "BurstReader",
+    "BurstWriter",
+    "Response",
+    "SdramController",
+    "SdramPins",
+    "Spram",
+    "command_shape",
+]

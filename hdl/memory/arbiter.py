@@ -49,8 +49,10 @@ class Arbiter(wiring.Component):
         self.ports = list(ports)
         names = [f"m{k}" for k in sorted(copiers)]
         if len(names) > 1:
-            raise ValueError(f"managers {' and '.join(names[:2])} both copy without room for a burst: "
-                             "behind one arbiter they can wait for each other for ever")
+            raise ValueError(
+                f"managers {' and '.join(names[:2])} both copy without room for a burst: "
+                "behind one arbiter they can wait for each other for ever"
+            )
         if len({(p.address_width, p.data_bytes, p.id_width) for p in self.ports}) != 1:
             raise ValueError("the managers of a memory port must have the same widths")
         first = self.ports[0]

@@ -41,7 +41,9 @@ class AXI4(wiring.Signature):
         if not isinstance(data_bytes, int) or data_bytes not in (4, 8, 16, 32, 64, 128):
             raise ValueError(f"data_bytes must be 4, 8, 16, 32, 64 or 128, not {data_bytes!r}")
         if not isinstance(address_width, int) or not 12 <= address_width <= 64:
-            raise ValueError(f"address_width must be an integer from 12 to 64, not {address_width!r}")
+            raise ValueError(
+                f"address_width must be an integer from 12 to 64, not {address_width!r}"
+            )
         if not read and not write:
             raise ValueError("a port must read, write, or both")
         self.address_width = address_width
@@ -51,26 +53,50 @@ class AXI4(wiring.Signature):
         self.write = write
 
         def address(channel):
-            return {f"{channel}id": Out(id_width), f"{channel}addr": Out(address_width), f"{channel}len": Out(8),
-                    f"{channel}size": Out(3), f"{channel}burst": Out(2), f"{channel}valid": Out(1), f"{channel}ready": In(1)}
+            return {
+                f"{channel}id": Out(id_width),
+                f"{channel}addr": Out(address_width),
+                f"{channel}len": Out(8),
+                f"{channel}size": Out(3),
+                f"{channel}burst": Out(2),
+                f"{channel}valid": Out(1),
+                f"{channel}ready": In(1),
+            }
 
         members: dict[str, Any] = {}
         if write:
             members |= address("aw")
-            members |= {"wdata": Out(8 * data_bytes), "wstrb": Out(data_bytes), "wlast": Out(1), "wvalid": Out(1),
-                        "wready": In(1), "bid": In(id_width), "bresp": In(2), "bvalid": In(1), "bready": Out(1)}
+            members |= {
+                "wdata": Out(8 * data_bytes),
+                "wstrb": Out(data_bytes),
+                "wlast": Out(1),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bid": In(id_width),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+            }
         if read:
             members |= address("ar")
-            members |= {"rid": In(id_width), "rdata": In(8 * data_bytes), "rresp": In(2), "rlast": In(1), "rvalid": In(1),
-                        "rready": Out(1)}
+            members |= {
+                "rid": In(id_width),
+                "rdata": In(8 * data_bytes),
+                "rresp": In(2),
+                "rlast": In(1),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
         super().__init__(members)
 
     def __eq__(self, other):
         return isinstance(other, AXI4) and self.__dict__ == other.__dict__
 
     def __repr__(self):
-        return (f"AXI4(address_width={self.address_width}, data_bytes={self.data_bytes}, id_width={self.id_width}, "
-                f"read={self.read}, write={self.write})")
+        return (
+            f"AXI4(address_width={self.address_width}, data_bytes={self.data_bytes}, id_width={self.id_width}, "
+            f"read={self.read}, write={self.write})"
+        )
 
 
 class AXI4Lite(wiring.Signature):
@@ -78,12 +104,29 @@ class AXI4Lite(wiring.Signature):
 
     def __init__(self, *, address_width):
         self.address_width = address_width
-        super().__init__({
-            "awaddr": Out(address_width), "awprot": Out(3), "awvalid": Out(1), "awready": In(1),
-            "wdata": Out(32), "wstrb": Out(4), "wvalid": Out(1), "wready": In(1),
-            "bresp": In(2), "bvalid": In(1), "bready": Out(1),
-            "araddr": Out(address_width), "arprot": Out(3), "arvalid": Out(1), "arready": In(1),
-            "rdata": In(32), "rresp": In(2), "rvalid": In(1), "rready": Out(1)})
+        super().__init__(
+            {
+                "awaddr": Out(address_width),
+                "awprot": Out(3),
+                "awvalid": Out(1),
+                "awready": In(1),
+                "wdata": Out(32),
+                "wstrb": Out(4),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                "araddr": Out(address_width),
+                "arprot": Out(3),
+                "arvalid": Out(1),
+                "arready": In(1),
+                "rdata": In(32),
+                "rresp": In(2),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
 
 
 def shared_by(m, port, *managers):

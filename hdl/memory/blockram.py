@@ -52,7 +52,9 @@ class BlockRam(wiring.Component):
         bus = self.bus
         self.shift = (self.port.data_bytes - 1).bit_length()
         self.depth = self.size // self.port.data_bytes
-        m.submodules.storage = storage = memory.Memory(shape=8 * self.port.data_bytes, depth=self.depth, init=[], attrs=APART)
+        m.submodules.storage = storage = memory.Memory(
+            shape=8 * self.port.data_bytes, depth=self.depth, init=[], attrs=APART
+        )
         self._reads(m, bus, storage)
         self._writes(m, bus, storage)
         return m
@@ -63,32 +65,57 @@ class BlockRam(wiring.Component):
         m.submodules[channel] = queue = Queue(layout, _WAITING)
         address = getattr(self.bus, f"{channel}addr")
         m.d.comb += [
-            queue.i.valid.eq(getattr(self.bus, f"{channel}valid")), getattr(self.bus, f"{channel}ready").eq(queue.i.ready),
-            queue.i.p.word.eq(address[self.shift:]), queue.i.p.length.eq(getattr(self.bus, f"{channel}len")), queue.i.p.outside.eq(address >= self.size)]
+            queue.i.valid.eq(getattr(self.bus, f"{channel}valid")),
+            getattr(self.bus, f"{channel}ready").eq(queue.i.ready),
+            queue.i.p.word.eq(address[self.shift :]),
+            queue.i.p.length.eq(getattr(self.bus, f"{channel}len")),
+            queue.i.p.outside.eq(address >= self.size),
+        ]
         return queue.o
 
     def _reads(self, m, bus, storage):
         burst = self._bursts(m, "ar")
         read = storage.read_port()
         word = Signal(range(self.depth))
-        left, some, final = Signal(9), Signal(), Signal()    # beats to be asked of the RAM; whether there are any; whether it is the last
+        left, some, final = (
+            Signal(9),
+            Signal(),
+            Signal(),
+        )  # beats to be asked of the RAM; whether there are any; whether it is the last
         outside = Signal()
-        move = Signal()                                      # the beat that is offered may change
+        move = Signal()  # the beat that is offered may change
         layout = data.StructLayout({"valid": 1, "last": 1, "outside": 1})
-        fresh, kept = Signal(layout), Signal(layout)         # of the RAM's output, and of what of it had to wait
+        fresh, kept = (
+            Signal(layout),
+            Signal(layout),
+        )  # of the RAM's output, and of what of it had to wait
         waiting = Signal(len(read.data))
-        m.d.comb += [move.eq(~bus.rvalid | bus.rready), read.addr.eq(word), read.en.eq(1), burst.ready.eq(~some | (final & move))]
+        m.d.comb += [
+            move.eq(~bus.rvalid | bus.rready),
+            read.addr.eq(word),
+            read.en.eq(1),
+            burst.ready.eq(~some | (final & move)),
+        ]
         m.d.sync += [fresh.valid.eq(some & move), fresh.last.eq(final), fresh.outside.eq(outside)]
         with m.If(~kept.valid):
             m.d.sync += waiting.eq(read.data)
         with m.If(move):
             chosen = Mux(kept.valid, kept, fresh)
-            m.d.sync += [Cat(bus.rvalid, bus.rlast, bus.rresp[1]).eq(chosen), bus.rdata.eq(Mux(kept.valid, waiting, read.data)), kept.valid.eq(0)]
+            m.d.sync += [
+                Cat(bus.rvalid, bus.rlast, bus.rresp[1]).eq(chosen),
+                bus.rdata.eq(Mux(kept.valid, waiting, read.data)),
+                kept.valid.eq(0),
+            ]
         with m.Elif(fresh.valid):
             m.d.sync += kept.eq(fresh)
         with m.If(burst.ready):
-            m.d.sync += [word.eq(burst.p.word), outside.eq(burst.p.outside), left.eq(burst.p.length + 1), some.eq(burst.valid),
-                         final.eq(burst.p.length == 0)]
+            m.d.sync += [
+                word.eq(burst.p.word),
+                outside.eq(burst.p.outside),
+                left.eq(burst.p.length + 1),
+                some.eq(burst.valid),
+                final.eq(burst.p.length == 0),
+            ]
         with m.Elif(move):
             m.d.sync += [word.eq(word + 1), left.eq(left - 1), final.eq(left == 2)]
 
@@ -100,16 +127,33 @@ class BlockRam(wiring.Component):
         ended = Signal()
         m.submodules.answers = answers = Queue(1, _ANSWERS)
         # LATENCY cycles from the last beat to the answer's offer: these, and one through the queue
-        way = [Signal(data.StructLayout({"valid": 1, "outside": 1}), name=f"answer{k}") for k in range(LATENCY - 1)]
-        under_way = Signal(range(_ANSWERS + 1))              # ended and not taken yet
+        way = [
+            Signal(data.StructLayout({"valid": 1, "outside": 1}), name=f"answer{k}")
+            for k in range(LATENCY - 1)
+        ]
+        under_way = Signal(range(_ANSWERS + 1))  # ended and not taken yet
         m.d.comb += [
-            bus.wready.eq(burst.valid & (under_way != _ANSWERS)), moved.eq(bus.wvalid & bus.wready), ended.eq(moved & bus.wlast), burst.ready.eq(ended),
-            answers.i.valid.eq(way[-1].valid), answers.i.payload.eq(way[-1].outside),
-            bus.bvalid.eq(answers.o.valid), answers.o.ready.eq(bus.bready), bus.bresp[1].eq(answers.o.payload)]
-        m.d.sync += [write.addr.eq(burst.p.word + passed), write.data.eq(bus.wdata),
-                     write.en.eq(Cat(strobe & moved & ~burst.p.outside for strobe in bus.wstrb))]
-        m.d.sync += [way[0].valid.eq(ended), way[0].outside.eq(burst.p.outside), *(after.eq(before) for before, after in pairwise(way)),
-                     under_way.eq(under_way + ended - (bus.bvalid & bus.bready))]
+            bus.wready.eq(burst.valid & (under_way != _ANSWERS)),
+            moved.eq(bus.wvalid & bus.wready),
+            ended.eq(moved & bus.wlast),
+            burst.ready.eq(ended),
+            answers.i.valid.eq(way[-1].valid),
+            answers.i.payload.eq(way[-1].outside),
+            bus.bvalid.eq(answers.o.valid),
+            answers.o.ready.eq(bus.bready),
+            bus.bresp[1].eq(answers.o.payload),
+        ]
+        m.d.sync += [
+            write.addr.eq(burst.p.word + passed),
+            write.data.eq(bus.wdata),
+            write.en.eq(Cat(strobe & moved & ~burst.p.outside for strobe in bus.wstrb)),
+        ]
+        m.d.sync += [
+            way[0].valid.eq(ended),
+            way[0].outside.eq(burst.p.outside),
+            *(after.eq(before) for before, after in pairwise(way)),
+            under_way.eq(under_way + ended - (bus.bvalid & bus.bready)),
+        ]
         with m.If(moved):
             m.d.sync += passed.eq(passed + 1)
         with m.If(ended):

@@ -11,6 +11,7 @@ from .outstanding import none_left
 
 __all__ = ["Guard"]
 
+
 class Guard(wiring.Component):
     """Passes a port through without delay; on `stop` it ends what is open and lets nothing new begin.
 
@@ -45,8 +46,16 @@ class Guard(wiring.Component):
             raise TypeError(f"signature must be an AXI4 signature, not {signature!r}")
         self.port = signature
         self.writes = writes
-        super().__init__({"master": In(signature), "bus": Out(signature), "stop": In(1), "idle": Out(1), "active": Out(1)},
-                         src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "master": In(signature),
+                "bus": Out(signature),
+                "stop": In(1),
+                "idle": Out(1),
+                "active": Out(1),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -70,10 +79,13 @@ class Guard(wiring.Component):
         for name in ("id", "addr", "len", "size", "burst"):
             m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))
         valid, ready = getattr(bus, channel + "valid"), getattr(bus, channel + "ready")
-        held = Signal(name=f"{channel}_held")            # offered and not yet taken: must stay
+        held = Signal(name=f"{channel}_held")  # offered and not yet taken: must stay
         opened = Signal(name=f"{channel}_open")
-        m.d.comb += [opened.eq((~self.stop | held) & room), valid.eq(getattr(master, channel + "valid") & opened),
-                     getattr(master, channel + "ready").eq(ready & opened)]
+        m.d.comb += [
+            opened.eq((~self.stop | held) & room),
+            valid.eq(getattr(master, channel + "valid") & opened),
+            getattr(master, channel + "ready").eq(ready & opened),
+        ]
         m.d.sync += held.eq(valid & ~ready)
         return valid & ready, ~valid
 
@@ -82,9 +94,14 @@ class Guard(wiring.Component):
         begun, quiet = self._address(m, "ar", 1)
         ended = Signal()
         m.d.comb += [
-            master.rid.eq(bus.rid), master.rdata.eq(bus.rdata), master.rresp.eq(bus.rresp), master.rlast.eq(bus.rlast),
-            master.rvalid.eq(bus.rvalid & ~self.stop), bus.rready.eq(master.rready | self.stop),
-            ended.eq(bus.rvalid & bus.rready & bus.rlast)]
+            master.rid.eq(bus.rid),
+            master.rdata.eq(bus.rdata),
+            master.rresp.eq(bus.rresp),
+            master.rlast.eq(bus.rlast),
+            master.rvalid.eq(bus.rvalid & ~self.stop),
+            bus.rready.eq(master.rready | self.stop),
+            ended.eq(bus.rvalid & bus.rready & bus.rlast),
+        ]
         rest += [quiet, none_left(m, begun, ended, "reads")]
         active += [begun, bus.rvalid & bus.rready]
 
@@ -95,17 +112,25 @@ class Guard(wiring.Component):
         moved = Signal()
         answered = Signal()
         passed = Signal(8)
-        held = Signal(name="w_held")                     # the master's beat was offered and not taken: must stay
+        held = Signal(name="w_held")  # the master's beat was offered and not taken: must stay
         fill = Signal(name="w_fill")
         m.d.comb += [
-            owed.i.payload.eq(bus.awlen), owed.i.valid.eq(begun),
+            owed.i.payload.eq(bus.awlen),
+            owed.i.valid.eq(begun),
             fill.eq(self.stop & ~held),
-            bus.wdata.eq(Mux(fill, 0, master.wdata)), bus.wstrb.eq(Mux(fill, 0, master.wstrb)),
+            bus.wdata.eq(Mux(fill, 0, master.wdata)),
+            bus.wstrb.eq(Mux(fill, 0, master.wstrb)),
             bus.wlast.eq(Mux(fill, passed == owed.o.payload, master.wlast)),
-            bus.wvalid.eq(owed.o.valid & (fill | master.wvalid)), master.wready.eq(bus.wready & owed.o.valid & ~fill),
-            moved.eq(bus.wvalid & bus.wready), owed.o.ready.eq(moved & (passed == owed.o.payload)),
-            master.bid.eq(bus.bid), master.bresp.eq(bus.bresp), master.bvalid.eq(bus.bvalid & ~self.stop),
-            bus.bready.eq(master.bready | self.stop), answered.eq(bus.bvalid & bus.bready)]
+            bus.wvalid.eq(owed.o.valid & (fill | master.wvalid)),
+            master.wready.eq(bus.wready & owed.o.valid & ~fill),
+            moved.eq(bus.wvalid & bus.wready),
+            owed.o.ready.eq(moved & (passed == owed.o.payload)),
+            master.bid.eq(bus.bid),
+            master.bresp.eq(bus.bresp),
+            master.bvalid.eq(bus.bvalid & ~self.stop),
+            bus.bready.eq(master.bready | self.stop),
+            answered.eq(bus.bvalid & bus.bready),
+        ]
         # a beat of our own that is refused stays ours
         m.d.sync += held.eq(bus.wvalid & ~bus.wready & ~fill)
         with m.If(moved):

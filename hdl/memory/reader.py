@@ -35,32 +35,53 @@ class Splitter(wiring.Component):
         self.bus_bytes = bus_bytes
         self.address_width = address_width
         self.beats_width = beats_width
-        super().__init__({
-            "i": In(stream.Signature(command_shape(address_width, beats_width))), "enable": In(1),
-            "o": Out(stream.Signature(data.StructLayout({"address": address_width, "length": 8})))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(command_shape(address_width, beats_width))),
+                "enable": In(1),
+                "o": Out(
+                    stream.Signature(data.StructLayout({"address": address_width, "length": 8}))
+                ),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         window = window_beats(self.bus_bytes)
         shift = (self.bus_bytes - 1).bit_length()
-        inner = (window - 1).bit_length()                        # address bits of a beat within its window
+        inner = (window - 1).bit_length()  # address bits of a beat within its window
         # of the burst that is offered: all that leaves the component comes from registers
-        word = Signal(self.address_width - shift, reset_less=True)       # its address, in bus words
-        after = Signal(self.beats_width, reset_less=True)        # beats behind it, unless it is the last
+        word = Signal(self.address_width - shift, reset_less=True)  # its address, in bus words
+        after = Signal(self.beats_width, reset_less=True)  # beats behind it, unless it is the last
         some, final = Signal(), Signal(reset_less=True)
         length = Signal(8, reset_less=True)
-        m.d.comb += [self.o.valid.eq(some), self.o.p.address.eq(word << shift), self.o.p.length.eq(length),
-                     self.i.ready.eq(self.enable & (~some | (final & self.o.ready)))]
+        m.d.comb += [
+            self.o.valid.eq(some),
+            self.o.p.address.eq(word << shift),
+            self.o.p.length.eq(length),
+            self.i.ready.eq(self.enable & (~some | (final & self.o.ready))),
+        ]
         start, beats = self.i.p.address >> shift, self.i.p.beats
-        total = Signal(max(self.beats_width, inner) + 1)         # beats from the start of the window on
+        total = Signal(max(self.beats_width, inner) + 1)  # beats from the start of the window on
         fits = Signal()
         m.d.comb += [total.eq(beats + start[:inner]), fits.eq(total <= window)]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [word.eq(start), after.eq(Cat(total[:inner], total[inner:] - 1)), some.eq(1), final.eq(fits),
-                         length.eq(Mux(fits, beats - 1, ~start[:inner]))]
+            m.d.sync += [
+                word.eq(start),
+                after.eq(Cat(total[:inner], total[inner:] - 1)),
+                some.eq(1),
+                final.eq(fits),
+                length.eq(Mux(fits, beats - 1, ~start[:inner])),
+            ]
         with m.Elif(some & self.o.ready):
-            m.d.sync += [some.eq(~final), word.eq(((word >> inner) + 1) << inner), after.eq(after - window), final.eq(after <= window),
-                         length.eq(Mux(after <= window, after, window) - 1)]
+            m.d.sync += [
+                some.eq(~final),
+                word.eq(((word >> inner) + 1) << inner),
+                after.eq(after - window),
+                final.eq(after <= window),
+                length.eq(Mux(after <= window, after, window) - 1),
+            ]
         return m
 
 
@@ -94,40 +115,63 @@ class BurstReader(wiring.Component):
     bus : Out(AXI4(read=True, write=False))
     """
 
-    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS, src_loc_at=0):
+    def __init__(
+        self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS, src_loc_at=0
+    ):
         self.bus_bytes = bus_bytes
         self.address_width = address_width
         self.beats_width = beats_width
         self.commands = commands
-        super().__init__({
-            "i": In(stream.Signature(command_shape(address_width, beats_width))),
-            "o": Out(stream.Signature(data.StructLayout({"data": 8 * bus_bytes, "last": 1}))),
-            "error": Out(1), "idle": Out(1),
-            "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(command_shape(address_width, beats_width))),
+                "o": Out(stream.Signature(data.StructLayout({"data": 8 * bus_bytes, "last": 1}))),
+                "error": Out(1),
+                "idle": Out(1),
+                "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
         m.submodules.splitter = splitter = Splitter(
-            bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
+            bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width
+        )
         # lengths of the commands in flight, less one: the data side marks their last beats
         m.submodules.flight = flight = Queue(self.beats_width, self.commands)
         m.d.comb += [
-            splitter.i.payload.eq(self.i.payload), splitter.i.valid.eq(self.i.valid), self.i.ready.eq(splitter.i.ready),
+            splitter.i.payload.eq(self.i.payload),
+            splitter.i.valid.eq(self.i.valid),
+            self.i.ready.eq(splitter.i.ready),
             splitter.enable.eq(flight.i.ready),
-            flight.i.payload.eq(self.i.p.beats - 1), flight.i.valid.eq(self.i.valid & splitter.i.ready),
-            bus.arvalid.eq(splitter.o.valid), splitter.o.ready.eq(bus.arready), bus.araddr.eq(splitter.o.p.address),
+            flight.i.payload.eq(self.i.p.beats - 1),
+            flight.i.valid.eq(self.i.valid & splitter.i.ready),
+            bus.arvalid.eq(splitter.o.valid),
+            splitter.o.ready.eq(bus.arready),
+            bus.araddr.eq(splitter.o.p.address),
             bus.arlen.eq(splitter.o.p.length),
-            bus.arsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)), bus.arburst.eq(1), bus.arid.eq(0)]
+            bus.arsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)),
+            bus.arburst.eq(1),
+            bus.arid.eq(0),
+        ]
 
         passed = Signal(self.beats_width)
         moved = Signal()
         m.d.comb += [
-            self.o.p.data.eq(bus.rdata), self.o.p.last.eq(passed == flight.o.payload),
-            self.o.valid.eq(bus.rvalid & flight.o.valid), bus.rready.eq(self.o.ready & flight.o.valid),
-            moved.eq(self.o.valid & self.o.ready), flight.o.ready.eq(moved & self.o.p.last),
-            self.error.eq(moved & ((bus.rresp == Response.SLVERR.value) | (bus.rresp == Response.DECERR.value))),
-            self.idle.eq(flight.level == 0)]
+            self.o.p.data.eq(bus.rdata),
+            self.o.p.last.eq(passed == flight.o.payload),
+            self.o.valid.eq(bus.rvalid & flight.o.valid),
+            bus.rready.eq(self.o.ready & flight.o.valid),
+            moved.eq(self.o.valid & self.o.ready),
+            flight.o.ready.eq(moved & self.o.p.last),
+            self.error.eq(
+                moved
+                & ((bus.rresp == Response.SLVERR.value) | (bus.rresp == Response.DECERR.value))
+            ),
+            self.idle.eq(flight.level == 0),
+        ]
         with m.If(moved):
             m.d.sync += passed.eq(passed + 1)
             with m.If(self.o.p.last):

@@ -44,36 +44,57 @@ class BurstWriter(wiring.Component):
     bus : Out(AXI4(read=False, write=True))
     """
 
-    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, ahead=Writer.AHEAD, src_loc_at=0):
+    def __init__(
+        self, *, bus_bytes, address_width=40, beats_width=24, ahead=Writer.AHEAD, src_loc_at=0
+    ):
         self.bus_bytes = bus_bytes
         self.ahead = ahead
         self.address_width = address_width
         self.beats_width = beats_width
-        super().__init__({
-            "i": In(stream.Signature(command_shape(address_width, beats_width))), "i_data": In(stream.Signature(8 * bus_bytes)),
-            "error": Out(1), "idle": Out(1),
-            "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, read=False))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(command_shape(address_width, beats_width))),
+                "i_data": In(stream.Signature(8 * bus_bytes)),
+                "error": Out(1),
+                "idle": Out(1),
+                "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, read=False)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
         m.submodules.splitter = splitter = Splitter(
-            bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width)
-        m.submodules.owed = owed = Queue(8, self.ahead)              # lengths of bursts whose AW was accepted
+            bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width
+        )
+        m.submodules.owed = owed = Queue(8, self.ahead)  # lengths of bursts whose AW was accepted
         # ARM IHI 0022 A3.3: AWVALID must not wait for WREADY; the queue has room or not, whatever W does
         m.d.comb += [
-            splitter.i.payload.eq(self.i.payload), splitter.i.valid.eq(self.i.valid), self.i.ready.eq(splitter.i.ready),
+            splitter.i.payload.eq(self.i.payload),
+            splitter.i.valid.eq(self.i.valid),
+            self.i.ready.eq(splitter.i.ready),
             splitter.enable.eq(1),
-            bus.awvalid.eq(splitter.o.valid & owed.i.ready), splitter.o.ready.eq(bus.awready & owed.i.ready),
-            bus.awaddr.eq(splitter.o.p.address), bus.awlen.eq(splitter.o.p.length),
-            bus.awsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)), bus.awburst.eq(1), bus.awid.eq(0),
-            owed.i.payload.eq(splitter.o.p.length), owed.i.valid.eq(splitter.o.valid & bus.awready)]
+            bus.awvalid.eq(splitter.o.valid & owed.i.ready),
+            splitter.o.ready.eq(bus.awready & owed.i.ready),
+            bus.awaddr.eq(splitter.o.p.address),
+            bus.awlen.eq(splitter.o.p.length),
+            bus.awsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)),
+            bus.awburst.eq(1),
+            bus.awid.eq(0),
+            owed.i.payload.eq(splitter.o.p.length),
+            owed.i.valid.eq(splitter.o.valid & bus.awready),
+        ]
 
         passed = Signal(8)
         m.d.comb += [
-            bus.wdata.eq(self.i_data.payload), bus.wstrb.eq(Const(-1, self.bus_bytes)), bus.wlast.eq(passed == owed.o.payload),
-            bus.wvalid.eq(self.i_data.valid & owed.o.valid), self.i_data.ready.eq(bus.wready & owed.o.valid),
-            owed.o.ready.eq(bus.wvalid & bus.wready & bus.wlast)]
+            bus.wdata.eq(self.i_data.payload),
+            bus.wstrb.eq(Const(-1, self.bus_bytes)),
+            bus.wlast.eq(passed == owed.o.payload),
+            bus.wvalid.eq(self.i_data.valid & owed.o.valid),
+            self.i_data.ready.eq(bus.wready & owed.o.valid),
+            owed.o.ready.eq(bus.wvalid & bus.wready & bus.wlast),
+        ]
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += passed.eq(passed + 1)
             with m.If(bus.wlast):
@@ -82,7 +103,13 @@ class BurstWriter(wiring.Component):
         sent = Signal()
         answered = Signal()
         m.d.comb += [
-            bus.bready.eq(1), sent.eq(bus.awvalid & bus.awready), answered.eq(bus.bvalid),
-            self.error.eq(answered & ((bus.bresp == Response.SLVERR.value) | (bus.bresp == Response.DECERR.value))),
-            self.idle.eq(none_left(m, sent, answered, "open") & ~splitter.o.valid)]
+            bus.bready.eq(1),
+            sent.eq(bus.awvalid & bus.awready),
+            answered.eq(bus.bvalid),
+            self.error.eq(
+                answered
+                & ((bus.bresp == Response.SLVERR.value) | (bus.bresp == Response.DECERR.value))
+            ),
+            self.idle.eq(none_left(m, sent, answered, "open") & ~splitter.o.valid),
+        ]
         return m

@@ -49,38 +49,75 @@ class AnchorUpdate(wiring.Component):
         n, number = config.n_max, index_range(config.jobs)
         segment = segment_shape(n)
         self.box_shape = data.StructLayout({name: segment[name].shape for name in ("low", "high")})
-        super().__init__({
-            "begin": In(1), "job": In(number), "w": In(data.ArrayLayout(32, n)), "box": In(self.box_shape), "valid": In(1),
-            "row": In(row_shape(n)), "moved": In(signed(MOVE_BITS)), "end": In(1), "dot_w": Out(data.ArrayLayout(32, n)),
-            "dot_x": Out(data.ArrayLayout(signed(9), n)), "guess": In(31), "read": Out(number), "errors": In(errors_shape),
-            "box_valid": Out(1), "box_job": Out(number), "o_box": Out(self.box_shape), "errors_valid": Out(1),
-            "errors_job": Out(number), "o_errors": Out(errors_shape)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "begin": In(1),
+                "job": In(number),
+                "w": In(data.ArrayLayout(32, n)),
+                "box": In(self.box_shape),
+                "valid": In(1),
+                "row": In(row_shape(n)),
+                "moved": In(signed(MOVE_BITS)),
+                "end": In(1),
+                "dot_w": Out(data.ArrayLayout(32, n)),
+                "dot_x": Out(data.ArrayLayout(signed(9), n)),
+                "guess": In(31),
+                "read": Out(number),
+                "errors": In(errors_shape),
+                "box_valid": Out(1),
+                "box_job": Out(number),
+                "o_box": Out(self.box_shape),
+                "errors_valid": Out(1),
+                "errors_job": Out(number),
+                "o_errors": Out(errors_shape),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m)
         n = self.config.n_max
         w, job = Signal(data.ArrayLayout(32, n), reset_less=True), Signal(len(self.job))
-        low, high = (Signal(self.box.low.shape(), name=name, reset_less=True) for name in ("low", "high"))
-        m.d.comb += [self.box_valid.eq(self.end), self.box_job.eq(job), self.o_box.low.eq(low), self.o_box.high.eq(high)]
+        low, high = (
+            Signal(self.box.low.shape(), name=name, reset_less=True) for name in ("low", "high")
+        )
+        m.d.comb += [
+            self.box_valid.eq(self.end),
+            self.box_job.eq(job),
+            self.o_box.low.eq(low),
+            self.o_box.high.eq(high),
+        ]
         for j in range(n - 1):
             byte = self.row.row[j]
             with m.If(self.begin):
                 m.d.sync += [low[j].eq(self.box.low[j]), high[j].eq(self.box.high[j])]
             with m.Elif(self.valid & self.row.use):
-                m.d.sync += [low[j].eq(Mux(byte < low[j], byte, low[j])), high[j].eq(Mux(byte > high[j], byte, high[j]))]
+                m.d.sync += [
+                    low[j].eq(Mux(byte < low[j], byte, low[j])),
+                    high[j].eq(Mux(byte > high[j], byte, high[j])),
+                ]
         with m.If(self.begin):
             m.d.sync += [w.eq(self.w), job.eq(self.job)]
 
-        late = self.late - 1                                     # from a row to its prediction
+        late = self.late - 1  # from a row to its prediction
         m.d.comb += [self.dot_w.eq(w), self.dot_x.eq(self.row.a)]
-        use, label = pipe.delay(self.valid & self.row.use, late, name="use"), pipe.delay(self.row.label, late, name="label")
+        use, label = (
+            pipe.delay(self.valid & self.row.use, late, name="use"),
+            pipe.delay(self.row.label, late, name="label"),
+        )
         moved = pipe.delay(self.moved, late, name="moved").as_signed() if self.config.blocks else 0
         s = pipe.rank(use=use, error=(label - self.guess - moved)[:32], guess=self.guess)
         # the job's rows follow its `begin`, its `end` follows its rows
-        begin, end = pipe.delay(self.begin, late + 1, name="begin"), pipe.delay(self.end, late + 1, name="end")
-        m.d.comb += [self.read.eq(pipe.delay(self.job, late + 1, name="job")), self.errors_valid.eq(end),
-                     self.errors_job.eq(pipe.delay(job, late + 1, name="ended"))]
+        begin, end = (
+            pipe.delay(self.begin, late + 1, name="begin"),
+            pipe.delay(self.end, late + 1, name="end"),
+        )
+        m.d.comb += [
+            self.read.eq(pipe.delay(self.job, late + 1, name="job")),
+            self.errors_valid.eq(end),
+            self.errors_job.eq(pipe.delay(job, late + 1, name="ended")),
+        ]
         held = Signal(errors_shape, reset_less=True)
         m.d.comb += self.o_errors.eq(held)
         error, guessed = s.error.as_signed(), s.guess
@@ -90,5 +127,8 @@ class AnchorUpdate(wiring.Component):
             m.d.sync += [
                 held.err_min.eq(Mux(error < held.err_min.as_signed(), error, held.err_min)),
                 held.err_max.eq(Mux(error > held.err_max.as_signed(), error, held.err_max)),
-                held.least.eq(Mux(guessed.as_unsigned() < held.least.as_signed(), guessed, held.least))]
+                held.least.eq(
+                    Mux(guessed.as_unsigned() < held.least.as_signed(), guessed, held.least)
+                ),
+            ]
         return m

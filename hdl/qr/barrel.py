@@ -13,7 +13,7 @@ def shifted_right(m: Module, value: Value, units: Value, bits: int) -> Value:
     """The value without its lowest `units` units of `bits`: a rank of multiplexers for each bit of `units`."""
     width = len(value)
     for k, by in enumerate(units):
-        value = _rank(m, Mux(by, value[min(bits << k, width):], value)[:width])
+        value = _rank(m, Mux(by, value[min(bits << k, width) :], value)[:width])
     return value
 
 
@@ -27,9 +27,11 @@ def shifted_left(m: Module, value: Value, units: Value, bits: int, width: int) -
 def rotated(m: Module, ring: Value, units: Value, bits: int, count: int) -> Value:
     """`count` units of `bits` of a ring from unit number `units` on: a rank of multiplexers for each bit of the number, the highest first."""
     for k, by in reversed([*enumerate(units)]):
-        kept = min(len(ring), (count + (1 << k) - 1) * bits)     # what the ranks to come may still look at
-        ring = _rank(m, Mux(by, Cat(ring[bits << k:], ring)[:kept], ring[:kept]))
-    return ring[:count * bits]
+        kept = min(
+            len(ring), (count + (1 << k) - 1) * bits
+        )  # what the ranks to come may still look at
+        ring = _rank(m, Mux(by, Cat(ring[bits << k :], ring)[:kept], ring[:kept]))
+    return ring[: count * bits]
 
 
 def _rank(m: Module, value: Value) -> Value:

@@ -15,12 +15,42 @@ from ...models.qr.normal_equations import ROWS_MAX
 __all__ = ["JobCheck", "descriptor_shape", "head_shape"]
 
 #: as `models.qr.image.pack_descriptor` writes it; addresses in bytes
-descriptor_shape = data.StructLayout({
-    "group": 32, "prefix": 16, "length": 8, "flags": 8, "rows": 32, "span": 32, "epoch": 32, "limit": signed(32), "inserted": 32, "buried": 32, "removed": 32,
-    "moved": 32, "memo": 48, "changes": 48, "rows_at": 48, "result": 48})
+descriptor_shape = data.StructLayout(
+    {
+        "group": 32,
+        "prefix": 16,
+        "length": 8,
+        "flags": 8,
+        "rows": 32,
+        "span": 32,
+        "epoch": 32,
+        "limit": signed(32),
+        "inserted": 32,
+        "buried": 32,
+        "removed": 32,
+        "moved": 32,
+        "memo": 48,
+        "changes": 48,
+        "rows_at": 48,
+        "result": 48,
+    }
+)
 #: the first 32 bytes of a memo, as `models.qr.image.pack_memo` writes them
-head_shape = data.StructLayout({"magic": 32, "method": 8, "target": 8, "length": 8, "segments": 8, "prefix": 16, "blocks": 16, "epoch": 32, "rows": 32,
-                                "live": 32, "end": 64})
+head_shape = data.StructLayout(
+    {
+        "magic": 32,
+        "method": 8,
+        "target": 8,
+        "length": 8,
+        "segments": 8,
+        "prefix": 16,
+        "blocks": 16,
+        "epoch": 32,
+        "rows": 32,
+        "live": 32,
+        "end": 64,
+    }
+)
 
 
 class JobCheck(wiring.Component):
@@ -39,27 +69,62 @@ class JobCheck(wiring.Component):
 
     def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
-        super().__init__({"descriptor": In(descriptor_shape), "head": In(head_shape), "descriptor_code": Out(8), "head_code": Out(8)},
-                         src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "descriptor": In(descriptor_shape),
+                "head": In(head_shape),
+                "descriptor_code": Out(8),
+                "head_code": Out(8),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         d, head, config = self.descriptor, self.head, self.config
         method, target = list(Method).index(config.method), list(Label).index(config.target)
-        aligned = Cat(address[:(config.bus_bytes - 1).bit_length()] for address in (d.memo, d.changes, d.rows_at, d.result))
-        contradiction = (d.flags[1:] != method | target << 1) | (d.inserted + d.buried > d.rows) | (d.inserted + d.moved > d.rows)
-        contradiction = contradiction | ((d.rows != d.span) if config.target is Label.RANK else (d.rows > d.span))
+        aligned = Cat(
+            address[: (config.bus_bytes - 1).bit_length()]
+            for address in (d.memo, d.changes, d.rows_at, d.result)
+        )
+        contradiction = (
+            (d.flags[1:] != method | target << 1)
+            | (d.inserted + d.buried > d.rows)
+            | (d.inserted + d.moved > d.rows)
+        )
+        contradiction = contradiction | (
+            (d.rows != d.span) if config.target is Label.RANK else (d.rows > d.span)
+        )
         contradiction = contradiction | (d.removed > ROWS_MAX) | aligned.any()
-        m.d.sync += self.descriptor_code.eq(_first(
-            ((d.length == 0) | (d.length >= config.n_max), FitError.QR_COLUMNS), ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), FitError.QR_ROWS),
-            (contradiction, FitError.QR_DESCRIPTOR), (d.removed.any() if config.method is Method.GIVENS else Const(0), FitError.QR_REMOVED)))
+        m.d.sync += self.descriptor_code.eq(
+            _first(
+                ((d.length == 0) | (d.length >= config.n_max), FitError.QR_COLUMNS),
+                ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), FitError.QR_ROWS),
+                (contradiction, FitError.QR_DESCRIPTOR),
+                (
+                    d.removed.any() if config.method is Method.GIVENS else Const(0),
+                    FitError.QR_REMOVED,
+                ),
+            )
+        )
         segments = int(config.bounds is Bounds.WIDENED)
-        strange = (head.magic != MAGIC) | (head.method != method) | (head.target != target) | (head.segments != segments)
+        strange = (
+            (head.magic != MAGIC)
+            | (head.method != method)
+            | (head.target != target)
+            | (head.segments != segments)
+        )
         strange = strange | (head.blocks != config.blocks) | head.end.any()
-        stale = ~d.flags[0] & ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed))
-        m.d.sync += self.head_code.eq(_first(
-            (strange | (head.live > head.rows), FitError.QR_MEMO), ((head.prefix != d.prefix) | (head.length != d.length), FitError.QR_WINDOW),
-            (stale, FitError.QR_MEMO)))
+        stale = ~d.flags[0] & (
+            (head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed)
+        )
+        m.d.sync += self.head_code.eq(
+            _first(
+                (strange | (head.live > head.rows), FitError.QR_MEMO),
+                ((head.prefix != d.prefix) | (head.length != d.length), FitError.QR_WINDOW),
+                (stale, FitError.QR_MEMO),
+            )
+        )
         return m
 
 

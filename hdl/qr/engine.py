@@ -55,11 +55,17 @@ class FitEngine(wiring.Component):
 
     def __init__(self, config: FitPlan, library: Parts, *, design: int = 0):
         if not config.built:
-            raise ValueError("there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
-                             "gram with at least n_max lanes; a row in a bus word")
+            raise ValueError(
+                "there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
+                "gram with at least n_max lanes; a row in a bus word"
+            )
         self.config, self.library, self.settling = config, library, settling(config.n_max)
         self.register_map = register_map(design)
-        super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))
+        super().__init__(
+            engine_members(
+                self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]
+            )
+        )
 
     def elaborate(self, platform):
         return restarted(self._body())
@@ -73,7 +79,9 @@ class FitEngine(wiring.Component):
         m.submodules.fetch = self.fetch = Fetch(config)
         m.submodules.intake = self.intake = Intake(config)
         self.givens = config.method is Method.GIVENS
-        m.submodules.core = self.core = GivensCore(config, parts) if self.givens else Core(config, parts)
+        m.submodules.core = self.core = (
+            GivensCore(config, parts) if self.givens else Core(config, parts)
+        )
         m.submodules.bounds = self.bounds = Bounds(config, parts)
         m.submodules.back = self.back = WriteBack(config)
         self.retired, self.slot, self.solver = Signal(32), index(config.jobs), index(config.solvers)
@@ -85,69 +93,156 @@ class FitEngine(wiring.Component):
 
     def _words(self) -> None:
         """Requests to the reader, words to their places."""
-        m, reader, fetch, intake, core, bounds = self.m, self.reader, self.fetch, self.intake, self.core, self.bounds
+        m, reader, fetch, intake, core, bounds = (
+            self.m,
+            self.reader,
+            self.fetch,
+            self.intake,
+            self.core,
+            self.bounds,
+        )
         m.submodules.routes = routes = Queue(_ROUTE, reader.commands)
         m.d.comb += [
-            fetch.start.eq(self.start), fetch.ring.eq(self.registers.ring), fetch.jobs.eq(self.registers.jobs), fetch.retired.eq(self.retired),
-            fetch.descriptor_valid.eq(intake.descriptor_valid), fetch.descriptor.eq(intake.descriptor),
-            reader.i.valid.eq(fetch.o.valid), reader.i.p.address.eq(fetch.o.p.address), reader.i.p.beats.eq(fetch.o.p.beats), fetch.o.ready.eq(reader.i.ready),
-            routes.i.valid.eq(fetch.o.valid & reader.i.ready), routes.i.p.route.eq(fetch.o.p.route), routes.i.p.final.eq(fetch.o.p.final),
-            intake.i.valid.eq(reader.o.valid), intake.i.p.data.eq(reader.o.p.data), intake.i.p.last.eq(reader.o.p.last), intake.i.p.route.eq(routes.o.p.route),
-            intake.i.p.final.eq(routes.o.p.final), reader.o.ready.eq(intake.i.ready), routes.o.ready.eq(reader.o.valid & reader.o.ready & reader.o.p.last)]
-        for giver, taker in ((fetch.body, intake.body), (intake.command, core.command), (intake.changes, core.changes), (intake.sums, core.memo),
-                             (intake.bits, core.bits), (intake.rows, core.rows), (intake.pass_bits, bounds.bits), (intake.pass_rows, bounds.rows),
-                             (bounds.passing, fetch.passing), (core.words, self.back.sums), (bounds.o, self.back.i)):
-            m.d.comb += [taker.payload.eq(giver.payload), taker.valid.eq(giver.valid), giver.ready.eq(taker.ready)]
+            fetch.start.eq(self.start),
+            fetch.ring.eq(self.registers.ring),
+            fetch.jobs.eq(self.registers.jobs),
+            fetch.retired.eq(self.retired),
+            fetch.descriptor_valid.eq(intake.descriptor_valid),
+            fetch.descriptor.eq(intake.descriptor),
+            reader.i.valid.eq(fetch.o.valid),
+            reader.i.p.address.eq(fetch.o.p.address),
+            reader.i.p.beats.eq(fetch.o.p.beats),
+            fetch.o.ready.eq(reader.i.ready),
+            routes.i.valid.eq(fetch.o.valid & reader.i.ready),
+            routes.i.p.route.eq(fetch.o.p.route),
+            routes.i.p.final.eq(fetch.o.p.final),
+            intake.i.valid.eq(reader.o.valid),
+            intake.i.p.data.eq(reader.o.p.data),
+            intake.i.p.last.eq(reader.o.p.last),
+            intake.i.p.route.eq(routes.o.p.route),
+            intake.i.p.final.eq(routes.o.p.final),
+            reader.o.ready.eq(intake.i.ready),
+            routes.o.ready.eq(reader.o.valid & reader.o.ready & reader.o.p.last),
+        ]
+        for giver, taker in (
+            (fetch.body, intake.body),
+            (intake.command, core.command),
+            (intake.changes, core.changes),
+            (intake.sums, core.memo),
+            (intake.bits, core.bits),
+            (intake.rows, core.rows),
+            (intake.pass_bits, bounds.bits),
+            (intake.pass_rows, bounds.rows),
+            (bounds.passing, fetch.passing),
+            (core.words, self.back.sums),
+            (bounds.o, self.back.i),
+        ):
+            m.d.comb += [
+                taker.payload.eq(giver.payload),
+                taker.valid.eq(giver.valid),
+                giver.ready.eq(taker.ready),
+            ]
         if self.givens:
             for giver, taker in ((intake.factor, core.load), (core.factor, self.back.factor)):
-                m.d.comb += [taker.payload.eq(giver.payload), taker.valid.eq(giver.valid), giver.ready.eq(taker.ready)]
+                m.d.comb += [
+                    taker.payload.eq(giver.payload),
+                    taker.valid.eq(giver.valid),
+                    giver.ready.eq(taker.ready),
+                ]
 
     def _kept(self, name, shape, enable, slot, value):
         """What is kept of each job under way: written when `enable`, read for the job that ends next, in the cycle after its turn has come."""
         m = self.m
-        m.submodules[name] = memory = Memory(shape=unsigned(data.Layout.cast(shape).size), depth=self.config.jobs, init=[])
+        m.submodules[name] = memory = Memory(
+            shape=unsigned(data.Layout.cast(shape).size), depth=self.config.jobs, init=[]
+        )
         put, get = memory.write_port(), memory.read_port()
-        m.d.comb += [put.en.eq(enable), put.addr.eq(slot), put.data.eq(value.as_value()), get.addr.eq(self.slot), get.en.eq(1)]
+        m.d.comb += [
+            put.en.eq(enable),
+            put.addr.eq(slot),
+            put.data.eq(value.as_value()),
+            get.addr.eq(self.slot),
+            get.en.eq(1),
+        ]
         return get.data, memory
 
     def _jobs(self) -> None:
         """What is known of the jobs, until their turn has come."""
-        m, config, fetch, intake, core, bounds = self.m, self.config, self.fetch, self.intake, self.core, self.bounds
+        m, config, fetch, intake, core, bounds = (
+            self.m,
+            self.config,
+            self.fetch,
+            self.intake,
+            self.core,
+            self.bounds,
+        )
         n = config.n_max
         job = bounds.i
         m.d.comb += [
-            job.kept.as_value().eq(self._kept("of_descriptors", slot_shape(), fetch.slot_valid, fetch.slot, fetch.kept)[0]),
-            job.head.as_value().eq(self._kept("of_heads", head_kept_shape(n), intake.head_valid, intake.slot, intake.head)[0])]
+            job.kept.as_value().eq(
+                self._kept(
+                    "of_descriptors", slot_shape(), fetch.slot_valid, fetch.slot, fetch.kept
+                )[0]
+            ),
+            job.head.as_value().eq(
+                self._kept(
+                    "of_heads", head_kept_shape(n), intake.head_valid, intake.slot, intake.head
+                )[0]
+            ),
+        ]
         reports = data.StructLayout({"live": 25, "code": 8})
         report = Signal(reports)
-        m.d.comb += [report.live.eq(core.report.live), report.code.eq(core.report.code),
-                     job.report.as_value().eq(self._kept("of_records", reports, core.report_valid, core.report.job, report)[0])]
+        m.d.comb += [
+            report.live.eq(core.report.live),
+            report.code.eq(core.report.code),
+            job.report.as_value().eq(
+                self._kept("of_records", reports, core.report_valid, core.report.job, report)[0]
+            ),
+        ]
         if config.blocks:
-            m.d.comb += job.trend.as_value().eq(self._kept("of_trend", trend_shape, core.report_valid, core.report.job, core.trend)[0])
+            m.d.comb += job.trend.as_value().eq(
+                self._kept("of_trend", trend_shape, core.report_valid, core.report.job, core.trend)[
+                    0
+                ]
+            )
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
         solutions = []
         for k in range(config.solvers):
             o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
-            solution = Signal(data.StructLayout({"mask": n, "weights": 32 * n}), name=f"solution{k}")
+            solution = Signal(
+                data.StructLayout({"mask": n, "weights": 32 * n}), name=f"solution{k}"
+            )
             m.d.comb += [solution.mask.eq(o.mask), solution.weights.eq(o.weights)]
-            solutions.append(self._kept(f"of_solver{k}", solution.shape(), valid, o.job, solution)[0])
+            solutions.append(
+                self._kept(f"of_solver{k}", solution.shape(), valid, o.job, solution)[0]
+            )
             with m.If(valid):
                 m.d.sync += over.bit_select(o.job, 1).eq(1)
-        failed = Signal(config.jobs)                             # before anything was made of them
-        for fails, slot in ((fetch.slot_valid & (fetch.kept.code != 0), fetch.slot), (intake.head_valid & (intake.head.code != 0), intake.slot)):
+        failed = Signal(config.jobs)  # before anything was made of them
+        for fails, slot in (
+            (fetch.slot_valid & (fetch.kept.code != 0), fetch.slot),
+            (intake.head_valid & (intake.head.code != 0), intake.slot),
+        ):
             with m.If(fails):
                 m.d.sync += [over.bit_select(slot, 1).eq(1), failed.bit_select(slot, 1).eq(1)]
         solved = Array(solutions)[self.solver] if len(solutions) > 1 else solutions[0]
-        whole = Signal(config.jobs, init=0 if self.givens else -1)              # new factors that are kept
+        whole = Signal(config.jobs, init=0 if self.givens else -1)  # new factors that are kept
         if self.givens:
             with m.If(core.factor.valid & core.factor.p.last):
                 m.d.sync += whole.bit_select(core.factor.p.job, 1).eq(1)
-        m.d.comb += [bounds.ready_next.eq((over & (whole | failed)).bit_select(self.slot, 1)), job.mask.eq(solved[:n]), job.weights.as_value().eq(solved[n:])]
+        m.d.comb += [
+            bounds.ready_next.eq((over & (whole | failed)).bit_select(self.slot, 1)),
+            job.mask.eq(solved[:n]),
+            job.weights.as_value().eq(solved[n:]),
+        ]
         with m.If(bounds.o.valid & bounds.o.ready):
-            m.d.sync += [over.bit_select(self.slot, 1).eq(0), failed.bit_select(self.slot, 1).eq(0),
-                         self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
-                         self.solver.eq(Mux(self.solver == config.solvers - 1, 0, self.solver + 1))]
+            m.d.sync += [
+                over.bit_select(self.slot, 1).eq(0),
+                failed.bit_select(self.slot, 1).eq(0),
+                self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
+                self.solver.eq(Mux(self.solver == config.solvers - 1, 0, self.solver + 1)),
+            ]
         if self.givens:
             with m.If(bounds.o.valid & bounds.o.ready):
                 m.d.sync += whole.bit_select(self.slot, 1).eq(0)
@@ -159,17 +254,34 @@ class FitEngine(wiring.Component):
         m.submodules.anchor_update = update = AnchorUpdate(self.config)
         anchor, box, errors = intake.anchor, Signal(update.box_shape), Signal(errors_shape)
         m.d.comb += [
-            box.low.eq(anchor.segment.low), box.high.eq(anchor.segment.high),
-            *(errors[name].eq(anchor.segment[name]) for name in ("err_min", "err_max", "least"))]
-        weights, _ = self._kept("of_anchors", anchor.weights.shape(), intake.anchor_valid, intake.slot, anchor.weights)
+            box.low.eq(anchor.segment.low),
+            box.high.eq(anchor.segment.high),
+            *(errors[name].eq(anchor.segment[name]) for name in ("err_min", "err_max", "least")),
+        ]
+        weights, _ = self._kept(
+            "of_anchors", anchor.weights.shape(), intake.anchor_valid, intake.slot, anchor.weights
+        )
         _, before = self._kept("of_errors", errors_shape, intake.anchor_valid, intake.slot, errors)
         read = before.read_port(domain="comb")
         record = core.record
         m.d.comb += [
-            update.begin.eq(intake.command.valid & intake.command.ready), update.job.eq(intake.command.p.job), update.w.eq(anchor.weights), update.box.eq(box),
-            update.valid.eq(core.record_valid & record.came), update.row.use.eq(1), update.row.label.eq(record.label), update.row.a.eq(record.a),
-            bounds.dot_w.eq(update.dot_w), bounds.dot_x.eq(update.dot_x), update.guess.eq(bounds.guess), core.hold.eq(bounds.uses),
-            update.row.row.eq(record.row), update.end.eq(core.record_valid & record.end), read.addr.eq(update.read), update.errors.eq(read.data)]
+            update.begin.eq(intake.command.valid & intake.command.ready),
+            update.job.eq(intake.command.p.job),
+            update.w.eq(anchor.weights),
+            update.box.eq(box),
+            update.valid.eq(core.record_valid & record.came),
+            update.row.use.eq(1),
+            update.row.label.eq(record.label),
+            update.row.a.eq(record.a),
+            bounds.dot_w.eq(update.dot_w),
+            bounds.dot_x.eq(update.dot_x),
+            update.guess.eq(bounds.guess),
+            core.hold.eq(bounds.uses),
+            update.row.row.eq(record.row),
+            update.end.eq(core.record_valid & record.end),
+            read.addr.eq(update.read),
+            update.errors.eq(read.data),
+        ]
         if self.config.blocks:
             m.submodules.frames = frames = Frames(self.config)
             # the words may come while the job before goes on
@@ -179,15 +291,29 @@ class FitEngine(wiring.Component):
                 m.d.sync += bank.eq(~bank)
             with m.If(update.begin):
                 m.d.sync += now.eq(bank)
-            m.d.comb += [frames.start.eq(begins), frames.into.eq(bank), frames.of.eq(now),
-                         frames.i.eq(intake.sums.payload), frames.valid.eq(intake.shifts_valid), frames.block.eq(record.block),
-                         update.moved.eq(frames.moved[0])]
-        boxes, _ = self._kept("followed_boxes", update.box_shape, update.box_valid, update.box_job, update.o_box)
-        found, _ = self._kept("followed_errors", errors_shape, update.errors_valid, update.errors_job, update.o_errors)
+            m.d.comb += [
+                frames.start.eq(begins),
+                frames.into.eq(bank),
+                frames.of.eq(now),
+                frames.i.eq(intake.sums.payload),
+                frames.valid.eq(intake.shifts_valid),
+                frames.block.eq(record.block),
+                update.moved.eq(frames.moved[0]),
+            ]
+        boxes, _ = self._kept(
+            "followed_boxes", update.box_shape, update.box_valid, update.box_job, update.o_box
+        )
+        found, _ = self._kept(
+            "followed_errors", errors_shape, update.errors_valid, update.errors_job, update.o_errors
+        )
         box_now, errors_now = data.View(update.box_shape, boxes), data.View(errors_shape, found)
         segment = job.anchor.segment
-        m.d.comb += [job.anchor.weights.as_value().eq(weights), segment.low.eq(box_now.low), segment.high.eq(box_now.high),
-                     *(segment[name].eq(errors_now[name]) for name in ("err_min", "err_max", "least"))]
+        m.d.comb += [
+            job.anchor.weights.as_value().eq(weights),
+            segment.low.eq(box_now.low),
+            segment.high.eq(box_now.high),
+            *(segment[name].eq(errors_now[name]) for name in ("err_min", "err_max", "least")),
+        ]
 
     def _ends(self) -> None:
         m, back, reader, writer, bounds = self.m, self.back, self.reader, self.writer, self.bounds
@@ -197,14 +323,33 @@ class FitEngine(wiring.Component):
         with m.If(back.ended):
             m.d.sync += self.retired.eq(self.retired + 1)
         m.d.comb += [
-            back.sums_job.eq(self.core.words_job), back.slot.eq(self.slot),
-            writer.i.payload.eq(back.command.payload), writer.i.valid.eq(back.command.valid), back.command.ready.eq(writer.i.ready),
-            writer.i_data.payload.eq(back.o.payload), writer.i_data.valid.eq(back.o.valid), back.o.ready.eq(writer.i_data.ready),
+            back.sums_job.eq(self.core.words_job),
+            back.slot.eq(self.slot),
+            writer.i.payload.eq(back.command.payload),
+            writer.i.valid.eq(back.command.valid),
+            back.command.ready.eq(writer.i.ready),
+            writer.i_data.payload.eq(back.o.payload),
+            writer.i_data.valid.eq(back.o.valid),
+            back.o.ready.eq(writer.i_data.ready),
             self.done.eq(running & (self.retired == self.registers.jobs) & writer.idle),
-            self.error.eq(reader.error | writer.error), self.report.block.eq(self.retired),
-            self.report.code.eq(Mux(reader.error, ErrorCode.BUS_READ.value, ErrorCode.BUS_WRITE.value))]
-        steps = {"jobs_ended": back.ended, "jobs_failed": bounds.o.valid & bounds.o.ready & (bounds.o.p.code != 0),
-                 "passes": bounds.passing.valid & bounds.passing.ready, "records": self.core.record_valid & ~self.core.record.end,
-                 "held": reader.o.valid & ~reader.o.ready}
-        m.d.comb += [self.counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters]
-        m.d.comb += [*observe(self.monitors.words, reader.o), *observe(self.monitors.results, back.o)]
+            self.error.eq(reader.error | writer.error),
+            self.report.block.eq(self.retired),
+            self.report.code.eq(
+                Mux(reader.error, ErrorCode.BUS_READ.value, ErrorCode.BUS_WRITE.value)
+            ),
+        ]
+        steps = {
+            "jobs_ended": back.ended,
+            "jobs_failed": bounds.o.valid & bounds.o.ready & (bounds.o.p.code != 0),
+            "passes": bounds.passing.valid & bounds.passing.ready,
+            "records": self.core.record_valid & ~self.core.record.end,
+            "held": reader.o.valid & ~reader.o.ready,
+        }
+        m.d.comb += [
+            self.counters[counter.name].eq(steps[counter.name])
+            for counter in self.register_map.counters
+        ]
+        m.d.comb += [
+            *observe(self.monitors.words, reader.o),
+            *observe(self.monitors.results, back.o),
+        ]

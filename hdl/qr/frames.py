@@ -47,29 +47,60 @@ class Frames(wiring.Component):
     def __init__(self, config: FitPlan, units: int = 1, *, src_loc_at=0):
         self.config, self.units = config, units
         bus, asked = 8 * config.bus_bytes, data.ArrayLayout(signed(MOVE_BITS), units)
-        super().__init__({"start": In(1), "into": In(1), "of": In(1), "i": In(bus), "valid": In(1), "ends": Out(1), "o": Out(bus), "o_valid": Out(1),
-                          "block": In(8), "move": Out(asked), "moved": Out(asked), "trend": Out(signed(TREND)), "over": Out(1)},
-                         src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "start": In(1),
+                "into": In(1),
+                "of": In(1),
+                "i": In(bus),
+                "valid": In(1),
+                "ends": Out(1),
+                "o": Out(bus),
+                "o_valid": Out(1),
+                "block": In(8),
+                "move": Out(asked),
+                "moved": Out(asked),
+                "trend": Out(signed(TREND)),
+                "over": Out(1),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         blocks, bus = self.config.blocks, 8 * self.config.bus_bytes
-        of_frames, of_moves, per = frame_words(self.config), shift_words(self.config), bus // MOVE_BITS
+        of_frames, of_moves, per = (
+            frame_words(self.config),
+            shift_words(self.config),
+            bus // MOVE_BITS,
+        )
         lanes = min(per, blocks)
         width = MOVE_BITS * lanes
         number, second = index(of_moves, name="number"), Signal()
         m.submodules.frames = frames = Memory(shape=unsigned(width), depth=2 * of_frames, init=[])
         m.submodules.moves = moves = Memory(shape=unsigned(width), depth=2 * of_frames, init=[])
         put, put_move = frames.write_port(), moves.write_port()
-        before, get, get_move = (memory.read_port(domain="comb") for memory in (frames, frames, moves))
-        old, move = ([word.word_select(k, MOVE_BITS).as_signed() for k in range(lanes)] for word in (before.data, self.i))
+        before, get, get_move = (
+            memory.read_port(domain="comb") for memory in (frames, frames, moves)
+        )
+        old, move = (
+            [word.word_select(k, MOVE_BITS).as_signed() for k in range(lanes)]
+            for word in (before.data, self.i)
+        )
         wide = [a + b for a, b in zip(old, move, strict=True)]
         now = Cat(total[:MOVE_BITS] for total in wide)
         some, places = Signal(), (of_frames - 1).bit_length()
         m.d.comb += [
-            some.eq(self.valid & (number < of_frames)), self.o_valid.eq(some & second), self.o.eq(now), self.ends.eq(second & (number == of_moves - 1)),
-            *(port.addr.eq(Cat(number[:places], self.into)) for port in (before, put, put_move)), put.en.eq(some), put_move.en.eq(self.o_valid),
-            put_move.data.eq(self.i[:width]), put.data.eq(self.i[:width])]
+            some.eq(self.valid & (number < of_frames)),
+            self.o_valid.eq(some & second),
+            self.o.eq(now),
+            self.ends.eq(second & (number == of_moves - 1)),
+            *(port.addr.eq(Cat(number[:places], self.into)) for port in (before, put, put_move)),
+            put.en.eq(some),
+            put_move.en.eq(self.o_valid),
+            put_move.data.eq(self.i[:width]),
+            put.data.eq(self.i[:width]),
+        ]
         with m.If(second):
             m.d.comb += put.data.eq(now)
         with m.If(self.valid):
@@ -77,8 +108,10 @@ class Frames(wiring.Component):
             with m.If(~second & (number == of_frames - 1)):
                 m.d.sync += [number.eq(0), second.eq(1)]
             with m.If(second & (number == 2 * blocks // (bus // 8))):
-                m.d.sync += self.trend.eq(self.i[MOVE_BITS * blocks % bus:][:TREND])
-            with m.If(self.o_valid & Cat(total[MOVE_BITS] != total[MOVE_BITS - 1] for total in wide).any()):
+                m.d.sync += self.trend.eq(self.i[MOVE_BITS * blocks % bus :][:TREND])
+            with m.If(
+                self.o_valid & Cat(total[MOVE_BITS] != total[MOVE_BITS - 1] for total in wide).any()
+            ):
                 m.d.sync += self.over.eq(1)
         with m.If(self.start):
             m.d.sync += [number.eq(0), second.eq(0), self.over.eq(0)]
@@ -87,6 +120,8 @@ class Frames(wiring.Component):
         bits = (groups - 1).bit_length()
         for port, out in ((get, self.moved), (get_move, self.move)):
             m.d.comb += port.addr.eq(Cat((self.block >> bits)[:places], self.of))
-            choices = Array([port.data.word_select(k, MOVE_BITS * self.units) for k in range(groups)])
+            choices = Array(
+                [port.data.word_select(k, MOVE_BITS * self.units) for k in range(groups)]
+            )
             m.d.comb += out.as_value().eq(choices[self.block[:bits]] if bits else choices[0])
         return m

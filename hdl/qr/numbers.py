@@ -35,13 +35,41 @@ class Times(wiring.Component):
         w = Unpacked(self.w, float32)
         size = Mux(self.x < 0, -self.x, self.x)[:8]
         none = ~self.x.any()
-        s = pipe.rank(product=w.normal_significand * size, exponent=w.exponent, sign=w.sign ^ self.x[-1], zero=w.zero | (none & ~w.inf), inf=w.inf & ~none,
-                      nan=w.nan | (w.inf & none))
-        zeros, _ = leading_zeros(s.product[23:])                 # the top bit is one of these nine
+        s = pipe.rank(
+            product=w.normal_significand * size,
+            exponent=w.exponent,
+            sign=w.sign ^ self.x[-1],
+            zero=w.zero | (none & ~w.inf),
+            inf=w.inf & ~none,
+            nan=w.nan | (w.inf & none),
+        )
+        zeros, _ = leading_zeros(s.product[23:])  # the top bit is one of these nine
         normal = (s.product << zeros)[:32]
-        s = pipe.rank(normal=normal, exponent=pipe.wire(Cat(s.exponent, Const(0, 1)).as_signed() + 8 - zeros, exponent_shape(float32), name="exponent"),
-                      sign=s.sign, zero=s.zero, inf=s.inf, nan=s.nan)
-        result = pipe.rank(o=round_pack(float32, s.sign, s.exponent, s.normal[8:], s.normal[7], s.normal[:7].any(), s.zero, s.inf, s.nan))
+        s = pipe.rank(
+            normal=normal,
+            exponent=pipe.wire(
+                Cat(s.exponent, Const(0, 1)).as_signed() + 8 - zeros,
+                exponent_shape(float32),
+                name="exponent",
+            ),
+            sign=s.sign,
+            zero=s.zero,
+            inf=s.inf,
+            nan=s.nan,
+        )
+        result = pipe.rank(
+            o=round_pack(
+                float32,
+                s.sign,
+                s.exponent,
+                s.normal[8:],
+                s.normal[7],
+                s.normal[:7].any(),
+                s.zero,
+                s.inf,
+                s.nan,
+            )
+        )
         m.d.comb += self.o.eq(result.o)
         if pipe.depth != MUL:
             raise RuntimeError(f"the product has {pipe.depth} stages, the schedule says {MUL}")
@@ -65,7 +93,16 @@ class Floor(wiring.Component):
     """
 
     def __init__(self, *, src_loc_at=0):
-        super().__init__({"a": In(32), "o": Out(signed(32)), "inexact": Out(1), "large": Out(1), "label": Out(unsigned(31))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "a": In(32),
+                "o": Out(signed(32)),
+                "inexact": Out(1),
+                "large": Out(1),
+                "label": Out(unsigned(31)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -74,13 +111,28 @@ class Floor(wiring.Component):
         # significand · 2**7 holds all 31 bits of the greatest numbers in range; shifted right for the others
         top = float32.bias + 30
         distance = pipe.wire(top - a.exponent, name="distance")
-        shifted = pipe.wire((Cat(Const(0, 38), a.normal_significand) >> distance[:5])[:62], unsigned(62), name="shifted")
+        shifted = pipe.wire(
+            (Cat(Const(0, 38), a.normal_significand) >> distance[:5])[:62],
+            unsigned(62),
+            name="shifted",
+        )
         tiny = (a.exponent < float32.bias) & ~a.zero
-        s = pipe.rank(whole=Mux(tiny | a.zero, 0, shifted[31:]), inexact=tiny | (~a.zero & shifted[:31].any()), large=a.exponent > top, sign=a.sign, nan=a.nan)
+        s = pipe.rank(
+            whole=Mux(tiny | a.zero, 0, shifted[31:]),
+            inexact=tiny | (~a.zero & shifted[:31].any()),
+            large=a.exponent > top,
+            sign=a.sign,
+            nan=a.nan,
+        )
         below = ((Cat(s.whole, Const(0, 1)) ^ s.sign.replicate(32)) + (s.sign & ~s.inexact))[:32]
         label = Mux(s.sign | s.nan, 0, Mux(s.large, (1 << 31) - 1, s.whole))[:31]
         s = pipe.rank(o=below.as_signed(), inexact=s.inexact & ~s.large, large=s.large, label=label)
-        m.d.comb += [self.o.eq(s.o), self.inexact.eq(s.inexact), self.large.eq(s.large), self.label.eq(s.label)]
+        m.d.comb += [
+            self.o.eq(s.o),
+            self.inexact.eq(s.inexact),
+            self.large.eq(s.large),
+            self.label.eq(s.label),
+        ]
         if pipe.depth != FLOOR:
             raise RuntimeError(f"rounding down has {pipe.depth} stages, the schedule says {FLOOR}")
         return m

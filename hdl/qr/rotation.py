@@ -95,7 +95,10 @@ class VectorUnit(wiring.Component):
         m = Module()
         self.pipe = Pipeline(m)
         self.n, self.vectors = self.config.n_max, self.config.vectors
-        self.row_count, self.groups = -(-self.n // self.vectors), -(-(self.n - 1) // self.config.lanes)
+        self.row_count, self.groups = (
+            -(-self.n // self.vectors),
+            -(-(self.n - 1) // self.config.lanes),
+        )
         self.own = Array(
             [k // self.vectors for k in range(self.n)]
         )  # the row of this unit's memories
@@ -159,7 +162,9 @@ class VectorUnit(wiring.Component):
         self.late = MUL + ADD + 1  # from operands' data to results
         for lane in range(self.config.lanes):
             m.submodules[f"u{lane}"] = u_memory = Memory(
-                shape=unsigned(32), depth=self.row_count * self.config.contexts * self.groups, init=[]
+                shape=unsigned(32),
+                depth=self.row_count * self.config.contexts * self.groups,
+                init=[],
             )
             m.submodules[f"x{lane}"] = x_memory = Memory(
                 shape=unsigned(32),
@@ -239,7 +244,8 @@ class VectorUnit(wiring.Component):
         done, loads = self.done, self.done.operation.kind == Kind.LOAD
         address = Signal.like(self.u_address)
         m.d.comb += address.eq(
-            (done.operation.context * self.row_count + self.own[done.operation.column]) * self.groups
+            (done.operation.context * self.row_count + self.own[done.operation.column])
+            * self.groups
             + done.slot
         )
         for lane, write in enumerate(self.u_memories):

@@ -39,9 +39,19 @@ class RowRequests(wiring.Component):
 
     def __init__(self, config: FitPlan, *, src_loc_at=0):
         self.config = config
-        super().__init__({
-            "i": In(stream.Signature(pass_shape(config.n_max))),
-            "o": Out(stream.Signature(data.StructLayout({"address": ADDRESS_BITS, "beats": 24, "bits": 1, "last": 1})))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(pass_shape(config.n_max))),
+                "o": Out(
+                    stream.Signature(
+                        data.StructLayout(
+                            {"address": ADDRESS_BITS, "beats": 24, "bits": 1, "last": 1}
+                        )
+                    )
+                ),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -49,21 +59,43 @@ class RowRequests(wiring.Component):
         shift, block = bus.bit_length() - 1, 8 * bus
         choices = strides(bus)
         active, of_rows = Signal(), Signal()
-        bits_at, rows_at = Signal(ADDRESS_BITS - shift, reset_less=True), Signal(ADDRESS_BITS - shift, reset_less=True)      # in bus words
+        bits_at, rows_at = (
+            Signal(ADDRESS_BITS - shift, reset_less=True),
+            Signal(ADDRESS_BITS - shift, reset_less=True),
+        )  # in bus words
         left = Signal(32, reset_less=True)
         choice = Signal(range(max(len(choices), 2)))
         here = Signal(range(block + 1))
-        span = Array([(self.i.p.span + (bus // stride - 1)) >> (bus // stride).bit_length() - 1 for stride in choices])
-        beats = Array([(here + (bus // stride - 1)) >> (bus // stride).bit_length() - 1 for stride in choices])
+        span = Array(
+            [
+                (self.i.p.span + (bus // stride - 1)) >> (bus // stride).bit_length() - 1
+                for stride in choices
+            ]
+        )
+        beats = Array(
+            [(here + (bus // stride - 1)) >> (bus // stride).bit_length() - 1 for stride in choices]
+        )
         whole = Array([8 * stride for stride in choices])
         m.d.comb += [
-            self.i.ready.eq(~active), self.o.valid.eq(active), here.eq(Mux(left < block, left, block)), self.o.p.bits.eq(~of_rows),
-            self.o.p.last.eq(of_rows & (left <= block)), self.o.p.beats.eq(Mux(of_rows, beats[choice], 1)),
-            self.o.p.address.eq(Mux(of_rows, rows_at, bits_at) << shift)]
+            self.i.ready.eq(~active),
+            self.o.valid.eq(active),
+            here.eq(Mux(left < block, left, block)),
+            self.o.p.bits.eq(~of_rows),
+            self.o.p.last.eq(of_rows & (left <= block)),
+            self.o.p.beats.eq(Mux(of_rows, beats[choice], 1)),
+            self.o.p.address.eq(Mux(of_rows, rows_at, bits_at) << shift),
+        ]
         with m.If(self.i.valid & self.i.ready):
             first = self.i.p.address >> shift
             kind = stride_choice(self.i.p.length, bus)
-            m.d.sync += [active.eq(1), of_rows.eq(0), rows_at.eq(first), bits_at.eq(first + span[kind]), left.eq(self.i.p.span), choice.eq(kind)]
+            m.d.sync += [
+                active.eq(1),
+                of_rows.eq(0),
+                rows_at.eq(first),
+                bits_at.eq(first + span[kind]),
+                left.eq(self.i.p.span),
+                choice.eq(kind),
+            ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += of_rows.eq(~of_rows)
             with m.If(of_rows):

@@ -32,8 +32,8 @@ _NOTHING = Const(0x80000000, 32)
 
 class _State(enum.Enum, shape=3):
     REST = 0
-    LOAD = 1        # the sums of the fit before come
-    BEGIN = 2       # rows that come, rows that go, or the end
+    LOAD = 1  # the sums of the fit before come
+    BEGIN = 2  # rows that come, rows that go, or the end
     WALK = 3
     FLUSH = 4
     WRITE = 5
@@ -56,7 +56,11 @@ class TableFitEngine(wiring.Component):
     def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
         self.register_map = register_map(design)
-        super().__init__(engine_members(self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]))
+        super().__init__(
+            engine_members(
+                self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]
+            )
+        )
 
     def elaborate(self, platform):
         return restarted(self._body())
@@ -67,12 +71,17 @@ class TableFitEngine(wiring.Component):
         bus = {"bus_bytes": config.bus_bytes, "address_width": ADDRESS_BITS}
         m.submodules.reader = self.reader = BurstReader(**bus)
         m.submodules.writer = self.writer = BurstWriter(**bus)
-        m.submodules.sequencer = self.sequencer = PageSequencer(page_size=config.walk.schema.page_size, credits=config.port.credits, **bus)
+        m.submodules.sequencer = self.sequencer = PageSequencer(
+            page_size=config.walk.schema.page_size, credits=config.port.credits, **bus
+        )
         m.submodules.access = self.access = AccessPort(config.port, self.library)
         m.submodules.sums = self.sums = TableSums(config.columns)
         m.submodules.solver = self.solver = Solver(config.solver, self.library)
         self.state, self.segment = Signal(_State), Signal(2)
-        self.offsets = [Signal(signed(config.columns.format.width + 1), name=f"offset{k}", reset_less=True) for k in range(config.columns.n)]
+        self.offsets = [
+            Signal(signed(config.columns.format.width + 1), name=f"offset{k}", reset_less=True)
+            for k in range(config.columns.n)
+        ]
         shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._control()
         self._load()
@@ -81,18 +90,36 @@ class TableFitEngine(wiring.Component):
         return m
 
     def _control(self) -> None:
-        m, state, reader, sequencer, registers = self.m, self.state, self.reader, self.sequencer, self.registers
+        m, state, reader, sequencer, registers = (
+            self.m,
+            self.state,
+            self.reader,
+            self.sequencer,
+            self.registers,
+        )
         asked, loading = Signal(), Signal()
         self.loaded, self.through = Signal(), Signal()
         second = self.segment[0]
-        pages, base = Mux(second, registers.go_pages, registers.come_pages), Mux(second, registers.go_address, registers.come_address)
+        pages, base = (
+            Mux(second, registers.go_pages, registers.come_pages),
+            Mux(second, registers.go_address, registers.come_address),
+        )
         m.d.comb += [
-            loading.eq(state == _State.LOAD), reader.i.valid.eq(Mux(loading, ~asked, sequencer.o.valid)),
+            loading.eq(state == _State.LOAD),
+            reader.i.valid.eq(Mux(loading, ~asked, sequencer.o.valid)),
             reader.i.p.address.eq(Mux(loading, registers.totals, sequencer.o.p.address)),
-            reader.i.p.beats.eq(Mux(loading, self.config.totals_words, sequencer.o.p.beats)), sequencer.o.ready.eq(reader.i.ready & ~loading),
-            sequencer.base.eq(base), sequencer.pages.eq(pages), sequencer.epochs.eq(1), sequencer.stride.eq(self.config.walk.schema.page_size),
-            sequencer.free.eq(self.access.free), self.access.pages.eq(pages), self.access.block_stride.eq(1),
-            self.access.first_block.eq(Mux(second, registers.go_block, registers.come_block)), self.access.flush.eq(state == _State.FLUSH)]
+            reader.i.p.beats.eq(Mux(loading, self.config.totals_words, sequencer.o.p.beats)),
+            sequencer.o.ready.eq(reader.i.ready & ~loading),
+            sequencer.base.eq(base),
+            sequencer.pages.eq(pages),
+            sequencer.epochs.eq(1),
+            sequencer.stride.eq(self.config.walk.schema.page_size),
+            sequencer.free.eq(self.access.free),
+            self.access.pages.eq(pages),
+            self.access.block_stride.eq(1),
+            self.access.first_block.eq(Mux(second, registers.go_block, registers.come_block)),
+            self.access.flush.eq(state == _State.FLUSH),
+        ]
         with m.Switch(state):
             with m.Case(_State.REST):
                 with m.If(self.start):
@@ -121,13 +148,28 @@ class TableFitEngine(wiring.Component):
         m, config, reader, sums = self.m, self.config, self.reader, self.sums
         n, products, units = config.columns.n, config.columns.products, config.units
         count = n + config.columns.slots * config.columns.gram_lanes
-        have, held, place, number = Signal(), Signal(8 * config.bus_bytes, reset_less=True), index(units, name="place"), index(count, name="number")
+        have, held, place, number = (
+            Signal(),
+            Signal(8 * config.bus_bytes, reset_less=True),
+            index(units, name="place"),
+            index(count, name="number"),
+        )
         loading, gives, last, filler = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            loading.eq(self.state == _State.LOAD), filler.eq(number >= n + products), gives.eq(loading & (have | filler)), last.eq(place == units - 1),
-            self.loaded.eq(gives & (number == count - 1)), sums.load.eq(gives & (number >= n)), sums.sum.eq(held[:_BITS])]
+            loading.eq(self.state == _State.LOAD),
+            filler.eq(number >= n + products),
+            gives.eq(loading & (have | filler)),
+            last.eq(place == units - 1),
+            self.loaded.eq(gives & (number == count - 1)),
+            sums.load.eq(gives & (number >= n)),
+            sums.sum.eq(held[:_BITS]),
+        ]
         with m.If(gives):
-            m.d.sync += [number.eq(number + 1), place.eq(Mux(last, 0, place + 1)), held.eq(held >> _BITS)]
+            m.d.sync += [
+                number.eq(number + 1),
+                place.eq(Mux(last, 0, place + 1)),
+                held.eq(held >> _BITS),
+            ]
             with m.If(last):
                 m.d.sync += have.eq(0)
             for k, offset in enumerate(self.offsets):
@@ -138,56 +180,109 @@ class TableFitEngine(wiring.Component):
         m.d.comb += reader.o.ready.eq(~loading | ~have | last)
 
     def _walk(self) -> None:
-        m, access, reader, sums, registers = self.m, self.access, self.reader, self.sums, self.registers
+        m, access, reader, sums, registers = (
+            self.m,
+            self.access,
+            self.reader,
+            self.sums,
+            self.registers,
+        )
         second, walking = self.segment[0], Signal()
         before, left, over = Signal(32), Signal(32), Signal()
         tuple_, takes, passes = Signal(), Signal(), Signal()
         # pages that were asked for and have not come: what is behind the last row need not be walked, but it must not come later
         coming, asks, comes = Signal(range(reader.commands + 1)), Signal(), Signal()
-        m.d.comb += [asks.eq(self.sequencer.o.valid & self.sequencer.o.ready), comes.eq(walking & reader.o.valid & reader.o.p.last)]
+        m.d.comb += [
+            asks.eq(self.sequencer.o.valid & self.sequencer.o.ready),
+            comes.eq(walking & reader.o.valid & reader.o.p.last),
+        ]
         m.d.sync += coming.eq(coming + asks - comes)
         m.d.comb += [
-            walking.eq(self.state == _State.WALK), access.i.payload.eq(reader.o.p.data), access.i.valid.eq(walking & reader.o.valid),
-            access.o.ready.eq(sums.i.ready & walking), tuple_.eq(access.o.valid & ~access.o.p.end), takes.eq((before == 0) & (left != 0)),
-            sums.i.valid.eq(walking & tuple_ & takes), sums.i.p.minus.eq(second),
+            walking.eq(self.state == _State.WALK),
+            access.i.payload.eq(reader.o.p.data),
+            access.i.valid.eq(walking & reader.o.valid),
+            access.o.ready.eq(sums.i.ready & walking),
+            tuple_.eq(access.o.valid & ~access.o.p.end),
+            takes.eq((before == 0) & (left != 0)),
+            sums.i.valid.eq(walking & tuple_ & takes),
+            sums.i.p.minus.eq(second),
             passes.eq(access.o.ready & tuple_),
-            self.through.eq(sums.i.ready & ((access.o.valid & access.o.p.end) | (over & ~self.sequencer.busy & (coming == 0))))]
+            self.through.eq(
+                sums.i.ready
+                & (
+                    (access.o.valid & access.o.p.end)
+                    | (over & ~self.sequencer.busy & (coming == 0))
+                )
+            ),
+        ]
         width = self.config.columns.format.width
         for k, offset in enumerate(self.offsets):
             m.d.comb += sums.i.p.values[k].eq(access.o.p.lanes[k][:width].as_signed() - offset)
         with m.If(self.state == _State.BEGIN):
-            m.d.sync += [before.eq(Mux(second, registers.go_skip, registers.come_skip)), left.eq(Mux(second, registers.go_rows, registers.come_rows)),
-                         over.eq(0)]
+            m.d.sync += [
+                before.eq(Mux(second, registers.go_skip, registers.come_skip)),
+                left.eq(Mux(second, registers.go_rows, registers.come_rows)),
+                over.eq(0),
+            ]
         with m.If(passes):
             with m.If(before != 0):
                 m.d.sync += before.eq(before - 1)
             with m.Elif(left != 0):
                 m.d.sync += [left.eq(left - 1), over.eq(left == 1)]
         m.d.comb += [
-            self.counters.summed.eq(passes & takes), self.counters.left.eq(passes & ~takes), self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
-            *observe(self.monitors.tuples, access.o)]
-        for bad, reason, place in ((access.error.valid, access.error.code, access.error), (reader.error, ErrorCode.BUS_READ.value, None),
-                                   (self.writer.error, ErrorCode.BUS_WRITE.value, None)):
+            self.counters.summed.eq(passes & takes),
+            self.counters.left.eq(passes & ~takes),
+            self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
+            *observe(self.monitors.tuples, access.o),
+        ]
+        for bad, reason, place in (
+            (access.error.valid, access.error.code, access.error),
+            (reader.error, ErrorCode.BUS_READ.value, None),
+            (self.writer.error, ErrorCode.BUS_WRITE.value, None),
+        ):
             with m.If(bad):
-                m.d.comb += [self.error.eq(1), self.report.code.eq(reason), self.report.block.eq(0 if place is None else place.block),
-                             self.report.line.eq(0 if place is None else place.line)]
+                m.d.comb += [
+                    self.error.eq(1),
+                    self.report.code.eq(reason),
+                    self.report.block.eq(0 if place is None else place.block),
+                    self.report.line.eq(0 if place is None else place.line),
+                ]
 
     def _write(self) -> None:
         """Numbers of the answer, a word's in as many cycles without a pause; sums go to the solver on their way."""
         m, config, writer, solver = self.m, self.config, self.writer, self.solver
         pipe = Pipeline(m)
-        n, products, units, totals, words = config.columns.n, config.columns.products, config.units, config.totals_words, config.answer_words
+        n, products, units, totals, words = (
+            config.columns.n,
+            config.columns.products,
+            config.units,
+            config.totals_words,
+            config.answer_words,
+        )
         m.submodules.queue = queue = Queue(8 * config.bus_bytes, AHEAD)
         writing, asked, solved = Signal(), Signal(), Signal()
-        word, place, number, going = index(words + 1, name="word"), index(units, name="unit"), index(words * units + 1, name="chosen"), Signal()
+        word, place, number, going = (
+            index(words + 1, name="word"),
+            index(units, name="unit"),
+            index(words * units + 1, name="chosen"),
+            Signal(),
+        )
         room, gone = Signal(range(AHEAD + 1), init=AHEAD), index(words + 1, name="gone")
         popped, begins = Signal(), Signal()
         m.d.comb += [
-            writing.eq(self.state == _State.WRITE), writer.i.valid.eq(writing & ~asked), writer.i.p.address.eq(self.registers.answer),
-            writer.i.p.beats.eq(words), writer.i_data.payload.eq(queue.o.payload), writer.i_data.valid.eq(queue.o.valid),
-            queue.o.ready.eq(writer.i_data.ready), popped.eq(queue.o.valid & queue.o.ready), *observe(self.monitors.words, queue.o),
-            begins.eq(writing & (word != words) & (room != 0) & ((word < totals) | solved)), going.eq(Mux(place == 0, begins, 1)),
-            self.done.eq((gone == words) & writer.idle)]
+            writing.eq(self.state == _State.WRITE),
+            writer.i.valid.eq(writing & ~asked),
+            writer.i.p.address.eq(self.registers.answer),
+            writer.i.p.beats.eq(words),
+            writer.i_data.payload.eq(queue.o.payload),
+            writer.i_data.valid.eq(queue.o.valid),
+            queue.o.ready.eq(writer.i_data.ready),
+            popped.eq(queue.o.valid & queue.o.ready),
+            *observe(self.monitors.words, queue.o),
+            begins.eq(writing & (word != words) & (room != 0) & ((word < totals) | solved)),
+            going.eq(Mux(place == 0, begins, 1)),
+            self.done.eq((gone == words) & writer.idle),
+        ]
         with m.If(writing & writer.i.ready):
             m.d.sync += asked.eq(1)
         m.d.sync += room.eq(room + popped - (going & (place == 0)))
@@ -200,20 +295,41 @@ class TableFitEngine(wiring.Component):
 
         # a number is chosen, it is there a cycle later, then it goes into a word and, one of the sums, into the converter
         of_sums = Signal()
-        m.d.comb += [of_sums.eq(going & (number >= n) & (number < n + products)), self.sums.read.eq(of_sums)]
-        mask, weights = Signal(n, reset_less=True), [Signal(32, name=f"weight{k}", reset_less=True) for k in range(n)]
+        m.d.comb += [
+            of_sums.eq(going & (number >= n) & (number < n + products)),
+            self.sums.read.eq(of_sums),
+        ]
+        mask, weights = (
+            Signal(n, reset_less=True),
+            [Signal(32, name=f"weight{k}", reset_less=True) for k in range(n)],
+        )
         with m.If(solver.o_valid):
-            m.d.sync += [solved.eq(1), mask.eq(solver.o.mask), *(weight.eq(solver.o.weights[k]) for k, weight in enumerate(weights))]
-        late, last = pipe.delay(number, 1, name="which"), pipe.delay(going & (place == units - 1), 2, name="ends")
-        pairs = [Cat(weights[k:k + 2]) for k in range(0, n, 2)]
-        others = {**dict(enumerate(self.offsets)), totals * units: mask, **{totals * units + 1 + k: pair for k, pair in enumerate(pairs)}}
+            m.d.sync += [
+                solved.eq(1),
+                mask.eq(solver.o.mask),
+                *(weight.eq(solver.o.weights[k]) for k, weight in enumerate(weights)),
+            ]
+        late, last = (
+            pipe.delay(number, 1, name="which"),
+            pipe.delay(going & (place == units - 1), 2, name="ends"),
+        )
+        pairs = [Cat(weights[k : k + 2]) for k in range(0, n, 2)]
+        others = {
+            **dict(enumerate(self.offsets)),
+            totals * units: mask,
+            **{totals * units + 1 + k: pair for k, pair in enumerate(pairs)},
+        }
         number_now, chosen = Signal(signed(_BITS)), Signal(_BITS, reset_less=True)
         m.d.comb += number_now.eq(Mux((late >= n) & (late < n + products), self.sums.o, 0))
         for which, value in others.items():
             with m.If(late == which):
                 m.d.comb += number_now.eq(value)
         gathered = Signal(8 * config.bus_bytes, reset_less=True)
-        m.d.sync += [chosen.eq(number_now), gathered.eq(Cat(gathered, chosen)[_BITS:]), queue.i.valid.eq(last)]
+        m.d.sync += [
+            chosen.eq(number_now),
+            gathered.eq(Cat(gathered, chosen)[_BITS:]),
+            queue.i.valid.eq(last),
+        ]
         m.d.comb += queue.i.payload.eq(gathered)
         self._rows(chosen, pipe.delay(of_sums, 2, name="a_sum"))
 
@@ -222,10 +338,18 @@ class TableFitEngine(wiring.Component):
         m, solver = self.m, self.solver
         pipe = Pipeline(m)
         n = self.config.columns.n
-        code = self.library.instance(m, "entry", "int8_float32", lambda: pg_converter(["int8"], float32), i=chosen)["o"]
+        code = self.library.instance(
+            m, "entry", "int8_float32", lambda: pg_converter(["int8"], float32), i=chosen
+        )["o"]
         there = pipe.delay(comes, CONVERT, name="entry_comes")
-        row, column, whole = index(n + 1, name="entry_row"), index(n + 1, name="entry_column"), Signal()
-        values = [Signal(32, name=f"value{k}", reset_less=True) for k in range(self.config.solver.n_max)]
+        row, column, whole = (
+            index(n + 1, name="entry_row"),
+            index(n + 1, name="entry_column"),
+            Signal(),
+        )
+        values = [
+            Signal(32, name=f"value{k}", reset_less=True) for k in range(self.config.solver.n_max)
+        ]
         of = Signal.like(column)
         last = Signal()
         m.d.comb += last.eq(Mux(column == n, row == n - 1, row == column))
@@ -237,5 +361,11 @@ class TableFitEngine(wiring.Component):
             for k, value in enumerate(values[:n]):
                 with m.If(row == k):
                     m.d.sync += value.eq(code)
-        m.d.comb += [solver.i.valid.eq(whole), solver.i.p.columns.eq(n), solver.i.p.row.eq(of), solver.i.p.side.eq(of == n), solver.i.p.h.eq(_NOTHING),
-                     *(solver.i.p.values[k].eq(value) for k, value in enumerate(values))]
+        m.d.comb += [
+            solver.i.valid.eq(whole),
+            solver.i.p.columns.eq(n),
+            solver.i.p.row.eq(of),
+            solver.i.p.side.eq(of == n),
+            solver.i.p.h.eq(_NOTHING),
+            *(solver.i.p.values[k].eq(value) for k, value in enumerate(values)),
+        ]

@@ -53,9 +53,13 @@ def engine_members(register_map, ports):
     if register_map.engine:
         members["registers"] = In(data.StructLayout({r.name: r.bits for r in register_map.engine}))
     if register_map.counters:
-        members["counters"] = Out(data.StructLayout({c.name: c.step_bits for c in register_map.counters}))
+        members["counters"] = Out(
+            data.StructLayout({c.name: c.step_bits for c in register_map.counters})
+        )
     if register_map.monitors:
-        members["monitors"] = Out(data.StructLayout({w.name: monitor_shape(w.level_bits) for w in register_map.monitors}))
+        members["monitors"] = Out(
+            data.StructLayout({w.name: monitor_shape(w.level_bits) for w in register_map.monitors})
+        )
     return members | {f"m{k}": Out(port) for k, port in enumerate(ports)}
 
 
@@ -68,6 +72,9 @@ def restarted(body: Module) -> Module:
     fresh = Signal(init=1)
     m.d.sync += fresh.eq(0)
     m.domains.run = ClockDomain("run", local=True)
-    m.d.comb += [ClockSignal("run").eq(ClockSignal("sync")), ResetSignal("run").eq(ResetSignal("sync") | fresh)]
+    m.d.comb += [
+        ClockSignal("run").eq(ClockSignal("sync")),
+        ResetSignal("run").eq(ResetSignal("sync") | fresh),
+    ]
     m.submodules.run = DomainRenamer("run")(body)
     return m

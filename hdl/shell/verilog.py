@@ -19,7 +19,10 @@ __all__ = ["TOP", "to_verilog"]
 TOP = "penstock"
 
 _MODULE = re.compile(r"^module .*?^endmodule", re.DOTALL | re.MULTILINE)
-_CONSTANT = re.compile(r"^  always @\*\n    (?P<assignment>[^\n;]+ = [0-9]+'[sS]?[bhodBHOD][0-9a-fA-F_xXzZ]+;)$", re.MULTILINE)
+_CONSTANT = re.compile(
+    r"^  always @\*\n    (?P<assignment>[^\n;]+ = [0-9]+'[sS]?[bhodBHOD][0-9a-fA-F_xXzZ]+;)$",
+    re.MULTILINE,
+)
 _TRIGGER = re.compile(r"^  reg (?P<name>\\\S*dump_module\S* ) = 0;$", re.MULTILINE)
 
 
@@ -31,9 +34,13 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
     others. The library goes through Yosys while the top's netlist is made.
     """
     with _collector_off(), _safe_path(), ThreadPoolExecutor(1) as beside:
-        fragment = Fragment.get(design, None)                      # elaborates, and so fills the library
-        parts = beside.submit(_yosys, "\n".join(library.texts)) if library and library.texts else None
-        top = _yosys(rtlil.convert(fragment, name=name, ports=directed_ports(design), emit_src=False))
+        fragment = Fragment.get(design, None)  # elaborates, and so fills the library
+        parts = (
+            beside.submit(_yosys, "\n".join(library.texts)) if library and library.texts else None
+        )
+        top = _yosys(
+            rtlil.convert(fragment, name=name, ports=directed_ports(design), emit_src=False)
+        )
         text = (parts.result() if parts else "") + top
     return _MODULE.sub(_awaken, text)
 
@@ -69,10 +76,10 @@ def _collector_off() -> Iterator[None]:
     finally:
         if running:
             gc.freeze()
-            gc.unfreeze()                                          # both together: all there is becomes old
+            gc.unfreeze()  # both together: all there is becomes old
             gc.enable()
         atexit.unregister(gc.freeze)
-        atexit.register(gc.freeze)                                 # a process that ends need not find and free them one by one
+        atexit.register(gc.freeze)  # a process that ends need not find and free them one by one
 
 
 def _awaken(module):
@@ -86,4 +93,9 @@ def _awaken(module):
         never = "\\$penstock_never "
         head = text.index(";\n") + 2
         text = f"{text[:head]}  reg {never} = 0;\n{text[head:]}"
-    return _CONSTANT.sub(lambda found: f"  always @* begin\n    if ({never}) begin end\n    {found['assignment']}\n  end", text)
+    return _CONSTANT.sub(
+        lambda found: (
+            f"  always @* begin\n    if ({never}) begin end\n    {found['assignment']}\n  end"
+        ),
+        text,
+    )

@@ -48,15 +48,27 @@ class Soc(wiring.Component):
         Where the memory is outside.
     """
 
-    def __init__(self, engine, register_map, *, library: ModuleLibrary | None = None, memory_bytes: int, clock_hz: int, baud: int, memory: str = "block RAM",
-                 src_loc_at=0):
+    def __init__(
+        self,
+        engine,
+        register_map,
+        *,
+        library: ModuleLibrary | None = None,
+        memory_bytes: int,
+        clock_hz: int,
+        baud: int,
+        memory: str = "block RAM",
+        src_loc_at=0,
+    ):
         self.shell = Shell(engine, register_map)
         self.library = library
         self.kind = memory
         self.memory_bytes = memory_bytes
         self.divisor = divisor(clock_hz, baud)
         first = self.shell.ports[0]
-        self.port = AXI4(address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width)
+        self.port = AXI4(
+            address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width
+        )
         self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)}
         if self.kind not in _INSIDE:
@@ -67,8 +79,12 @@ class Soc(wiring.Component):
         m = Module()
         shell = self.shell
         m.submodules.shell = shell
-        m.submodules.link = link = Link(self.identity, registers=shell.control, memory=self.port, divisor=self.divisor)
-        m.submodules.arbiter = arbiter = Arbiter([*shell.ports, self.port], copiers=getattr(shell.engine, "copiers", ()))
+        m.submodules.link = link = Link(
+            self.identity, registers=shell.control, memory=self.port, divisor=self.divisor
+        )
+        m.submodules.arbiter = arbiter = Arbiter(
+            [*shell.ports, self.port], copiers=getattr(shell.engine, "copiers", ())
+        )
         m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.busy.eq(shell.busy)]
         for name, member in shell.control.members.items():
             outer, inner = getattr(link.axil, name), getattr(shell, f"s_axil_{name}")
@@ -76,7 +92,11 @@ class Soc(wiring.Component):
         for k, port in enumerate(shell.ports):
             for name, member in port.members.items():
                 outer, inner = getattr(arbiter, f"m{k}"), getattr(shell, f"m{k}_axi_{name}")
-                m.d.comb += getattr(outer, name).eq(inner) if member.flow is Out else inner.eq(getattr(outer, name))
+                m.d.comb += (
+                    getattr(outer, name).eq(inner)
+                    if member.flow is Out
+                    else inner.eq(getattr(outer, name))
+                )
         connect(m, link.bus, getattr(arbiter, f"m{len(shell.ports)}"))
         if self.kind in _INSIDE:
             m.submodules.memory = memory = _INSIDE[self.kind](self.port, self.memory_bytes)

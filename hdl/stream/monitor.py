@@ -7,7 +7,9 @@ __all__ = ["monitor_shape", "observe"]
 
 def monitor_shape(level_bits=0):
     """What is kept of one stream: `valid`, `ready` and, with `level_bits`, the level of the queue behind it."""
-    return data.StructLayout({"valid": 1, "ready": 1} | ({"level": level_bits} if level_bits else {}))
+    return data.StructLayout(
+        {"valid": 1, "ready": 1} | ({"level": level_bits} if level_bits else {})
+    )
 
 
 def observe(monitor, stream, level=None):

@@ -28,19 +28,29 @@ class Buffer(wiring.Component):
 
     def __init__(self, shape, *, src_loc_at=0):
         self.shape = shape
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         width = Shape.cast(self.shape).width
-        spare = Signal(width, reset_less=True)          # the item that came while `o` was held
+        spare = Signal(width, reset_less=True)  # the item that came while `o` was held
         spare_valid = Signal()
         payload = Signal(width, reset_less=True)
         valid = Signal()
-        m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(valid), _bits(self.o.payload).eq(payload)]
+        m.d.comb += [
+            self.i.ready.eq(~spare_valid),
+            self.o.valid.eq(valid),
+            _bits(self.o.payload).eq(payload),
+        ]
         with m.If(~valid | self.o.ready):
-            m.d.sync += [payload.eq(Mux(spare_valid, spare, _bits(self.i.payload))), valid.eq(spare_valid | self.i.valid),
-                         spare_valid.eq(0)]
+            m.d.sync += [
+                payload.eq(Mux(spare_valid, spare, _bits(self.i.payload))),
+                valid.eq(spare_valid | self.i.valid),
+                spare_valid.eq(0),
+            ]
         with m.Elif(self.i.valid & self.i.ready):
             m.d.sync += [spare.eq(_bits(self.i.payload)), spare_valid.eq(1)]
         return m
@@ -64,13 +74,20 @@ class Spare(wiring.Component):
 
     def __init__(self, shape, *, src_loc_at=0):
         self.shape = shape
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         kept = Signal(Shape.cast(self.shape).width, reset_less=True)
         held = Signal()
-        m.d.comb += [self.i.ready.eq(~held), self.o.valid.eq(held | self.i.valid), _bits(self.o.payload).eq(Mux(held, kept, _bits(self.i.payload)))]
+        m.d.comb += [
+            self.i.ready.eq(~held),
+            self.o.valid.eq(held | self.i.valid),
+            _bits(self.o.payload).eq(Mux(held, kept, _bits(self.i.payload))),
+        ]
         m.d.sync += held.eq(self.o.valid & ~self.o.ready)
         with m.If(~held):
             m.d.sync += kept.eq(_bits(self.i.payload))
@@ -103,16 +120,26 @@ class Queue(wiring.Component):
             raise ValueError(f"depth must be an integer of at least 1, not {depth!r}")
         self.shape = shape
         self.depth = depth
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)), "level": Out(range(depth + 1))},
-                         src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 1)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         width = Shape.cast(self.shape).width
         push = Signal()
         pop = Signal()
-        m.d.comb += [self.i.ready.eq(self.level != self.depth), self.o.valid.eq(self.level != 0),
-                     push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready)]
+        m.d.comb += [
+            self.i.ready.eq(self.level != self.depth),
+            self.o.valid.eq(self.level != 0),
+            push.eq(self.i.valid & self.i.ready),
+            pop.eq(self.o.valid & self.o.ready),
+        ]
         m.d.sync += self.level.eq(self.level + push - pop)
         if self.depth == 1:
             item = Signal(width, reset_less=True)
@@ -121,7 +148,9 @@ class Queue(wiring.Component):
                 m.d.sync += item.eq(_bits(self.i.payload))
             return m
 
-        m.submodules.storage = storage = memory.Memory(shape=unsigned(width), depth=self.depth, init=[])
+        m.submodules.storage = storage = memory.Memory(
+            shape=unsigned(width), depth=self.depth, init=[]
+        )
         write = storage.write_port()
         put = Signal(range(self.depth))
         get = Signal(range(self.depth))
@@ -134,7 +163,7 @@ class Queue(wiring.Component):
         if self.depth * width <= _DISTRIBUTED_BITS:
             read = storage.read_port(domain="comb")
             m.d.comb += read.addr.eq(get)
-        else:                                              # reads ahead; what is written in this cycle is seen in the next
+        else:  # reads ahead; what is written in this cycle is seen in the next
             read = storage.read_port(transparent_for=(write,))
             m.d.comb += [read.addr.eq(get_next), read.en.eq(1)]
         m.d.comb += _bits(self.o.payload).eq(read.data)

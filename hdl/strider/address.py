@@ -14,10 +14,10 @@ __all__ = ["Addresses", "Origin", "order_layout"]
 class Origin(IntEnum):
     """What an address counts from."""
 
-    KNOWN = 0       #: what stands still, as the Strider's state says: `Front._known_origin`
-    PLACE = 1       #: base P
-    ARRAY = 2       #: the last array's header, as if it had 24 bytes
-    LAST = 3        #: the address before this one
+    KNOWN = 0  #: what stands still, as the Strider's state says: `Front._known_origin`
+    PLACE = 1  #: base P
+    ARRAY = 2  #: the last array's header, as if it had 24 bytes
+    LAST = 3  #: the address before this one
 
 
 def order_layout(config):
@@ -27,7 +27,9 @@ def order_layout(config):
     `put`: to the address; `mark`: ARRAY is set to the address.
     """
     places = place_bits(config)
-    return data.StructLayout({"origin": 2, "offset": places, "mask": 3, "total": places, "move": 1, "put": 1, "mark": 1})
+    return data.StructLayout(
+        {"origin": 2, "offset": places, "mask": 3, "total": places, "move": 1, "put": 1, "mark": 1}
+    )
 
 
 class Addresses:
@@ -36,13 +38,17 @@ class Addresses:
     def _address_registers(self, m):
         config, inside = self.config, page_bits(self.config)
         self.places = place_bits(config)
-        self.order = Signal(order_layout(config))       # of the issue
-        self.formed = Signal(order_layout(config))      # of the issue before
+        self.order = Signal(order_layout(config))  # of the issue
+        self.formed = Signal(order_layout(config))  # of the issue before
         self.offset, self.start = Signal(inside), Signal(inside)
-        self.place, self.array, self.last = Signal(self.places), Signal(self.places), Signal(self.places)
+        self.place, self.array, self.last = (
+            Signal(self.places),
+            Signal(self.places),
+            Signal(self.places),
+        )
         self.end_next, self.end = Signal(inside), Signal(inside)
-        self.shrink = Signal()                          # the array's header turned out to have 21 bytes
-        self.known_origin = Signal(inside)              # `Origin.KNOWN` of the issue before
+        self.shrink = Signal()  # the array's header turned out to have 21 bytes
+        self.known_origin = Signal(inside)  # `Origin.KNOWN` of the issue before
         m.d.sync += self.formed.eq(self.order)
 
     def _form(self, m, before):
@@ -50,15 +56,30 @@ class Addresses:
         config, d, order = self.config, self.decoder, self.formed
         fixed = config.fixed
         origin = Signal(self.places)
-        bases = {Origin.KNOWN: self.known_origin, Origin.PLACE: self.place, Origin.ARRAY: self.array, Origin.LAST: self.last}
+        bases = {
+            Origin.KNOWN: self.known_origin,
+            Origin.PLACE: self.place,
+            Origin.ARRAY: self.array,
+            Origin.LAST: self.last,
+        }
         with m.Switch(order.origin):
             for code, base in bases.items():
                 with m.Case(code):
                     m.d.comb += origin.eq(base)
         total, address, reach = Signal(self.places), Signal(self.places), Signal(self.places)
-        further, after = Signal(self.places), Signal(self.places)       # beside the address, not behind it
-        m.d.comb += [total.eq(origin + order.offset), address.eq(Cat(total[:3] & ~order.mask, total[3:])), reach.eq(address + order.total),
-                     further.eq(order.offset + 2 * config.bus_bytes), after.eq(origin + further), self.pages.address.eq(address), self.pages.after.eq(after)]
+        further, after = (
+            Signal(self.places),
+            Signal(self.places),
+        )  # beside the address, not behind it
+        m.d.comb += [
+            total.eq(origin + order.offset),
+            address.eq(Cat(total[:3] & ~order.mask, total[3:])),
+            reach.eq(address + order.total),
+            further.eq(order.offset + 2 * config.bus_bytes),
+            after.eq(origin + further),
+            self.pages.address.eq(address),
+            self.pages.after.eq(after),
+        ]
         m.d.sync += self.last.eq(address)
         with m.If(self.shrink):
             m.d.sync += [self.array.eq(self.array - 3), self.place.eq(self.place - 3)]
@@ -71,7 +92,7 @@ class Addresses:
             m.d.sync += self.place.eq(address)
         with m.If(order.mark):
             m.d.sync += self.array.eq(address)
-        with m.If(before.enter):                        # the windows issued before it are compared by now
+        with m.If(before.enter):  # the windows issued before it are compared by now
             m.d.sync += self.end.eq(self.end_next)
         return address, reach
 
@@ -93,4 +114,9 @@ class Addresses:
 
     def _enter_tuple(self, m):
         d = self.decoder
-        m.d.sync += [self.offset.eq(self.next_offset), self.start.eq(d.data), self.place.eq(d.data), self.end_next.eq(self.next_finish)]
+        m.d.sync += [
+            self.offset.eq(self.next_offset),
+            self.start.eq(d.data),
+            self.place.eq(d.data),
+            self.end_next.eq(self.next_finish),
+        ]

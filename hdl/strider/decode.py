@@ -36,15 +36,15 @@ class Kind(enum.Enum, shape=4):
     """What a window was read for."""
 
     NONE = 0
-    PAGE = 1        #: page header
-    POINTERS = 2    #: line pointers
-    HEADER = 3      #: tuple header
-    BITS = 4        #: null bitmap
-    PROBE = 5       #: the byte where padding or an array with a 1-byte header may be
-    ARRAY = 6       #: an array's header
-    VALUE = 7       #: header of a variable-length value
-    DATA = 8        #: values for the tuple buffer
-    INSERT = 9      #: a constant for the tuple buffer
+    PAGE = 1  #: page header
+    POINTERS = 2  #: line pointers
+    HEADER = 3  #: tuple header
+    BITS = 4  #: null bitmap
+    PROBE = 5  #: the byte where padding or an array with a 1-byte header may be
+    ARRAY = 6  #: an array's header
+    VALUE = 7  #: header of a variable-length value
+    DATA = 8  #: values for the tuple buffer
+    INSERT = 9  #: a constant for the tuple buffer
 
 
 def tag_layout(config):
@@ -55,9 +55,28 @@ def tag_layout(config):
     an array's elements.
     """
     widest = max(config.elements(name) for name in config.types)
-    return data.StructLayout({
-        "kind": Kind, "part": 3, "final": 1, "begin": 1, "enter": 1, "token": 1, "code": 8, "commit": 1, "end": 1, "skip": 1,
-        "type": 3, "count": range(widest + 1), "half": 1, "beat": beat_bits(config), "lane": range(config.lanes), "value": 32, "big": 1, "unaligned": 1})
+    return data.StructLayout(
+        {
+            "kind": Kind,
+            "part": 3,
+            "final": 1,
+            "begin": 1,
+            "enter": 1,
+            "token": 1,
+            "code": 8,
+            "commit": 1,
+            "end": 1,
+            "skip": 1,
+            "type": 3,
+            "count": range(widest + 1),
+            "half": 1,
+            "beat": beat_bits(config),
+            "lane": range(config.lanes),
+            "value": 32,
+            "big": 1,
+            "unaligned": 1,
+        }
+    )
 
 
 class Decoder(wiring.Component):
@@ -90,15 +109,47 @@ class Decoder(wiring.Component):
         self.config = config
         places, inside = place_bits(config), page_bits(config)
         self.places = places
-        super().__init__({
-            "tag": In(tag_layout(config)), "window": In(8 * config.bus_bytes), "all": In(1), "columns": In(11), "need": In(16), "version": In(16),
-            "offset": In(inside), "finish": In(inside), "line": In(13), "left": In(signed(places + 1)), "spare": In(signed(places + 1)),
-            "code": Out(8), "at": Out(13),
-            "pointers": Out(1), "header": Out(1), "bits": Out(1), "value": Out(1), "short": Out(1), "size": Out(16), "again": Out(1),
-            # kept
-            "visible": Out(1), "lower": Out(inside), "upper": Out(inside), "special": Out(inside), "beyond": Out(1), "fresh": Out(1), "stale": Out(1),
-            "natts": Out(11), "nulls": Out(1), "data": Out(inside), "invisible": Out(1), "fault": Out(8), "dense": Out(1),
-            "odd": Out(1), "padded": Out(1)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "tag": In(tag_layout(config)),
+                "window": In(8 * config.bus_bytes),
+                "all": In(1),
+                "columns": In(11),
+                "need": In(16),
+                "version": In(16),
+                "offset": In(inside),
+                "finish": In(inside),
+                "line": In(13),
+                "left": In(signed(places + 1)),
+                "spare": In(signed(places + 1)),
+                "code": Out(8),
+                "at": Out(13),
+                "pointers": Out(1),
+                "header": Out(1),
+                "bits": Out(1),
+                "value": Out(1),
+                "short": Out(1),
+                "size": Out(16),
+                "again": Out(1),
+                # kept
+                "visible": Out(1),
+                "lower": Out(inside),
+                "upper": Out(inside),
+                "special": Out(inside),
+                "beyond": Out(1),
+                "fresh": Out(1),
+                "stale": Out(1),
+                "natts": Out(11),
+                "nulls": Out(1),
+                "data": Out(inside),
+                "invisible": Out(1),
+                "fault": Out(8),
+                "dense": Out(1),
+                "odd": Out(1),
+                "padded": Out(1),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -122,7 +173,13 @@ class Decoder(wiring.Component):
         last, array, first = Signal(8), Signal(5), Signal(8)
         m.d.sync += [last.eq(found), array.eq(self.array), first.eq(self.code)]
         m.d.comb += self.code.eq(last)
-        meanings = (PageError.TUPLE_LENGTH, PageError.TUPLE_EXTERNAL, PageError.TUPLE_LENGTH, PageError.ARRAY_SHAPE, PageError.TUPLE_LENGTH)
+        meanings = (
+            PageError.TUPLE_LENGTH,
+            PageError.TUPLE_EXTERNAL,
+            PageError.TUPLE_LENGTH,
+            PageError.ARRAY_SHAPE,
+            PageError.TUPLE_LENGTH,
+        )
         for flag, code in reversed(list(zip(array, meanings, strict=True))):
             with m.If(flag):
                 m.d.comb += self.code.eq(code)
@@ -139,7 +196,9 @@ class Decoder(wiring.Component):
 
         def field(at):
             part, byte = divmod(at - first, bus)
-            return (tag.kind == Kind.PAGE) & (tag.part == part), self.window[8 * byte:8 * byte + 16]
+            return (tag.kind == Kind.PAGE) & (tag.part == part), self.window[
+                8 * byte : 8 * byte + 16
+            ]
 
         here, flags = field(10)
         with m.If(here):
@@ -155,14 +214,19 @@ class Decoder(wiring.Component):
         with m.If(here):
             m.d.sync += self.beyond.eq(over)
         with m.If(apart):
-            m.d.sync += [self.special.eq(special), self.stale.eq(version != self.version),
-                         self.beyond.eq((over if bus >= count else self.beyond) | special[inside:].any())]
+            m.d.sync += [
+                self.special.eq(special),
+                self.stale.eq(version != self.version),
+                self.beyond.eq((over if bus >= count else self.beyond) | special[inside:].any()),
+            ]
 
     def _header(self, m):
         tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
         raw = self.window[16:27]
         natts, over = Signal(11), Signal()
-        few = 11 if fixed is None else min(11, fixed.setup.attr.bit_length())      # bits of as many attributes as there can be
+        few = (
+            11 if fixed is None else min(11, fixed.setup.attr.bit_length())
+        )  # bits of as many attributes as there can be
         if bus < sum(TUPLE_FIELDS) - TUPLE_FIELDS[0]:
             kept = Signal()
             with m.If((tag.kind == Kind.HEADER) & ~tag.final):
@@ -179,7 +243,9 @@ class Decoder(wiring.Component):
             return (mask & bits) != 0
 
         undecided, invisible = Signal(), Signal()
-        locked = (mask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)) == p.HEAP_XMAX_EXCL_LOCK
+        locked = (
+            mask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)
+        ) == p.HEAP_XMAX_EXCL_LOCK
         with m.If(self.all):
             pass
         with m.Elif(has(p.HEAP_MOVED) | ~has(p.HEAP_XMIN_FROZEN)):
@@ -194,7 +260,11 @@ class Decoder(wiring.Component):
             m.d.comb += invisible.eq(1)
         nulls = mask[0]
         # in units of 8 bytes: 23 and the bitmap, rounded up
-        least = Const(p.PAGE_HEADER_SIZE // 8) if fixed is not None and fixed.setup.attr <= 8 else Mux(nulls, (natts + 64 + 8 * p.TUPLE_BITMAP - 1) >> 6, 3)
+        least = (
+            Const(p.PAGE_HEADER_SIZE // 8)
+            if fixed is not None and fixed.setup.attr <= 8
+            else Mux(nulls, (natts + 64 + 8 * p.TUPLE_BITMAP - 1) >> 6, 3)
+        )
         start = Signal(len(self.data) + 1)
         m.d.comb += start.eq(Cat(Const(0, 3), self.offset[3:] + hoff[3:]))
         fault = Signal(8)
@@ -205,8 +275,13 @@ class Decoder(wiring.Component):
         with m.Elif((hoff[:3] != 0) | (hoff[3:] < least) | (start > self.finish)):
             m.d.comb += fault.eq(PageError.TUPLE_HEADER)
         with m.If(self.header):
-            m.d.sync += [self.nulls.eq(nulls), self.data.eq(start), self.invisible.eq(invisible), self.fault.eq(Mux(invisible, 0, fault)),
-                         self.dense.eq(~nulls & (natts >= self.need))]
+            m.d.sync += [
+                self.nulls.eq(nulls),
+                self.data.eq(start),
+                self.invisible.eq(invisible),
+                self.fault.eq(Mux(invisible, 0, fault)),
+                self.dense.eq(~nulls & (natts >= self.need)),
+            ]
 
     def _array(self, m):
         tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
@@ -230,16 +305,29 @@ class Decoder(wiring.Component):
             m.d.sync += kept.eq(short)
             # the header that the array should have, both kinds
             if fixed is not None and len(fixed.arrays) == 1:
-                (code, count), = fixed.arrays
-                wide, total, length = Const(code == 5), Const(count * TYPES[FIXED_TYPES[code]].length, 32), Const(count, 16)
+                ((code, count),) = fixed.arrays
+                wide, total, length = (
+                    Const(code == 5),
+                    Const(count * TYPES[FIXED_TYPES[code]].length, 32),
+                    Const(count, 16),
+                )
             else:
                 wide, total, length = tag.type == 5, tag.value, Signal(16)
                 m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))
             words = [Signal(32, name=f"word{k}") for k in range(5)]
-            m.d.comb += [word.eq(value) for word, value in
-                         zip(words, [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid), length, 1], strict=True)]
+            m.d.comb += [
+                word.eq(value)
+                for word, value in zip(
+                    words,
+                    [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid), length, 1],
+                    strict=True,
+                )
+            ]
             long, brief = Signal(32), Signal(8)
-            m.d.comb += [long.eq((total[:PLACE_BITS] + (p.ARRAY_DATA + 4)) << 2), brief.eq(((total[:PLACE_BITS] + (p.ARRAY_DATA + 1)) << 1) | 1)]
+            m.d.comb += [
+                long.eq((total[:PLACE_BITS] + (p.ARRAY_DATA + 4)) << 2),
+                brief.eq(((total[:PLACE_BITS] + (p.ARRAY_DATA + 1)) << 1) | 1),
+            ]
             padding = 8 * (-(-ARRAY_HEADER // bus) * bus)
             expected = [Signal(padding, name=name) for name in ("expected_long", "expected_short")]
             m.d.comb += [expected[0].eq(Cat(long, *words)), expected[1].eq(Cat(brief, *words))]
@@ -248,12 +336,21 @@ class Decoder(wiring.Component):
                 parts = []
                 for k in range(-(-ARRAY_HEADER // bus)):
                     count = 8 * max(0, min(bus, header - k * bus))
-                    parts.append((tag.part == k) & (self.window[:count] != expected[kind][8 * k * bus:8 * k * bus + count]))
+                    parts.append(
+                        (tag.part == k)
+                        & (self.window[:count] != expected[kind][8 * k * bus : 8 * k * bus + count])
+                    )
                 m.d.comb += wrong[kind].eq(Cat(parts).any())
             begins = tag.part == 0
-            m.d.comb += self.array.eq(Cat(begins & (self.left <= 0), begins & ((first == p.VARATT_EXTERNAL) | (first[:2] == 2)),
-                                          begins & Mux(short, narrow, self.left < ARRAY_HEADER), Mux(short, wrong[1] | tag.big, wrong[0]),
-                                          tag.final & Mux(short, self.spare < -3, self.spare < 0)))
+            m.d.comb += self.array.eq(
+                Cat(
+                    begins & (self.left <= 0),
+                    begins & ((first == p.VARATT_EXTERNAL) | (first[:2] == 2)),
+                    begins & Mux(short, narrow, self.left < ARRAY_HEADER),
+                    Mux(short, wrong[1] | tag.big, wrong[0]),
+                    tag.final & Mux(short, self.spare < -3, self.spare < 0),
+                )
+            )
 
     def _value(self, m):
         tag = self.tag
@@ -273,5 +370,8 @@ class Decoder(wiring.Component):
                     m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
             with m.Elif(external & (self.left >= 2) & (word[8:16] != 18)):
                 m.d.comb += self.found.eq(PageError.TUPLE_EXTERNAL)
-            with m.Elif((~first[0] & ((self.left < 4) | word[18:].any() | (word[2:18] < 4))) | (self.left < self.size)):
+            with m.Elif(
+                (~first[0] & ((self.left < 4) | word[18:].any() | (word[2:18] < 4)))
+                | (self.left < self.size)
+            ):
                 m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)

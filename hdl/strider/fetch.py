@@ -23,7 +23,9 @@ def program_layout(config):
 
 
 def _instruction_layout():
-    return data.FlexibleLayout(96, {name: data.Field(bits, first) for name, (first, bits) in FIELDS.items()})
+    return data.FlexibleLayout(
+        96, {name: data.Field(bits, first) for name, (first, bits) in FIELDS.items()}
+    )
 
 
 class Fetch:
@@ -45,7 +47,10 @@ class Fetch:
             m.d.comb += self.pc_next.eq(pc)
 
     def _fetch(self, m):
-        self.advancing, self.entering = Signal(), Signal()     # to the next instruction; to a tuple's first
+        self.advancing, self.entering = (
+            Signal(),
+            Signal(),
+        )  # to the next instruction; to a tuple's first
         if self.config.fixed is not None:
             self._built_in(m)
         else:
@@ -59,8 +64,14 @@ class Fetch:
         write, read = store.write_port(), store.read_port()
         self.pc = Signal(range(max(depth, 1 << 16)))
         self.pc_next = Signal.like(self.pc)
-        m.d.comb += [write.addr.eq(self.program.index), write.data.eq(self.program.data), write.en.eq(self.program.write),
-                     self.pc_next.eq(self.pc), read.addr.eq(self.pc_next), read.en.eq(1)]
+        m.d.comb += [
+            write.addr.eq(self.program.index),
+            write.data.eq(self.program.data),
+            write.en.eq(self.program.write),
+            self.pc_next.eq(self.pc),
+            read.addr.eq(self.pc_next),
+            read.en.eq(1),
+        ]
         m.d.sync += self.pc.eq(self.pc_next)
         with m.If(self.advancing):
             m.d.comb += self.pc_next.eq(self.pc + 1)
@@ -74,11 +85,26 @@ class Fetch:
         each = Signal(range(max(config.elements(n) for n in FIXED_TYPES) + 1))
         alignment, stride = Signal(3), Signal(7)
         m.d.comb += [
-            log.eq(self._size(lambda n: exact_log2(TYPES[n].length), i.type)), windows.eq(self._size(lambda n: config.windows(n) - 1, i.type)),
-            each.eq(self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)), known.eq(self._size(lambda n: n in config.types, i.type)),
-            alignment.eq(self._size(self.alignment, i.type)), stride.eq(self._size(lambda n: window_stride(config, n), i.type))]
-        counted, total, first, mask, legal = Signal(self.places), Signal(self.places), Signal(self.places), Signal(3), Signal(init=1)
-        m.d.comb += [counted.eq(i.count << log), total.eq(counted), first.eq(i.offset + Mux(i.base == Base.A, ARRAY_HEADER, 0)), legal.eq(1)]
+            log.eq(self._size(lambda n: exact_log2(TYPES[n].length), i.type)),
+            windows.eq(self._size(lambda n: config.windows(n) - 1, i.type)),
+            each.eq(self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)),
+            known.eq(self._size(lambda n: n in config.types, i.type)),
+            alignment.eq(self._size(self.alignment, i.type)),
+            stride.eq(self._size(lambda n: window_stride(config, n), i.type)),
+        ]
+        counted, total, first, mask, legal = (
+            Signal(self.places),
+            Signal(self.places),
+            Signal(self.places),
+            Signal(3),
+            Signal(init=1),
+        )
+        m.d.comb += [
+            counted.eq(i.count << log),
+            total.eq(counted),
+            first.eq(i.offset + Mux(i.base == Base.A, ARRAY_HEADER, 0)),
+            legal.eq(1),
+        ]
         bad_type = i.type >= len(FIXED_TYPES)
         with m.Switch(self.op):
             with m.Case(Op.RUN, Op.CLN):
@@ -86,9 +112,17 @@ class Fetch:
                     m.d.comb += [mask.eq(alignment), first.eq(i.offset + alignment)]
                 m.d.comb += legal.eq((i.base != 3) & Mux(self.op == Op.RUN, known, ~bad_type))
             with m.Case(Op.ATT):
-                m.d.comb += [mask.eq(alignment), first.eq(alignment), total.eq(1 << log), legal.eq(Mux(i.use, known, ~bad_type))]
+                m.d.comb += [
+                    mask.eq(alignment),
+                    first.eq(alignment),
+                    total.eq(1 << log),
+                    legal.eq(Mux(i.use, known, ~bad_type)),
+                ]
             with m.Case(Op.ARR):
-                m.d.comb += [total.eq(counted + ARRAY_HEADER), legal.eq(((i.type == 4) | (i.type == 5)) & (i.base != 3))]
+                m.d.comb += [
+                    total.eq(counted + ARRAY_HEADER),
+                    legal.eq(((i.type == 4) | (i.type == 5)) & (i.base != 3)),
+                ]
             with m.Case(Op.VAR):
                 m.d.comb += [first.eq(0), legal.eq(~bad_type)]
             with m.Case(Op.BEXIT, Op.EXTRBI, Op.INS):
@@ -96,20 +130,47 @@ class Fetch:
             with m.Default():
                 m.d.comb += legal.eq(0)
         u.__dict__.update(
-            first=first, mask=mask, total=total, stride=stride, each=each, windows=windows, alignment=alignment, elements=counted, legal=legal,
-            big=counted > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3), bitmap=Cat(Const(0, 2), i.attr[5:] + p.TUPLE_BITMAP // 4),
-            value=Cat(i.count, i.offset))
+            first=first,
+            mask=mask,
+            total=total,
+            stride=stride,
+            each=each,
+            windows=windows,
+            alignment=alignment,
+            elements=counted,
+            legal=legal,
+            big=counted > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3),
+            bitmap=Cat(Const(0, 2), i.attr[5:] + p.TUPLE_BITMAP // 4),
+            value=Cat(i.count, i.offset),
+        )
 
     def _built_in(self, m):
         """A read-only program: what differs between its instructions, each pattern of bits once."""
         fixed = self.config.fixed
-        m.submodules.program_store = store = memory.Memory(shape=fixed.width, depth=len(fixed.words), init=fixed.words)
+        m.submodules.program_store = store = memory.Memory(
+            shape=fixed.width, depth=len(fixed.words), init=fixed.words
+        )
         read = store.read_port(domain="comb")
         # the instruction after this one, or a tuple's first, is looked up while it is being found out whether it is its turn
-        pc, place, word = Signal(range(len(fixed.words) + 1)), Signal(range(len(fixed.words) + 1)), Signal(fixed.width)
-        m.d.comb += [place.eq(Mux(self.state == State.LOOP, Mux(self.decoder.dense, 0, fixed.sparse - 2), pc)), read.addr.eq(place)]
+        pc, place, word = (
+            Signal(range(len(fixed.words) + 1)),
+            Signal(range(len(fixed.words) + 1)),
+            Signal(fixed.width),
+        )
+        m.d.comb += [
+            place.eq(
+                Mux(self.state == State.LOOP, Mux(self.decoder.dense, 0, fixed.sparse - 2), pc)
+            ),
+            read.addr.eq(place),
+        ]
         with m.If(self.advancing | self.entering):
             m.d.sync += [pc.eq(place + 1), word.eq(read.data)]
         self.instruction, self.following = (
-            SimpleNamespace(**{name: Cat(Const(~bit, 1) if bit < 0 else value[bit] for bit in bits) for name, bits in fixed.fields.items()})
-            for value in (word, read.data))
+            SimpleNamespace(
+                **{
+                    name: Cat(Const(~bit, 1) if bit < 0 else value[bit] for bit in bits)
+                    for name, bits in fixed.fields.items()
+                }
+            )
+            for value in (word, read.data)
+        )

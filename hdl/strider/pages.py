@@ -38,17 +38,27 @@ class PageBuffers(wiring.Component):
         The address two bus words further on, but for its lowest bits, which do not count.
     """
 
-    def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False, src_loc_at=0):
+    def __init__(
+        self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False, src_loc_at=0
+    ):
         self.granule = granule
         self.registered = registered
         self.parts = parts
         self.page_size = page_size
         self.bus_bytes = bus_bytes
         self.buffers = buffers
-        super().__init__({
-            "word": In(8 * bus_bytes), "write": In(1), "full": Out(1),
-            "page": In(range(buffers)), "address": In(range(page_size)), "after": In(range(page_size)),
-            "window": Out(8 * bus_bytes)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "word": In(8 * bus_bytes),
+                "write": In(1),
+                "full": Out(1),
+                "page": In(range(buffers)),
+                "address": In(range(page_size)),
+                "after": In(range(page_size)),
+                "window": Out(8 * bus_bytes),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -68,26 +78,43 @@ class PageBuffers(wiring.Component):
         m.d.comb += word.eq(self.address >> shift)
         if self.granule >= self.bus_bytes:
             bank = self.parts.instance(
-                m, "bank", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words), to=Cat(fill, target), word=self.word, write=self.write,
-                place=Cat(word, self.page))
+                m,
+                "bank",
+                "penstock_bank",
+                lambda: Bank(8 * self.bus_bytes, self.buffers * words),
+                to=Cat(fill, target),
+                word=self.word,
+                write=self.write,
+                place=Cat(word, self.page),
+            )
             m.d.sync += self.window.eq(self._held(m, bank["read"], 8 * self.bus_bytes))
             return m
-        even = Mux(word[0], self.after[shift + 1:], word[1:])
+        even = Mux(word[0], self.after[shift + 1 :], word[1:])
         outs = []
         for parity in range(2):
             bank = self.parts.instance(
-                m, f"bank{parity}", "penstock_bank", lambda: Bank(8 * self.bus_bytes, self.buffers * words // 2), to=Cat(fill[1:], target),
-                word=self.word, write=self.write & (fill[0] == parity), place=Cat(word[1:] if parity else even, self.page))
+                m,
+                f"bank{parity}",
+                "penstock_bank",
+                lambda: Bank(8 * self.bus_bytes, self.buffers * words // 2),
+                to=Cat(fill[1:], target),
+                word=self.word,
+                write=self.write & (fill[0] == parity),
+                place=Cat(word[1:] if parity else even, self.page),
+            )
             outs.append(self._held(m, bank["read"], 8 * self.bus_bytes, parity))
 
         turn = Signal(shift)
         odd = Signal()
-        m.d.sync += [turn.eq(self._held(m, self.address[:shift], shift, "_turn")), odd.eq(self._held(m, word[0], 1, "_odd"))]
+        m.d.sync += [
+            turn.eq(self._held(m, self.address[:shift], shift, "_turn")),
+            odd.eq(self._held(m, word[0], 1, "_odd")),
+        ]
         pair = Mux(odd, Cat(outs[1], outs[0]), Cat(outs[0], outs[1]))
         for bit in reversed(range(exact_log2(self.granule), shift)):
             # by granules, in steps; each keeps the bytes that the steps to come may still need
             moved = Signal(8 * (self.bus_bytes + (1 << bit) - 1), name=f"moved{bit}")
-            m.d.comb += moved.eq(Mux(turn[bit], pair[8 << bit:], pair))
+            m.d.comb += moved.eq(Mux(turn[bit], pair[8 << bit :], pair))
             pair = moved
         m.d.sync += self.window.eq(pair)
         return m
@@ -109,12 +136,28 @@ class Bank(wiring.Component):
     def __init__(self, width, depth):
         self.width = width
         self.depth = depth
-        super().__init__({"to": In(range(depth)), "word": In(width), "write": In(1), "place": In(range(depth)), "read": Out(width)})
+        super().__init__(
+            {
+                "to": In(range(depth)),
+                "word": In(width),
+                "write": In(1),
+                "place": In(range(depth)),
+                "read": Out(width),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = memory.Memory(shape=self.width, depth=self.depth, init=[], attrs=APART)
+        m.submodules.store = store = memory.Memory(
+            shape=self.width, depth=self.depth, init=[], attrs=APART
+        )
         write, read = store.write_port(), store.read_port()
-        m.d.comb += [write.addr.eq(self.to), write.data.eq(self.word), write.en.eq(self.write), read.addr.eq(self.place), read.en.eq(1),
-                     self.read.eq(read.data)]
+        m.d.comb += [
+            write.addr.eq(self.to),
+            write.data.eq(self.word),
+            write.en.eq(self.write),
+            read.addr.eq(self.place),
+            read.en.eq(1),
+            self.read.eq(read.data),
+        ]
         return m

@@ -15,7 +15,13 @@ __all__ = ["AccessPort", "beat_layout", "error_layout"]
 
 def beat_layout(config):
     """A beat of a tuple (`last`: its final one), or the token `end` after an epoch's last page."""
-    return data.StructLayout({"lanes": data.ArrayLayout(unsigned(config.format.width), config.lanes), "last": 1, "end": 1})
+    return data.StructLayout(
+        {
+            "lanes": data.ArrayLayout(unsigned(config.format.width), config.lanes),
+            "last": 1,
+            "end": 1,
+        }
+    )
 
 
 def error_layout():
@@ -61,12 +67,23 @@ class AccessPort(wiring.Component):
     def __init__(self, config, library=None, *, src_loc_at=0):
         self.config = config
         self.parts = Submodules() if library is None else library
-        super().__init__({
-            "i": In(stream.Signature(unsigned(8 * config.bus_bytes), always_ready=True)), "free": Out(1),
-            "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
-            "pages": In(32), "first_block": In(32), "block_stride": In(32), "flush": In(1),
-            "o": Out(stream.Signature(beat_layout(config))), "error": Out(error_layout()),
-            "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "i": In(stream.Signature(unsigned(8 * config.bus_bytes), always_ready=True)),
+                "free": Out(1),
+                "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
+                "pages": In(32),
+                "first_block": In(32),
+                "block_stride": In(32),
+                "flush": In(1),
+                "o": Out(stream.Signature(beat_layout(config))),
+                "error": Out(error_layout()),
+                "tuples": Out(32),
+                "skipped": Out(32),
+                "stalls": Out(32),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -74,19 +91,34 @@ class AccessPort(wiring.Component):
         for name in ("pages", "first_block", "block_stride", "flush"):
             m.d.comb += getattr(core, name).eq(getattr(self, name))
         m.d.comb += [
-            core.word.eq(self.i.payload), core.write.eq(self.i.valid), self.free.eq(core.free), self.o.payload.eq(core.o.payload),
-            self.o.valid.eq(core.o.valid), core.o.ready.eq(self.o.ready), self.error.eq(core.error), self.tuples.eq(core.tuples),
-            self.skipped.eq(core.skipped), self.stalls.eq(core.stalls)]
+            core.word.eq(self.i.payload),
+            core.write.eq(self.i.valid),
+            self.free.eq(core.free),
+            self.o.payload.eq(core.o.payload),
+            self.o.valid.eq(core.o.valid),
+            core.o.ready.eq(self.o.ready),
+            self.error.eq(core.error),
+            self.tuples.eq(core.tuples),
+            self.skipped.eq(core.skipped),
+            self.stalls.eq(core.stalls),
+        ]
 
         # the program outlives a flush: only the place of the next word returns to the start
         length = Signal(range(self.config.program_depth + 1))
         index = Signal(range(self.config.program_depth))
         part = Signal(range(WORDS))
         held = Signal(32 * (WORDS - 1))
-        m.d.comb += [core.program.index.eq(index), core.program.data.eq(Cat(held, self.i_program.payload)),
-                     core.program.write.eq(self.i_program.valid & (part == WORDS - 1)), core.program_length.eq(length)]
+        m.d.comb += [
+            core.program.index.eq(index),
+            core.program.data.eq(Cat(held, self.i_program.payload)),
+            core.program.write.eq(self.i_program.valid & (part == WORDS - 1)),
+            core.program_length.eq(length),
+        ]
         with m.If(self.i_program.valid):
-            m.d.sync += [held.eq(Cat(held[32:], self.i_program.payload)), part.eq(Mux(part == WORDS - 1, 0, part + 1))]
+            m.d.sync += [
+                held.eq(Cat(held[32:], self.i_program.payload)),
+                part.eq(Mux(part == WORDS - 1, 0, part + 1)),
+            ]
         with m.If(core.program.write):
             m.d.sync += [index.eq(index + 1), length.eq(index + 1)]
         with m.If(self.flush):
@@ -100,25 +132,49 @@ class _Core(wiring.Component):
     def __init__(self, config, parts):
         self.config = config
         self.parts = parts
-        super().__init__({
-            "word": In(8 * config.bus_bytes), "write": In(1), "free": Out(1), "program": In(program_layout(config)),
-            "program_length": In(range(config.program_depth + 1)), "pages": In(32), "first_block": In(32), "block_stride": In(32), "flush": In(1),
-            "o": Out(stream.Signature(beat_layout(config))), "error": Out(error_layout()),
-            "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)})
+        super().__init__(
+            {
+                "word": In(8 * config.bus_bytes),
+                "write": In(1),
+                "free": Out(1),
+                "program": In(program_layout(config)),
+                "program_length": In(range(config.program_depth + 1)),
+                "pages": In(32),
+                "first_block": In(32),
+                "block_stride": In(32),
+                "flush": In(1),
+                "o": Out(stream.Signature(beat_layout(config))),
+                "error": Out(error_layout()),
+                "tuples": Out(32),
+                "skipped": Out(32),
+                "stalls": Out(32),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
         count = config.striders
-        target = Signal(range(count))                       # whose page is being written
-        turn = Signal(range(count))                         # whose tuples are collected
+        target = Signal(range(count))  # whose page is being written
+        turn = Signal(range(count))  # whose tuples are collected
         beat, read, take = Signal(range(config.beats)), Signal(), Signal()
         striders = [
             self.parts.instance(
-                m, f"strider{w}", "penstock_strider", lambda: Strider(config, self.parts), reset=self.flush, word=self.word,
-                write=self.write & (target == w), program=self.program, program_length=self.program_length, beat=beat,
-                read=read & (turn == w), take=take & (turn == w))
-            for w in range(count)]
+                m,
+                f"strider{w}",
+                "penstock_strider",
+                lambda: Strider(config, self.parts),
+                reset=self.flush,
+                word=self.word,
+                write=self.write & (target == w),
+                program=self.program,
+                program_length=self.program_length,
+                beat=beat,
+                read=read & (turn == w),
+                take=take & (turn == w),
+            )
+            for w in range(count)
+        ]
         word = Signal(range(config.words_per_page))
         with m.If(self.write):
             m.d.sync += word.eq(word + 1)
@@ -148,17 +204,28 @@ class _Core(wiring.Component):
         page, block, last_page = Signal(bits), Signal(bits), Signal()
         # one Strider's pages do not end in neighbouring cycles: it is known before the page ends whether it is the last
         m.d["sync" if config.striders == 1 else "comb"] += last_page.eq(page + 1 == self.pages)
-        chosen = {name: Signal.like(striders[0][name], name=f"chosen_{name}") for name in ("ready", "end", "error", "code", "line")}
+        chosen = {
+            name: Signal.like(striders[0][name], name=f"chosen_{name}")
+            for name in ("ready", "end", "error", "code", "line")
+        }
         for name, signal in chosen.items():
             m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])
         final, go, failed = Signal(), Signal(), Signal()
         ended = Signal()
-        m.d.comb += [final.eq(beat == config.beats - 1), go.eq((~valid | self.o.ready) & ~failed),
-                     # what tells the error stands still from then on
-                     self.error.valid.eq(failed), self.error.code.eq(chosen["code"]), self.error.line.eq(chosen["line"]),
-                     self.error.block.eq(self.first_block + block)]
-        m.d.comb += [self.o.valid.eq(valid), self.o.p.end.eq(ended),
-                     self.o.p.lanes.eq(Array(strider["lanes"] for strider in striders)[shown])]
+        m.d.comb += [
+            final.eq(beat == config.beats - 1),
+            go.eq((~valid | self.o.ready) & ~failed),
+            # what tells the error stands still from then on
+            self.error.valid.eq(failed),
+            self.error.code.eq(chosen["code"]),
+            self.error.line.eq(chosen["line"]),
+            self.error.block.eq(self.first_block + block),
+        ]
+        m.d.comb += [
+            self.o.valid.eq(valid),
+            self.o.p.end.eq(ended),
+            self.o.p.lanes.eq(Array(strider["lanes"] for strider in striders)[shown]),
+        ]
         with m.If(go):
             m.d.sync += [valid.eq(0), ended.eq(0), shown.eq(turn)]
             with m.If(chosen["ready"]):
@@ -166,11 +233,25 @@ class _Core(wiring.Component):
                     m.d.sync += failed.eq(1)
                 with m.Elif(chosen["end"]):
                     m.d.comb += take.eq(1)
-                    m.d.sync += [turn.eq(self._after(turn)), page.eq(page + 1), block.eq(block + self.block_stride)]
+                    m.d.sync += [
+                        turn.eq(self._after(turn)),
+                        page.eq(page + 1),
+                        block.eq(block + self.block_stride),
+                    ]
                     with m.If(last_page):
-                        m.d.sync += [valid.eq(1), ended.eq(1), page.eq(0), block.eq(0), self.o.p.last.eq(0)]
+                        m.d.sync += [
+                            valid.eq(1),
+                            ended.eq(1),
+                            page.eq(0),
+                            block.eq(0),
+                            self.o.p.last.eq(0),
+                        ]
                 with m.Else():
                     m.d.comb += [read.eq(1), take.eq(final)]
-                    m.d.sync += [valid.eq(1), self.o.p.last.eq(final), beat.eq(Mux(final, 0, beat + 1))]
+                    m.d.sync += [
+                        valid.eq(1),
+                        self.o.p.last.eq(final),
+                        beat.eq(Mux(final, 0, beat + 1)),
+                    ]
         m.d.sync += self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last))
         m.d.sync += self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready))

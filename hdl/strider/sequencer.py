@@ -41,12 +41,34 @@ class PageSequencer(wiring.Component):
     o : Out(stream.Signature(command_shape(address_width, beats_width)))
     """
 
-    def __init__(self, *, bus_bytes, page_size, credits, address_width=40, beats_width=24, count_width=32, epochs_width=32, src_loc_at=0):
+    def __init__(
+        self,
+        *,
+        bus_bytes,
+        page_size,
+        credits,
+        address_width=40,
+        beats_width=24,
+        count_width=32,
+        epochs_width=32,
+        src_loc_at=0,
+    ):
         self.beats = page_size // bus_bytes
         self.credits = credits
-        super().__init__({
-            "start": In(1), "stop": In(1), "base": In(address_width), "stride": In(32), "pages": In(count_width), "epochs": In(epochs_width), "free": In(1),
-            "busy": Out(1), "o": Out(stream.Signature(command_shape(address_width, beats_width)))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "start": In(1),
+                "stop": In(1),
+                "base": In(address_width),
+                "stride": In(32),
+                "pages": In(count_width),
+                "epochs": In(epochs_width),
+                "free": In(1),
+                "busy": Out(1),
+                "o": Out(stream.Signature(command_shape(address_width, beats_width))),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -55,20 +77,40 @@ class PageSequencer(wiring.Component):
         page, epoch = Signal.like(self.pages), Signal.like(self.epochs)
         final, final_epoch = Signal(), Signal()
         address = Signal.like(self.base)
-        offered = Signal()                          # the command was offered in the cycle before and not taken
+        offered = Signal()  # the command was offered in the cycle before and not taken
         moved = Signal()
-        m.d.comb += [self.o.valid.eq(self.busy & (credits != 0) & (offered | ~self.stop)), self.o.p.address.eq(address),
-                     self.o.p.beats.eq(self.beats), moved.eq(self.o.valid & self.o.ready)]
-        m.d.sync += [credits.eq(credits + self.free - moved), offered.eq(self.o.valid & ~self.o.ready)]
+        m.d.comb += [
+            self.o.valid.eq(self.busy & (credits != 0) & (offered | ~self.stop)),
+            self.o.p.address.eq(address),
+            self.o.p.beats.eq(self.beats),
+            moved.eq(self.o.valid & self.o.ready),
+        ]
+        m.d.sync += [
+            credits.eq(credits + self.free - moved),
+            offered.eq(self.o.valid & ~self.o.ready),
+        ]
         with m.If(self.stop & ~(self.o.valid & ~self.o.ready)):
             m.d.sync += self.busy.eq(0)
         with m.Elif(moved):
             m.d.sync += [page.eq(page - 1), final.eq(page == 1), address.eq(address + self.stride)]
             with m.If(final):
-                m.d.sync += [page.eq(self.pages - 1), final.eq(self.pages == 1), address.eq(self.base),
-                             epoch.eq(epoch - 1), final_epoch.eq(epoch == 1), self.busy.eq(~final_epoch)]
+                m.d.sync += [
+                    page.eq(self.pages - 1),
+                    final.eq(self.pages == 1),
+                    address.eq(self.base),
+                    epoch.eq(epoch - 1),
+                    final_epoch.eq(epoch == 1),
+                    self.busy.eq(~final_epoch),
+                ]
         with m.If(self.start):
-            m.d.sync += [credits.eq(self.credits), page.eq(self.pages - 1), final.eq(self.pages == 1), epoch.eq(self.epochs - 1),
-                         final_epoch.eq(self.epochs == 1), address.eq(self.base), offered.eq(0),
-                         self.busy.eq((self.pages != 0) & (self.epochs != 0) & ~self.stop)]
+            m.d.sync += [
+                credits.eq(self.credits),
+                page.eq(self.pages - 1),
+                final.eq(self.pages == 1),
+                epoch.eq(self.epochs - 1),
+                final_epoch.eq(self.epochs == 1),
+                address.eq(self.base),
+                offered.eq(0),
+                self.busy.eq((self.pages != 0) & (self.epochs != 0) & ~self.stop),
+            ]
         return m

@@ -33,12 +33,26 @@ class Strider(wiring.Component):
     def __init__(self, config, parts, *, src_loc_at=0):
         self.config = config
         self.parts = parts
-        super().__init__({
-            "word": In(8 * config.bus_bytes), "write": In(1), "program": In(program_layout(config)),
-            "program_length": In(range(config.program_depth + 1)), "freed": Out(1),
-            "ready": Out(1), "end": Out(1), "error": Out(1), "code": Out(8), "line": Out(13), "skipped": Out(1),
-            "beat": In(range(config.beats)), "read": In(1), "take": In(1),
-            "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes))}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "word": In(8 * config.bus_bytes),
+                "write": In(1),
+                "program": In(program_layout(config)),
+                "program_length": In(range(config.program_depth + 1)),
+                "freed": Out(1),
+                "ready": Out(1),
+                "end": Out(1),
+                "error": Out(1),
+                "code": Out(8),
+                "line": Out(13),
+                "skipped": Out(1),
+                "beat": In(range(config.beats)),
+                "read": In(1),
+                "take": In(1),
+                "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -53,5 +67,10 @@ class Strider(wiring.Component):
             m.d.comb += getattr(buffer, name).eq(getattr(self, name))
         for name in ("ready", "end", "error", "skipped", "lanes"):
             m.d.comb += getattr(self, name).eq(getattr(buffer, name))
-        m.d.comb += [buffer.failed.eq(pipeline.code != 0), self.code.eq(pipeline.code), self.line.eq(pipeline.line), self.freed.eq(pipeline.freed)]
+        m.d.comb += [
+            buffer.failed.eq(pipeline.code != 0),
+            self.code.eq(pipeline.code),
+            self.line.eq(pipeline.line),
+            self.freed.eq(pipeline.freed),
+        ]
         return m

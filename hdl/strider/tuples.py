@@ -52,16 +52,32 @@ class TupleBuffer(wiring.Component):
     def __init__(self, config, parts, *, src_loc_at=0):
         self.config = config
         self.parts = parts
-        super().__init__({
-            "tag": In(tag_layout(config)), "window": In(8 * config.bus_bytes), "failed": In(1), "room": Out(1, init=1), "taken": In(1),
-            "ready": Out(1), "end": Out(1), "error": Out(1),
-            "beat": In(range(config.beats)), "read": In(1), "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
-            "take": In(1), "skipped": Out(1)}, src_loc_at=1 + src_loc_at)
+        super().__init__(
+            {
+                "tag": In(tag_layout(config)),
+                "window": In(8 * config.bus_bytes),
+                "failed": In(1),
+                "room": Out(1, init=1),
+                "taken": In(1),
+                "ready": Out(1),
+                "end": Out(1),
+                "error": Out(1),
+                "beat": In(range(config.beats)),
+                "read": In(1),
+                "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
+                "take": In(1),
+                "skipped": Out(1),
+            },
+            src_loc_at=1 + src_loc_at,
+        )
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        used, latest = Signal(range(config.slots + 1)), Signal()       # slots used; what was taken up last counts a cycle later
+        used, latest = (
+            Signal(range(config.slots + 1)),
+            Signal(),
+        )  # slots used; what was taken up last counts a cycle later
         m.d.sync += [latest.eq(self.taken), used.eq(used + latest - self.take)]
         m.d.comb += self.room.eq(used + latest != config.slots)
         codes = self._convert(m)
@@ -71,9 +87,14 @@ class TupleBuffer(wiring.Component):
         for k in range(config.depth):
             later = Signal(tag_layout(config), name=f"tag{k}")
             m.d.sync += later.eq(tag)
-            if k == 1:                          # the tag just before was looked at while the one before it was on its way
+            if k == 1:  # the tag just before was looked at while the one before it was on its way
                 with m.If(self.failed):
-                    m.d.sync += [later.kind.eq(Kind.NONE), later.commit.eq(0), later.end.eq(0), later.skip.eq(0)]
+                    m.d.sync += [
+                        later.kind.eq(Kind.NONE),
+                        later.commit.eq(0),
+                        later.end.eq(0),
+                        later.skip.eq(0),
+                    ]
                 first = Signal(name="error1")
                 m.d.sync += first.eq(self.failed & ~before)
                 error = first
@@ -82,12 +103,17 @@ class TupleBuffer(wiring.Component):
                 m.d.sync += again.eq(error)
                 error = again
             tag = later
-        if error is None:                       # one stage: judged as it is stored
+        if error is None:  # one stage: judged as it is stored
             error = self.failed & ~before
             good = Signal(tag_layout(config))
             m.d.comb += good.eq(tag)
             with m.If(self.failed):
-                m.d.comb += [good.kind.eq(Kind.NONE), good.commit.eq(0), good.end.eq(0), good.skip.eq(0)]
+                m.d.comb += [
+                    good.kind.eq(Kind.NONE),
+                    good.commit.eq(0),
+                    good.end.eq(0),
+                    good.skip.eq(0),
+                ]
             tag = good
         self._store(m, tag, codes, error)
         m.d.comb += self.skipped.eq(tag.skip)
@@ -97,7 +123,7 @@ class TupleBuffer(wiring.Component):
         """One converter for each element of a window; a lane's converter knows the types of which a window has that many."""
         config, tag = self.config, self.tag
         order = in_order(config.types)
-        held = Signal(8 * config.bus_bytes)                 # the first half of a value wider than a bus word
+        held = Signal(8 * config.bus_bytes)  # the first half of a value wider than a bus word
         with m.If((tag.kind == Kind.DATA) & ~tag.half):
             m.d.sync += held.eq(self.window)
         insertable = config.fixed is None or Op.INS in config.fixed.ops
@@ -112,17 +138,31 @@ class TupleBuffer(wiring.Component):
             raw, choice = Signal(64), Signal(range(len(types)))
             for n, name in enumerate(types):
                 bits = 8 * TYPES[name].length
-                value = Cat(held, self.window) if config.windows(name) > 1 else self.window[k * bits:(k + 1) * bits]
+                value = (
+                    Cat(held, self.window)
+                    if config.windows(name) > 1
+                    else self.window[k * bits : (k + 1) * bits]
+                )
                 with m.If(tag.type == FIXED_TYPES.index(name)):
                     m.d.comb += [raw.eq(value), choice.eq(n)]
             name = module_name("convert", *types, config.format.name)
-            code = self.parts.instance(m, f"convert{k}", name, lambda types=types: pg_converter(types, config.format), i=raw,
-                                       **({"type": choice} if len(types) > 1 else {}))["o"]
+            code = self.parts.instance(
+                m,
+                f"convert{k}",
+                name,
+                lambda types=types: pg_converter(types, config.format),
+                i=raw,
+                **({"type": choice} if len(types) > 1 else {}),
+            )["o"]
             for _ in range(config.depth - convert_latency(types, config.format)):
                 later = Signal(config.format.width)
                 m.d.sync += later.eq(code)
                 code = later
-            codes.append(Mux(inserts, constant, code)[:config.format.width] if k == 0 and insertable else code)
+            codes.append(
+                Mux(inserts, constant, code)[: config.format.width]
+                if k == 0 and insertable
+                else code
+            )
         return codes
 
     def _store(self, m, tag, codes, error):
@@ -130,23 +170,43 @@ class TupleBuffer(wiring.Component):
         config = self.config
         width, lanes = config.format.width, config.lanes
         # element k belongs to lane (tag.lane + k) mod lanes; rotations modulo `lanes` by 1, 2, 4, … compose
-        some = [Const(1)] if config.fixed is not None and len(codes) == 1 else [k < tag.count for k in range(len(codes))]
-        turned = [Cat(code, there)[:width + 1] for code, there in zip(codes[:lanes], some, strict=False)] + [0] * (lanes - len(codes))
+        some = (
+            [Const(1)]
+            if config.fixed is not None and len(codes) == 1
+            else [k < tag.count for k in range(len(codes))]
+        )
+        turned = [
+            Cat(code, there)[: width + 1] for code, there in zip(codes[:lanes], some, strict=False)
+        ] + [0] * (lanes - len(codes))
         for bit in range(bits_for(lanes - 1) if lanes > 1 else 0):
             step = []
             for lane in range(lanes):
                 node = Signal(width + 1, name=f"turn{bit}_{lane}")
-                m.d.comb += node.eq(Mux(tag.lane[bit], turned[(lane - (1 << bit)) % lanes], turned[lane]))
+                m.d.comb += node.eq(
+                    Mux(tag.lane[bit], turned[(lane - (1 << bit)) % lanes], turned[lane])
+                )
                 step.append(node)
             turned = step
-        writes = ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT)
-        base = Signal(range(config.slots * config.beats))   # where the tuple that is gathered begins
+        writes = ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (
+            tag.kind == Kind.INSERT
+        )
+        base = Signal(range(config.slots * config.beats))  # where the tuple that is gathered begins
         oldest, place = Signal.like(base), Signal.like(base)
         m.d.comb += place.eq(oldest + self.beat)
         for lane in range(lanes):
             here = self.parts.instance(
-                m, f"lane{lane}", "penstock_lane", lambda: Lane(config), element=turned[lane], write=writes, wrapped=tag.lane > lane,
-                beat=tag.beat, base=base, place=place, read=self.read)
+                m,
+                f"lane{lane}",
+                "penstock_lane",
+                lambda: Lane(config),
+                element=turned[lane],
+                write=writes,
+                wrapped=tag.lane > lane,
+                beat=tag.beat,
+                base=base,
+                place=place,
+                read=self.read,
+            )
             m.d.comb += self.lanes[lane].eq(here["code"])
 
         done, finish, kinds = Signal(), Signal(), Signal(2)
@@ -154,20 +214,36 @@ class TupleBuffer(wiring.Component):
         m.d.comb += done.eq(tag.commit | tag.end | error)
         m.d.sync += [finish.eq(done), kinds.eq(Cat(tag.end, error))]
         with m.If(done):
-            m.d.sync += base.eq(Mux(base == (config.slots - 1) * config.beats, 0, base + config.beats))
+            m.d.sync += base.eq(
+                Mux(base == (config.slots - 1) * config.beats, 0, base + config.beats)
+            )
         complete = Signal(range(config.slots + 1))
         m.d.sync += complete.eq(complete + finish - self.take)
         ends, errors = Signal(config.slots), Signal(config.slots)
         with m.If(finish):
-            m.d.sync += [ends.bit_select(slot, 1).eq(kinds[0]), errors.bit_select(slot, 1).eq(kinds[1]), slot.eq(Mux(slot == config.slots - 1, 0, slot + 1))]
+            m.d.sync += [
+                ends.bit_select(slot, 1).eq(kinds[0]),
+                errors.bit_select(slot, 1).eq(kinds[1]),
+                slot.eq(Mux(slot == config.slots - 1, 0, slot + 1)),
+            ]
         with m.If(self.take):
-            m.d.sync += [tail.eq(Mux(tail == config.slots - 1, 0, tail + 1)),
-                         oldest.eq(Mux(oldest == (config.slots - 1) * config.beats, 0, oldest + config.beats))]
-        m.d.comb += [self.ready.eq(complete != 0), self.end.eq(ends.bit_select(tail, 1)), self.error.eq(errors.bit_select(tail, 1))]
+            m.d.sync += [
+                tail.eq(Mux(tail == config.slots - 1, 0, tail + 1)),
+                oldest.eq(
+                    Mux(oldest == (config.slots - 1) * config.beats, 0, oldest + config.beats)
+                ),
+            ]
+        m.d.comb += [
+            self.ready.eq(complete != 0),
+            self.end.eq(ends.bit_select(tail, 1)),
+            self.error.eq(errors.bit_select(tail, 1)),
+        ]
 
     def _whole(self, tag):
         """Whether a value of the tag's type comes in one window."""
-        wide = [FIXED_TYPES.index(name) for name in self.config.types if self.config.windows(name) > 1]
+        wide = [
+            FIXED_TYPES.index(name) for name in self.config.types if self.config.windows(name) > 1
+        ]
         return ~Cat(*[tag.type == code for code in wide]).any() if wide else 1
 
 
@@ -190,16 +266,40 @@ class Lane(wiring.Component):
     def __init__(self, config):
         self.config = config
         place, width = range(config.slots * config.beats), config.format.width
-        super().__init__({"element": In(width + 1), "write": In(1), "beat": In(beat_bits(config)), "wrapped": In(1), "base": In(place),
-                          "place": In(place), "read": In(1), "code": Out(width)})
+        super().__init__(
+            {
+                "element": In(width + 1),
+                "write": In(1),
+                "beat": In(beat_bits(config)),
+                "wrapped": In(1),
+                "base": In(place),
+                "place": In(place),
+                "read": In(1),
+                "code": Out(width),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         config, width = self.config, self.config.format.width
-        m.submodules.store = store = memory.Memory(shape=width, depth=config.slots * config.beats, init=[], attrs=APART)
+        m.submodules.store = store = memory.Memory(
+            shape=width, depth=config.slots * config.beats, init=[], attrs=APART
+        )
         write, read = store.write_port(), store.read_port()
         beat = Signal(len(self.beat) + 1)
-        m.d.comb += [beat.eq(self.beat + self.wrapped), read.addr.eq(self.place), read.en.eq(self.read), self.code.eq(read.data)]
-        m.d.sync += [write.data.eq(self.element[:width]), write.addr.eq(self.base + beat),
-                     write.en.eq(self.write & self.element[width] & (Const(1) if config.fixed is not None else beat < config.beats))]
+        m.d.comb += [
+            beat.eq(self.beat + self.wrapped),
+            read.addr.eq(self.place),
+            read.en.eq(self.read),
+            self.code.eq(read.data),
+        ]
+        m.d.sync += [
+            write.data.eq(self.element[:width]),
+            write.addr.eq(self.base + beat),
+            write.en.eq(
+                self.write
+                & self.element[width]
+                & (Const(1) if config.fixed is not None else beat < config.beats)
+            ),
+        ]
         return m

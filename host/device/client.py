@@ -18,7 +18,18 @@ from dataclasses import dataclass, field
 
 import serial
 
-from ...models.link import BYTE_BITS, MAXIMUM, NACK, FrameError, Identity, Parser, Request, Response, Space, decode_response
+from ...models.link import (
+    BYTE_BITS,
+    MAXIMUM,
+    NACK,
+    FrameError,
+    Identity,
+    Parser,
+    Request,
+    Response,
+    Space,
+    decode_response,
+)
 from .errors import LinkError
 
 __all__ = ["Client", "Statistics"]
@@ -54,18 +65,30 @@ class _Waiting:
     order: int = 0
     sent: float = 0.0
     due: float = 0.0
-    lost: bool = False                                       # known to be, without the timer
+    lost: bool = False  # known to be, without the timer
     tries: int = field(default=0)
 
 
 def _refusal(path: str, problem: Exception) -> LinkError:
     """Return what it means that a port cannot be opened."""
-    number = problem.errno if isinstance(problem, OSError) else problem.args[0] if isinstance(problem, termios.error) else None
+    number = (
+        problem.errno
+        if isinstance(problem, OSError)
+        else problem.args[0]
+        if isinstance(problem, termios.error)
+        else None
+    )
     if number in (errno.EAGAIN, errno.EBUSY):
-        return LinkError(f"cannot open {path}: another program has it open", "close that program, or the device that was opened before in this one")
+        return LinkError(
+            f"cannot open {path}: another program has it open",
+            "close that program, or the device that was opened before in this one",
+        )
     if number in (errno.EACCES, errno.EPERM):
-        return LinkError(f"cannot open {path}: {os.strerror(number)}", "may this user open serial ports? On Debian and Ubuntu: sudo adduser $USER dialout, "
-                         "then log in again")
+        return LinkError(
+            f"cannot open {path}: {os.strerror(number)}",
+            "may this user open serial ports? On Debian and Ubuntu: sudo adduser $USER dialout, "
+            "then log in again",
+        )
     if number is not None:
         return LinkError(f"cannot open {path}: {os.strerror(number)}")
     if "configure" in str(problem):
@@ -108,22 +131,26 @@ class Client:
         self._failure: LinkError | None = None
         self._freed = asyncio.Event()
         self._sequence = 0
-        self._written: set[int] = set()                      # sequences by which the device may know its latest register write
+        self._written: set[int] = (
+            set()
+        )  # sequences by which the device may know its latest register write
         self._orders = 0
         self._heard = time.monotonic()
-        self._smoothed, self._variation = 0.05, 0.05           # seconds, of answers
-        self._patience = 1                                   # times the timer, after it was too short
+        self._smoothed, self._variation = 0.05, 0.05  # seconds, of answers
+        self._patience = 1  # times the timer, after it was too short
         self._chunk = MAXIMUM
         self._timer: asyncio.TimerHandle | None = None
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
         except (OSError, ValueError, OverflowError, termios.error) as problem:
-            raise _refusal(path, problem) from None          # SerialException is an OSError
-        with suppress(AttributeError, OSError, NotImplementedError, ValueError):     # what pyserial raises for other kinds of ports
-            self._port.set_low_latency_mode(True)            # a USB bridge else waits 16 ms for more bytes
+            raise _refusal(path, problem) from None  # SerialException is an OSError
+        with suppress(
+            AttributeError, OSError, NotImplementedError, ValueError
+        ):  # what pyserial raises for other kinds of ports
+            self._port.set_low_latency_mode(True)  # a USB bridge else waits 16 ms for more bytes
         try:
             self._port.reset_input_buffer()
-        except (OSError, termios.error) as problem:          # pulled meanwhile
+        except (OSError, termios.error) as problem:  # pulled meanwhile
             self._port.close()
             raise _refusal(path, problem) from None
         self._handle = self._port.fileno()
@@ -168,14 +195,20 @@ class Client:
         """Write bytes; return the worst response. Writes to registers are done once, whatever happens on the line."""
         if space is Space.REGISTERS:
             status = 0
-            for position in range(0, len(data), MAXIMUM):    # one after the other: the device remembers only the latest
-                status |= (await self._ask(space, address + position, data=data[position:position + MAXIMUM])).status
+            for position in range(
+                0, len(data), MAXIMUM
+            ):  # one after the other: the device remembers only the latest
+                status |= (
+                    await self._ask(
+                        space, address + position, data=data[position : position + MAXIMUM]
+                    )
+                ).status
             return status
         parts: list[asyncio.Future[Response]] = []
         position = 0
         with _together(parts):
             while position < len(data):
-                piece = data[position:position + self._chunk]
+                piece = data[position : position + self._chunk]
                 parts.append(await self._begin(space, address + position, data=piece))
                 position += len(piece)
             return (await self._gather(parts))[1]
@@ -187,20 +220,33 @@ class Client:
             status |= answer.status
         return b"".join(answer.data for answer in answers), status
 
-    async def _ask(self, space: Space, address: int, length: int = 0, data: bytes | None = None) -> Response:
+    async def _ask(
+        self, space: Space, address: int, length: int = 0, data: bytes | None = None
+    ) -> Response:
         return await (await self._begin(space, address, length, data))
 
-    async def _begin(self, space: Space, address: int, length: int = 0, data: bytes | None = None) -> asyncio.Future[Response]:
+    async def _begin(
+        self, space: Space, address: int, length: int = 0, data: bytes | None = None
+    ) -> asyncio.Future[Response]:
         """Send a request as soon as the device has room for it; return what waits for its answer."""
         ring = self.identity.ring if self.identity else 64
         size = Request(0, space, address, length, data).size
-        while self._failure is None and self._waiting and (sum(w.request.size for w in self._waiting.values()) + size >= ring or len(self._waiting) >= _OPEN):
+        while (
+            self._failure is None
+            and self._waiting
+            and (
+                sum(w.request.size for w in self._waiting.values()) + size >= ring
+                or len(self._waiting) >= _OPEN
+            )
+        ):
             self._freed.clear()
             await self._freed.wait()
         if self._failure is not None:
             raise self._failure
         once = space is Space.REGISTERS and data is not None
-        while self._sequence in self._waiting or (once and self._sequence in self._written):    # else it would be taken for a repeated one
+        while self._sequence in self._waiting or (
+            once and self._sequence in self._written
+        ):  # else it would be taken for a repeated one
             self._sequence = self._sequence + 1 & 0xFF
         if once:
             self._written.add(self._sequence)
@@ -211,7 +257,9 @@ class Client:
             self._heard = now
         waiting = _Waiting(request, self._loop.create_future(), now)
         self._waiting[request.sequence] = waiting
-        waiting.answer.add_done_callback(lambda answer: self._forget(waiting) if answer.cancelled() else None)
+        waiting.answer.add_done_callback(
+            lambda answer: self._forget(waiting) if answer.cancelled() else None
+        )
         self._send(waiting)
         return waiting.answer
 
@@ -230,7 +278,13 @@ class Client:
         now = time.monotonic()
         waiting.tries += 1
         if waiting.tries > _TRIES and now - waiting.first >= self.timeout:
-            self._fail(self._silence() if now >= self._deadline() else LinkError(f"{self.path}: the line is too noisy: a request failed {_TRIES} times"))
+            self._fail(
+                self._silence()
+                if now >= self._deadline()
+                else LinkError(
+                    f"{self.path}: the line is too noisy: a request failed {_TRIES} times"
+                )
+            )
             return
         self.statistics.sent += 1
         if waiting.tries > 1:
@@ -238,8 +292,15 @@ class Client:
             self._chunk = max(_SMALLEST, self._chunk // 2)
         self._orders += 1
         waiting.order, waiting.sent, waiting.lost = self._orders, now, False
-        wire = sum(w.request.size + w.request.length + _FRAME for w in self._waiting.values()) * BYTE_BITS / self.baud
-        patience = min(max(self._smoothed + 4 * self._variation, _SOONEST, 1.5 * wire) * self._patience, self.timeout / 3)
+        wire = (
+            sum(w.request.size + w.request.length + _FRAME for w in self._waiting.values())
+            * BYTE_BITS
+            / self.baud
+        )
+        patience = min(
+            max(self._smoothed + 4 * self._variation, _SOONEST, 1.5 * wire) * self._patience,
+            self.timeout / 3,
+        )
         waiting.due = now + patience
         self._outgoing += waiting.request.encode()
         self._writable()
@@ -250,7 +311,7 @@ class Client:
         if self._failure is not None:
             return
         try:
-            del self._outgoing[:os.write(self._handle, self._outgoing)]
+            del self._outgoing[: os.write(self._handle, self._outgoing)]
         except BlockingIOError:
             pass
         except OSError as problem:
@@ -272,7 +333,7 @@ class Client:
         if not data:
             self._fail(LinkError(f"{self.path} is gone"))
             return
-        lost = False                                         # after the last sound answer
+        lost = False  # after the last sound answer
         for body in self._parser.feed(data):
             try:
                 answer = decode_response(body)
@@ -292,8 +353,12 @@ class Client:
             self.statistics.nacks += 1
             return True
         waiting = self._waiting.get(answer.sequence)
-        if waiting is None or waiting.request.kind != answer.kind or len(answer.data) != waiting.request.length:
-            return False                                     # a second answer to a request that was sent twice
+        if (
+            waiting is None
+            or waiting.request.kind != answer.kind
+            or len(answer.data) != waiting.request.length
+        ):
+            return False  # a second answer to a request that was sent twice
         del self._waiting[answer.sequence]
         if waiting.request.data is not None and waiting.request.space == Space.REGISTERS:
             self._written = {answer.sequence}
@@ -318,7 +383,9 @@ class Client:
         if len(self._waiting) == 1:
             [waiting] = self._waiting.values()
             waiting.lost = True
-            waiting.due = min(waiting.due, waiting.sent + BYTE_BITS / self.baud * waiting.request.size)
+            waiting.due = min(
+                waiting.due, waiting.sent + BYTE_BITS / self.baud * waiting.request.size
+            )
             now = time.monotonic()
             if waiting.due <= now:
                 self._send(waiting)
@@ -369,10 +436,10 @@ class Client:
         try:
             self._port.close()
         except OSError:
-            pass                                             # a port that is gone cannot be closed well
+            pass  # a port that is gone cannot be closed well
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(failure)
-                waiting.answer.exception()                   # nobody may come for it: the first failure ends a transfer
+                waiting.answer.exception()  # nobody may come for it: the first failure ends a transfer
         self._waiting.clear()
         self._freed.set()

@@ -60,22 +60,36 @@ class Device:
         Of its design; the common block alone where no design is known.
     """
 
-    def __init__(self, path: str, *, baud: int = BAUD, timeout: float = 2.0, register_map: RegisterMap | None = None,
-                 resources: ExitStack | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        baud: int = BAUD,
+        timeout: float = 2.0,
+        register_map: RegisterMap | None = None,
+        resources: ExitStack | None = None,
+    ) -> None:
         if not isinstance(baud, int) or baud < 1:
-            raise DeviceError(f"a baud rate is a whole number of bits in a second, not {baud!r}", f"boards have {BAUD}")
+            raise DeviceError(
+                f"a baud rate is a whole number of bits in a second, not {baud!r}",
+                f"boards have {BAUD}",
+            )
         if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
-            raise DeviceError(f"the time-out is a number of seconds, not {timeout!r}", "2 suits boards")
+            raise DeviceError(
+                f"the time-out is a number of seconds, not {timeout!r}", "2 suits boards"
+            )
         self.path, self.baud, self.timeout = path, baud, timeout
         self.register_map = register_map or RegisterMap()
         self._known = register_map is not None
         self._resources = resources or ExitStack()
-        self._lock = threading.Lock()                        # held during a call
-        self._gate = threading.Lock()                        # between calls that begin and the end
+        self._lock = threading.Lock()  # held during a call
+        self._gate = threading.Lock()  # between calls that begin and the end
         self._closed = False
         self._client: Client | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-device", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="penstock-device", daemon=True
+        )
         self._thread.start()
         try:
             self.reopen()
@@ -94,7 +108,7 @@ class Device:
                 return waiting.result()
             except CancelledError:
                 raise LinkError(f"{self.path} is closed") from None
-            except BaseException:                            # an interrupt: nothing more of this is sent
+            except BaseException:  # an interrupt: nothing more of this is sent
                 waiting.cancel()
                 raise
 
@@ -113,10 +127,14 @@ class Device:
         """Look who answers."""
         shown = {name: self.read_register(name) for name in ("identity", "version", "design")}
         if shown["identity"] != IDENTITY or shown["version"] >> 16 != VERSION >> 16:
-            raise DeviceError(f"{self.path}: there is a link, but no engine of a version this driver knows",
-                              "the board was built by another version of Penstock: build and program it again")
+            raise DeviceError(
+                f"{self.path}: there is a link, but no engine of a version this driver knows",
+                "the board was built by another version of Penstock: build and program it again",
+            )
         if self._known and shown["design"] != self.register_map.design:
-            raise DeviceError(f"{self.path}: the device runs design {shown['design']:08x}, not {self.register_map.design:08x}")
+            raise DeviceError(
+                f"{self.path}: the device runs design {shown['design']:08x}, not {self.register_map.design:08x}"
+            )
         self.design = shown["design"]
 
     async def _connect(self) -> None:
@@ -158,7 +176,7 @@ class Device:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
             _, late = await asyncio.wait(others, timeout=0.2)
-            for task in late:                                # one that was just connecting
+            for task in late:  # one that was just connecting
                 task.cancel()
             if late:
                 await asyncio.wait(late)
@@ -181,20 +199,32 @@ class Device:
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Write memory. Raises DeviceError outside of it."""
-        if isinstance(data, int):                            # bytes(5) are five zeros
+        if isinstance(data, int):  # bytes(5) are five zeros
             raise TypeError(f"memory is written with bytes, not with the number {data}")
-        address, content = index(address), bytes(data) if not isinstance(data, np.ndarray) else np.ascontiguousarray(data).tobytes()
+        address, content = (
+            index(address),
+            bytes(data)
+            if not isinstance(data, np.ndarray)
+            else np.ascontiguousarray(data).tobytes(),
+        )
         self._inside(address, len(content))
-        self._check(self._do(self._line.write(Space.MEMORY, address, content)), f"write to memory at {address:#x}")
+        self._check(
+            self._do(self._line.write(Space.MEMORY, address, content)),
+            f"write to memory at {address:#x}",
+        )
 
     def _inside(self, address: int, length: int) -> None:
         if address < 0 or length < 0 or address + length > self.identity.memory_bytes:
-            raise DeviceError(f"{length} bytes from {address:#x} on are not in the device's {self.identity.memory_bytes} bytes of memory")
+            raise DeviceError(
+                f"{length} bytes from {address:#x} on are not in the device's {self.identity.memory_bytes} bytes of memory"
+            )
 
     def read_register(self, name: str) -> int:
         """Read a register by name, both halves of a 64-bit one."""
         register = self._register(name)
-        data, status = self._do(self._line.read(Space.REGISTERS, register.offset, register.bits // 8))
+        data, status = self._do(
+            self._line.read(Space.REGISTERS, register.offset, register.bits // 8)
+        )
         self._check(status, f"read of register {name}")
         return int.from_bytes(data, "little")
 
@@ -203,7 +233,11 @@ class Device:
         register, value = self._register(name), index(value)
         if not 0 <= value < 1 << register.bits:
             raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
-        status = self._do(self._line.write(Space.REGISTERS, register.offset, value.to_bytes(register.bits // 8, "little")))
+        status = self._do(
+            self._line.write(
+                Space.REGISTERS, register.offset, value.to_bytes(register.bits // 8, "little")
+            )
+        )
         self._check(status, f"write to register {name}")
 
     def _register(self, name: str) -> Any:
@@ -226,7 +260,9 @@ class Device:
         self.write_register("interrupt", Interrupt.ENABLE | Interrupt.PENDING)
         self.write_register("control", Control.START)
 
-    def wait(self, limit: float | None = None, progress: Callable[[int], None] | None = None) -> Report:
+    def wait(
+        self, limit: float | None = None, progress: Callable[[int], None] | None = None
+    ) -> Report:
         """Wait for the end of a run, by looking at the pending interrupt now and then.
 
         Parameters: `limit`: seconds; `progress`: called at each look with the cycles so far.
@@ -244,8 +280,14 @@ class Device:
         self.write_register("interrupt", Interrupt.PENDING)
         return self.report()
 
-    def run(self, registers: Mapping[str, int] | None = None, *, watchdog: int = 0, limit: float | None = None,
-            progress: Callable[[int], None] | None = None) -> Report:
+    def run(
+        self,
+        registers: Mapping[str, int] | None = None,
+        *,
+        watchdog: int = 0,
+        limit: float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Report:
         """`start`, then `wait`."""
         self.start(registers, watchdog=watchdog)
         return self.wait(limit, progress)
@@ -256,7 +298,9 @@ class Device:
         deadline = time.monotonic() + self.timeout
         while not Status(self.read_register("status")) & Status.IDLE:
             if time.monotonic() > deadline:
-                raise DeviceError(f"{self.path}: the engine does not come to rest after a soft reset")
+                raise DeviceError(
+                    f"{self.path}: the engine does not come to rest after a soft reset"
+                )
 
     def report(self) -> Report:
         """Return how the last run went, or stands."""
@@ -267,9 +311,13 @@ class Device:
             try:
                 named = self.register_map.error(code)
             except ValueError:
-                raise DeviceError(f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
-                                  "the board was built by another version of Penstock: build and program it again") from None
-            error = HardwareError(named, self.read_register("error_block"), self.read_register("error_line"))
+                raise DeviceError(
+                    f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
+                    "the board was built by another version of Penstock: build and program it again",
+                ) from None
+            error = HardwareError(
+                named, self.read_register("error_block"), self.read_register("error_line")
+            )
         return Report(status, error, self.read_register("cycles"), self.counters())
 
     def counters(self) -> dict[str, int]:
@@ -281,13 +329,28 @@ class Device:
         states = []
         for monitor in self.register_map.monitors:
             word = self.read_register(f"monitor_{monitor.name}")
-            states.append(MonitorState(monitor.name, bool(word & 1), bool(word & 2), word >> 16 if monitor.level_bits else None))
+            states.append(
+                MonitorState(
+                    monitor.name,
+                    bool(word & 1),
+                    bool(word & 2),
+                    word >> 16 if monitor.level_bits else None,
+                )
+            )
         return tuple(states)
 
 
-def simulated_device(source: str, register_map: RegisterMap, *, timeout: float | None = None) -> Device:
+def simulated_device(
+    source: str, register_map: RegisterMap, *, timeout: float | None = None
+) -> Device:
     """Return a device in simulation, connected, from its Verilog (`sim.board.generate`). Raises BuildError where it cannot be built."""
     from ...sim.board import serve
+
     with ExitStack() as resources:
         path = resources.enter_context(serve(source))
-        return Device(path, timeout=30.0 if timeout is None else timeout, register_map=register_map, resources=resources.pop_all())
+        return Device(
+            path,
+            timeout=30.0 if timeout is None else timeout,
+            register_map=register_map,
+            resources=resources.pop_all(),
+        )

@@ -59,9 +59,7 @@ class DeviceMachine:
         for name, value in registers.items():
             bits = self.register_map[name].bits
             if value >> bits:
-                raise DeviceError(
-                    f"the register {name} has {bits} bits, which do not hold {value}"
-                )
+                raise DeviceError(f"the register {name} has {bits} bits, which do not hold {value}")
         begin = perf_counter()
         report = self.device.run(registers, watchdog=watchdog, limit=limit, progress=progress)
         seconds = perf_counter() - begin

@@ -12,4 +12,13 @@ from .layout import Layout, Statistics
 from .model import Backend, Trainer, TrainingError, golden
 from .snapshot import SnapshotError
 
-__all__ = ["Backend", "Layout", "LearnedIndex", "SnapshotError", "Statistics", "Trainer", "TrainingError", "golden"]
+__all__ = [
+    "Backend",
+    "Layout",
+    "LearnedIndex",
+    "SnapshotError",
+    "Statistics",
+    "Trainer",
+    "TrainingError",
+    "golden",
+]

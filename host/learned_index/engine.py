@@ -20,7 +20,14 @@ from ...models.memory import FixedLatency
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
-from ...models.qr.image import pack_changes, pack_descriptor, pack_head, pack_memo, pack_rows, unpack_result
+from ...models.qr.image import (
+    pack_changes,
+    pack_descriptor,
+    pack_head,
+    pack_memo,
+    pack_rows,
+    unpack_result,
+)
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
 from ...sim.machine import Machine
@@ -28,6 +35,7 @@ from ..device import DeviceError
 from .machines import Full, Room
 
 __all__ = ["EngineBackend", "Timed"]
+
 
 class Timed:
     """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted.
@@ -43,7 +51,11 @@ class Timed:
 
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
         results = [refit(job, self.config, number) for number, job in enumerate(jobs)]
-        works = [Work.of(job, fit, self.config) for job, fit in zip(jobs, results, strict=True) if isinstance(fit, Fit)]
+        works = [
+            Work.of(job, fit, self.config)
+            for job, fit in zip(jobs, results, strict=True)
+            if isinstance(fit, Fit)
+        ]
         self.cycles += run(self.config, works, self.memory).total
         self.runs, self.jobs = self.runs + 1, self.jobs + len(jobs)
         return results
@@ -66,19 +78,28 @@ class EngineBackend:
     def __init__(self, config: FitPlan, machine: Machine) -> None:
         self.config, self._machine = config, machine
         self._room = Room(self._machine)
-        self._resident: dict[int, tuple[int, int, int]] = {}            # a memo -> where it lies; its block and the block's size
-        self._held: set[int] = set()                                    # memos that the start under way needs
+        self._resident: dict[
+            int, tuple[int, int, int]
+        ] = {}  # a memo -> where it lies; its block and the block's size
+        self._held: set[int] = set()  # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
         self._read = self._written = 0
 
     def __enter__(self) -> EngineBackend:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an engine cannot be pickled or copied, nor can an index that it trains; LearnedIndex.save() stores the index")
+        raise TypeError(
+            "an engine cannot be pickled or copied, nor can an index that it trains; LearnedIndex.save() stores the index"
+        )
 
     def close(self) -> None:
         """End the simulation, or leave the device."""
@@ -111,8 +132,10 @@ class EngineBackend:
             for block in taken:
                 self._room.give(*block)
             if len(jobs) == 1:
-                raise DeviceError(f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.capacity} bytes of memory",
-                                  "smaller groups do") from None
+                raise DeviceError(
+                    f"a fit of {len(jobs[0].rows)} rows does not fit into the device's {self._machine.capacity} bytes of memory",
+                    "smaller groups do",
+                ) from None
             half = len(jobs) // 2
             return self._submit(jobs[:half], first) + self._submit(jobs[half:], first + half)
         ended = self._machine.run({"ring": ring, "jobs": len(jobs)})
@@ -121,14 +144,18 @@ class EngineBackend:
         self._read += ended.bytes_read
         self._written += ended.bytes_written
         finished = len(jobs) if error is None else error.block
-        results = [self._result(first + number, job, room, error if number >= finished else None)
-                   for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))]
+        results = [
+            self._result(first + number, job, room, error if number >= finished else None)
+            for number, (job, room) in enumerate(zip(jobs, rooms, strict=True))
+        ]
         for block in taken:
             if block not in rooms:
                 self._room.give(*block)
         return results
 
-    def _lay_out(self, jobs: Sequence[Job], taken: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
+    def _lay_out(
+        self, jobs: Sequence[Job], taken: list[tuple[int, int]]
+    ) -> tuple[int, list[tuple[int, int]]]:
         """Put jobs into memory; return where their ring is, and the room of each result. `taken`: the blocks for that. Raises Full."""
         config, bus = self.config, self.config.bus_bytes
 
@@ -141,6 +168,7 @@ class EngineBackend:
             self._machine.write(at, np.frombuffer(data, dtype=np.uint8))
             self.sent += len(data)
             return at
+
         descriptors, rooms = [], []
         for job in jobs:
             size = Size.of(job)
@@ -185,9 +213,15 @@ class EngineBackend:
         if found is not None:
             self._room.give(found[1], found[2])
 
-    def _result(self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None) -> Fit | HardwareError:
+    def _result(
+        self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None
+    ) -> Fit | HardwareError:
         at, size = room
-        found = unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config) if error is None else error.code
+        found = (
+            unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config)
+            if error is None
+            else error.code
+        )
         if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:

@@ -27,7 +27,17 @@ class Group:
     longest: no neighbours of the array share more bytes than this (deletes may leave it too large).
     """
 
-    __slots__ = ("_merged", "buffer", "dead", "keys", "longest", "model", "pivot", "values", "waiting")
+    __slots__ = (
+        "_merged",
+        "buffer",
+        "dead",
+        "keys",
+        "longest",
+        "model",
+        "pivot",
+        "values",
+        "waiting",
+    )
 
     def __init__(self, pivot: bytes, keys: list[bytes], values: list[Any], longest: int) -> None:
         self.pivot, self.keys, self.values, self.longest = pivot, keys, values, longest
@@ -67,7 +77,11 @@ class Group:
         low, high = model.places(model.guess(key))
         low, high = max(low, 0), min(high, len(keys))
         find = bisect_right if right else bisect_left
-        if low <= high and (low == 0 or keys[low - 1] < key) and (high == len(keys) or key < keys[high]):
+        if (
+            low <= high
+            and (low == 0 or keys[low - 1] < key)
+            and (high == len(keys) or key < keys[high])
+        ):
             return find(keys, key, low, high)
         return find(keys, key)
 
@@ -83,7 +97,10 @@ class Group:
         low, high = np.clip(low, 0, size), np.clip(high, 0, size)
         ends = np.maximum(low, high).tolist()
         places = map(bisect_left, repeat(array), keys, low.tolist(), ends)
-        return [at if at < end and array[at] == key else -1 for at, end, key in zip(places, ends, keys, strict=True)]
+        return [
+            at if at < end and array[at] == key else -1
+            for at, end, key in zip(places, ends, keys, strict=True)
+        ]
 
     def add(self, key: bytes, value: Any) -> None:
         """Put a key into the buffer that is in neither array nor buffer."""
@@ -123,7 +140,11 @@ class Group:
         if not self.dead and not self.waiting:
             return self.keys
         if self._merged is None:
-            alive = [key for at, key in enumerate(self.keys) if at not in self.dead] if self.dead else self.keys
+            alive = (
+                [key for at, key in enumerate(self.keys) if at not in self.dead]
+                if self.dead
+                else self.keys
+            )
             self._merged = sorted(alive + self.waiting) if self.waiting else alive
         return self._merged
 
@@ -131,7 +152,7 @@ class Group:
         """Return the first `count` pairs from `start` on."""
         at, dead, array = self.place(start), self.dead, self.keys
         if not dead and not self.waiting:
-            return list(zip(array[at:at + count], self.values[at:at + count], strict=True))
+            return list(zip(array[at : at + count], self.values[at : at + count], strict=True))
         pairs: list[tuple[bytes, Any]] = []
         while at < len(array) and len(pairs) < count:
             if at not in dead:
@@ -139,7 +160,7 @@ class Group:
             at += 1
         if self.waiting:
             first = bisect_left(self.waiting, start)
-            pairs += [(key, self.buffer[key]) for key in self.waiting[first:first + count]]
+            pairs += [(key, self.buffer[key]) for key in self.waiting[first : first + count]]
             pairs.sort(key=itemgetter(0))
         return pairs[:count]
 
@@ -152,8 +173,15 @@ class Group:
     def items(self) -> list[tuple[bytes, Any]]:
         """Return the live keys with their values in order."""
         dead, buffer = self.dead, self.buffer
-        pairs = [pair for at, pair in enumerate(zip(self.keys, self.values, strict=True)) if at not in dead] if dead else \
-            list(zip(self.keys, self.values, strict=True))
+        pairs = (
+            [
+                pair
+                for at, pair in enumerate(zip(self.keys, self.values, strict=True))
+                if at not in dead
+            ]
+            if dead
+            else list(zip(self.keys, self.values, strict=True))
+        )
         if not buffer:
             return pairs
         pairs += [(key, buffer[key]) for key in self.waiting]

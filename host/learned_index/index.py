@@ -56,8 +56,14 @@ class LearnedIndex(Ordered):
     Raises TypeError for a key that is not bytes.
     """
 
-    def __init__(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = (), *, trainer: Trainer | None = None, layout: Layout | None = None,
-                 deferred: bool = False) -> None:
+    def __init__(
+        self,
+        items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = (),
+        *,
+        trainer: Trainer | None = None,
+        layout: Layout | None = None,
+        deferred: bool = False,
+    ) -> None:
         self.trainer = trainer if trainer is not None else Trainer()
         self.layout = layout if layout is not None else Layout()
         self.deferred = deferred
@@ -73,13 +79,39 @@ class LearnedIndex(Ordered):
                 raise TypeError(f"keys of a learned index are bytes, not {type(key).__name__}")
         keys = sorted(items)
         prefixes, layout = common_prefixes(keys), self.layout
-        starts = cut(prefixes, smallest=layout.smallest, forward=layout.forward, backward=layout.backward, bytes_=layout.window, largest=layout.largest // 2)
+        starts = cut(
+            prefixes,
+            smallest=layout.smallest,
+            forward=layout.forward,
+            backward=layout.backward,
+            bytes_=layout.window,
+            largest=layout.largest // 2,
+        )
         pivots = [keys[begin] for begin in starts] or [b""]
         groups, parts = [], []
-        for number, (begin, end) in enumerate(zip(starts or [0], [*starts[1:], len(keys)], strict=True)):
-            part, inner = keys[begin:end], prefixes[begin + 1:end]
-            groups.append(Group(pivots[number], part, [items[key] for key in part], int(inner.max()) if len(inner) else 0))
-            parts.append((part, self._window(groups[-1], int(inner.min()) if len(inner) else 0, pivots[number + 1:number + 2], number == 0)))
+        for number, (begin, end) in enumerate(
+            zip(starts or [0], [*starts[1:], len(keys)], strict=True)
+        ):
+            part, inner = keys[begin:end], prefixes[begin + 1 : end]
+            groups.append(
+                Group(
+                    pivots[number],
+                    part,
+                    [items[key] for key in part],
+                    int(inner.max()) if len(inner) else 0,
+                )
+            )
+            parts.append(
+                (
+                    part,
+                    self._window(
+                        groups[-1],
+                        int(inner.min()) if len(inner) else 0,
+                        pivots[number + 1 : number + 2],
+                        number == 0,
+                    ),
+                )
+            )
         models = self.trainer.build(parts)
         for group, model in zip(groups, models, strict=True):
             group.model = model
@@ -129,7 +161,7 @@ class LearnedIndex(Ordered):
     def get(self, key: bytes, default: Any = None) -> Any:
         """Return the key's value, or `default`."""
         if not isinstance(key, bytes):
-            hash(key)                               # a list is a TypeError, as with a dict
+            hash(key)  # a list is a TypeError, as with a dict
             return default
         group = self._groups[self._root.find(key)]
         if key in group.buffer:
@@ -207,7 +239,7 @@ class LearnedIndex(Ordered):
         for part in np.split(order, bounds) if len(wanted) else ():
             group = self._groups[slots[part[0]]]
             chosen = part.tolist()
-            if len(chosen) < 8:                     # not worth the arrays
+            if len(chosen) < 8:  # not worth the arrays
                 for i in chosen:
                     key = wanted[i]
                     if key in group.buffer:
@@ -216,7 +248,12 @@ class LearnedIndex(Ordered):
                         found[i] = group.values[at]
                 continue
             asked = [wanted[i] for i in chosen]
-            places, values, dead, buffer = group.positions(asked), group.values, group.dead, group.buffer
+            places, values, dead, buffer = (
+                group.positions(asked),
+                group.values,
+                group.dead,
+                group.buffer,
+            )
             for i, at, key in zip(chosen, places, asked, strict=True):
                 if at >= 0:
                     if at not in dead:
@@ -225,7 +262,7 @@ class LearnedIndex(Ordered):
                     found[i] = buffer[key]
         return found
 
-    def update(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = ()) -> None:       # type: ignore[override]
+    def update(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = ()) -> None:  # type: ignore[override]
         """Put many items in. Where they are many beside what is there, everything is loaded anew."""
         new = dict(items)
         if len(new) * 4 > self._length:
@@ -243,7 +280,11 @@ class LearnedIndex(Ordered):
 
         Raises what the trainer raises; the old models then still serve, and nothing is lost.
         """
-        groups = [group for group in self._groups if group.waiting or group.dead] if every else list(self._pending)
+        groups = (
+            [group for group in self._groups if group.waiting or group.dead]
+            if every
+            else list(self._pending)
+        )
         self._fit(groups)
         return len(groups)
 
@@ -260,7 +301,9 @@ class LearnedIndex(Ordered):
     def _fit(self, groups: list[Group]) -> None:
         begin = perf_counter()
         plans = [self._plan(group) for group in groups]
-        for plan, model in zip(plans, self._timed(self.trainer.refit, [plan.change for plan in plans]), strict=True):
+        for plan, model in zip(
+            plans, self._timed(self.trainer.refit, [plan.change for plan in plans]), strict=True
+        ):
             plan.model = model
         counts = self.statistics
         counts.refits += len(plans)
@@ -275,14 +318,25 @@ class LearnedIndex(Ordered):
                 windows.append(plan.model.window)
             elif plan.model.span > self.layout.span:
                 slot = self._root.find(plan.group.pivot)
-                following = [group.pivot for group in self._groups[slot + 1:slot + 2]]
-                window = self._window(Group(plan.group.pivot, [], [], plan.longest), common(plan.keys[0], plan.keys[-1]), following, slot == 0)
+                following = [group.pivot for group in self._groups[slot + 1 : slot + 2]]
+                window = self._window(
+                    Group(plan.group.pivot, [], [], plan.longest),
+                    common(plan.keys[0], plan.keys[-1]),
+                    following,
+                    slot == 0,
+                )
                 if window != plan.model.window:
                     again.append(plan)
                     windows.append(window)
-        for plan, model in zip(again, self._build([(plan.keys, window) for plan, window in zip(again, windows, strict=True)]), strict=True):
+        for plan, model in zip(
+            again,
+            self._build([(plan.keys, window) for plan, window in zip(again, windows, strict=True)]),
+            strict=True,
+        ):
             plan.model = model
-        for plan in plans:                          # only now is anything changed: a trainer that fails leaves all as it was
+        for (
+            plan
+        ) in plans:  # only now is anything changed: a trainer that fails leaves all as it was
             assert plan.model is not None
             plan.group.settle(plan.keys, plan.values, plan.longest, plan.model)
             self._pending.pop(plan.group, None)
@@ -309,7 +363,11 @@ class LearnedIndex(Ordered):
         old, dead, waiting = group.keys, group.dead, group.waiting
         keys = [key for at, key in enumerate(old) if at not in dead] if dead else list(old)
         longest = group.longest if keys else 0
-        values = [value for at, value in enumerate(group.values) if at not in dead] if dead else list(group.values)
+        values = (
+            [value for at, value in enumerate(group.values) if at not in dead]
+            if dead
+            else list(group.values)
+        )
         added: list[int] = []
         if waiting:
             places = [bisect_left(keys, key) for key in waiting]
@@ -322,43 +380,77 @@ class LearnedIndex(Ordered):
                     longest = max(longest, common(keys[at - 1], keys[at]))
                 if at + 1 < len(keys):
                     longest = max(longest, common(keys[at], keys[at + 1]))
-        return _Plan(group, keys, values, longest, Change(group.model, keys, added, [old[at] for at in sorted(dead)]))
+        return _Plan(
+            group,
+            keys,
+            values,
+            longest,
+            Change(group.model, keys, added, [old[at] for at in sorted(dead)]),
+        )
 
     def _reshape(self, group: Group) -> None:
         """Split a group that is too large or too badly fitted, join one that is too small."""
         layout, size = self.layout, len(group.keys)
         slot = self._root.find(group.pivot)
-        if self._groups[slot] is not group:             # joined to a neighbour meanwhile
+        if self._groups[slot] is not group:  # joined to a neighbour meanwhile
             return
         assert group.model is not None
-        if size > layout.largest or (group.model.span > layout.span and size >= 2 * layout.smallest):
-            self._replace(slot, 1, [(group.pivot, group.keys[:size // 2], group.values[:size // 2]),
-                                    (group.keys[size // 2], group.keys[size // 2:], group.values[size // 2:])])
+        if size > layout.largest or (
+            group.model.span > layout.span and size >= 2 * layout.smallest
+        ):
+            self._replace(
+                slot,
+                1,
+                [
+                    (group.pivot, group.keys[: size // 2], group.values[: size // 2]),
+                    (group.keys[size // 2], group.keys[size // 2 :], group.values[size // 2 :]),
+                ],
+            )
             self.statistics.splits += 1
         elif size < layout.crumbs and len(self._groups) > 1:
             first = slot if slot + 1 < len(self._groups) else slot - 1
             a, b = self._groups[first], self._groups[first + 1]
             if len(a) + len(b) <= layout.largest:
                 pairs = a.items() + b.items()
-                self._replace(first, 2, [(a.pivot, [key for key, _ in pairs], [value for _, value in pairs])])
+                self._replace(
+                    first, 2, [(a.pivot, [key for key, _ in pairs], [value for _, value in pairs])]
+                )
                 self.statistics.joins += 1
 
-    def _replace(self, first: int, count: int, parts: list[tuple[bytes, list[bytes], list[Any]]]) -> None:
+    def _replace(
+        self, first: int, count: int, parts: list[tuple[bytes, list[bytes], list[Any]]]
+    ) -> None:
         """Put new groups, fitted to all of their keys, in the place of `count` groups."""
         groups = []
-        if first == 0 and parts[0][1]:              # keys below the first pivot are the first group's: its pivot must stay the least
+        if (
+            first == 0 and parts[0][1]
+        ):  # keys below the first pivot are the first group's: its pivot must stay the least
             parts[0] = (min(parts[0][0], parts[0][1][0]), *parts[0][1:])
-        after = [pivot for pivot, _, _ in parts[1:]] + [group.pivot for group in self._groups[first + count:first + count + 1]]
+        after = [pivot for pivot, _, _ in parts[1:]] + [
+            group.pivot for group in self._groups[first + count : first + count + 1]
+        ]
         for number, (pivot, keys, values) in enumerate(parts):
             prefixes = common_prefixes(keys)[1:]
             group = Group(pivot, keys, values, int(prefixes.max()) if len(prefixes) else 0)
-            groups.append((group, self._window(group, int(prefixes.min()) if len(prefixes) else 0, after[number:number + 1], first + number == 0)))
-        for (group, _), model in zip(groups, self._build([(group.keys, window) for group, window in groups]), strict=True):
+            groups.append(
+                (
+                    group,
+                    self._window(
+                        group,
+                        int(prefixes.min()) if len(prefixes) else 0,
+                        after[number : number + 1],
+                        first + number == 0,
+                    ),
+                )
+            )
+        for (group, _), model in zip(
+            groups, self._build([(group.keys, window) for group, window in groups]), strict=True
+        ):
             group.model = model
-        for old in self._groups[first:first + count]:
+        for old in self._groups[first : first + count]:
             self._pending.pop(old, None)
-        self._groups[first:first + count] = [group for group, _ in groups]
-        self._sizes[first:first + count] = [len(group) for group, _ in groups]
+        self._groups[first : first + count] = [group for group, _ in groups]
+        self._sizes[first : first + count] = [len(group) for group, _ in groups]
         self._sums = None
         for _ in range(count - 1):
             self._root.remove(first + 1)
@@ -380,7 +472,13 @@ class LearnedIndex(Ordered):
         snapshot.save(self, path, encode)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, trainer: Trainer | None = None, decode: Callable[[bytes], Any] | None = None) -> LearnedIndex:
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        trainer: Trainer | None = None,
+        decode: Callable[[bytes], Any] | None = None,
+    ) -> LearnedIndex:
         """Read a snapshot. See `snapshot.load`."""
         made = cls.__new__(cls)
         snapshot.load(made, path, trainer, decode)

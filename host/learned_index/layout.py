@@ -35,11 +35,20 @@ class Layout:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if type(value) is not int and not (name == "tombstones" and type(value) is float):
-                raise ValueError(f"a layout's {name} is a {'number' if name == 'tombstones' else 'whole number'}, not {value!r}")
-        if not 0 < self.crumbs <= self.smallest <= self.forward <= self.largest // 2 or not 0 < self.backward < self.forward:
-            raise ValueError(f"a layout needs 0 < crumbs <= smallest <= forward <= largest / 2 and backward < forward: {self}")
+                raise ValueError(
+                    f"a layout's {name} is a {'number' if name == 'tombstones' else 'whole number'}, not {value!r}"
+                )
+        if (
+            not 0 < self.crumbs <= self.smallest <= self.forward <= self.largest // 2
+            or not 0 < self.backward < self.forward
+        ):
+            raise ValueError(
+                f"a layout needs 0 < crumbs <= smallest <= forward <= largest / 2 and backward < forward: {self}"
+            )
         if self.buffer < 1 or self.span < 1 or self.window < 1 or not 0 < self.tombstones <= 1:
-            raise ValueError(f"a layout's buffer, span and window are at least 1 and tombstones a share of 1: {self}")
+            raise ValueError(
+                f"a layout's buffer, span and window are at least 1 and tombstones a share of 1: {self}"
+            )
 
 
 @dataclass

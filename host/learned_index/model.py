@@ -46,16 +46,32 @@ class Model:
     slots: of the array that was fitted, where positions are slots of an array with gaps (target `slot`); else None, and positions are places.
     """
 
-    __slots__ = ("_begin", "_bias", "_end", "_plain", "_weights", "far", "fit", "ghosts", "high", "low", "near", "slots")
+    __slots__ = (
+        "_begin",
+        "_bias",
+        "_end",
+        "_plain",
+        "_weights",
+        "far",
+        "fit",
+        "ghosts",
+        "high",
+        "low",
+        "near",
+        "slots",
+    )
 
     def __init__(self, fit: Fit, ghosts: Sequence[bytes] = (), slots: Slots | None = None) -> None:
         self.fit, self.ghosts, self.slots = fit, list(ghosts), slots
         self.low, self.high = int(fit.err_min), int(fit.err_max)
-        self._begin, self._end = fit.memo.window.prefix, fit.memo.window.prefix + fit.memo.window.length
+        self._begin, self._end = (
+            fit.memo.window.prefix,
+            fit.memo.window.prefix + fit.memo.window.length,
+        )
         bias, *self._weights = fit.values.tolist()
         self._bias = bias - sum(map(mul, self._weights, fit.memo.offsets.tolist()))
         most = abs(bias) + 255.0 * sum(map(abs, self._weights))
-        self._plain = most < 2.0**30                # neither path clamps or overflows then
+        self._plain = most < 2.0**30  # neither path clamps or overflows then
         margin = int(_ROUNDING * most) + 1 if self._plain else 0
         self.near, self.far = self.low - margin, self.high + margin
 
@@ -84,7 +100,7 @@ class Model:
     def guess(self, key: bytes) -> int:
         """Return about where the key is. A key that ends inside the window counts as filled with zeros."""
         if self._plain:
-            score = sum(map(mul, self._weights, key[self._begin:self._end]), self._bias)
+            score = sum(map(mul, self._weights, key[self._begin : self._end]), self._bias)
             return int(score) if score > 0 else 0
         return int(self.predict([key])[0])
 
@@ -126,20 +142,35 @@ class Trainer:
     Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
-    def __init__(self, config: FitPlan = _CONFIG, backend: Backend | None = None, *, ghosts: float = 0.0, limit: int = 256) -> None:
+    def __init__(
+        self,
+        config: FitPlan = _CONFIG,
+        backend: Backend | None = None,
+        *,
+        ghosts: float = 0.0,
+        limit: int = 256,
+    ) -> None:
         if config.method is Method.GIVENS and config.target is Label.SLOT:
-            raise ValueError("a trainer has no slots with method givens, whose tombstones would keep theirs")
-        if not isinstance(ghosts, (int, float, np.number)) or not isinstance(limit, (int, np.integer)):
-            raise TypeError(f"a trainer's ghosts are a number and its limit is an integer, not {ghosts!r} and {limit!r}")
+            raise ValueError(
+                "a trainer has no slots with method givens, whose tombstones would keep theirs"
+            )
+        if not isinstance(ghosts, (int, float, np.number)) or not isinstance(
+            limit, (int, np.integer)
+        ):
+            raise TypeError(
+                f"a trainer's ghosts are a number and its limit is an integer, not {ghosts!r} and {limit!r}"
+            )
         if not 0 <= ghosts <= 1 or limit < 0:
-            raise ValueError(f"a trainer needs a share of ghosts between 0 and 1 and a limit of at least 0, not {ghosts} and {limit}")
+            raise ValueError(
+                f"a trainer needs a share of ghosts between 0 and 1 and a limit of at least 0, not {ghosts} and {limit}"
+            )
         self.config = config
         self.backend: Backend = backend if backend is not None else golden(config)
         self.longest = config.n_max - 1
         self.ghosts, self.limit = ghosts, limit
         self.gaps = config.target is Label.SLOT
-        self.full = 0           #: fits of all rows so far
-        self.incremental = 0    #: fits from a memo so far
+        self.full = 0  #: fits of all rows so far
+        self.incremental = 0  #: fits from a memo so far
 
     def _do(self, jobs: list[Job]) -> list[Fit]:
         fits = []
@@ -151,12 +182,20 @@ class Trainer:
             raise ValueError(f"the backend answered {len(fits)} of {len(jobs)} jobs")
         return fits
 
-    def build(self, parts: Sequence[tuple[Sequence[bytes], Window]], *, dense: bool = False) -> list[Model]:
+    def build(
+        self, parts: Sequence[tuple[Sequence[bytes], Window]], *, dense: bool = False
+    ) -> list[Model]:
         """Fit models to all keys of groups, each in its window; `dense`: to their places, whatever the target."""
         self.full += len(parts)
         slots = [self._fresh(len(keys), dense) for keys, _ in parts]
-        jobs = [_whole(number, keys, window, where) for number, ((keys, window), where) in enumerate(zip(parts, slots, strict=True))]
-        return [Model(fit, slots=None if dense else where) for fit, where in zip(self._do(jobs), slots, strict=True)]
+        jobs = [
+            _whole(number, keys, window, where)
+            for number, ((keys, window), where) in enumerate(zip(parts, slots, strict=True))
+        ]
+        return [
+            Model(fit, slots=None if dense else where)
+            for fit, where in zip(self._do(jobs), slots, strict=True)
+        ]
 
     def _fresh(self, count: int, dense: bool = False) -> Slots | None:
         return None if not self.gaps else Slots.dense(count) if dense else Slots.spread(count)
@@ -169,23 +208,44 @@ class Trainer:
         slots: list[Slots | None] = []
         for number, change in enumerate(changes):
             model, keys = change.model, change.keys
-            kept: list[bytes] = sorted(model.ghosts + change.removed) if self.config.method is Method.GIVENS else []
+            kept: list[bytes] = (
+                sorted(model.ghosts + change.removed) if self.config.method is Method.GIVENS else []
+            )
             ends = [texts[at] for texts in (keys, kept, change.removed) if texts for at in (0, -1)]
-            usable = bool(ends) and common(min(ends), max(ends)) >= model.window.prefix and len(kept) <= self.ghosts * len(keys)
+            usable = (
+                bool(ends)
+                and common(min(ends), max(ends)) >= model.window.prefix
+                and len(kept) <= self.ghosts * len(keys)
+            )
             found: tuple[Job, Slots | None] | None = None
             if usable:
-                found = self._in_slots(number, change) if self.gaps else self._again(number, change, kept)
+                found = (
+                    self._in_slots(number, change)
+                    if self.gaps
+                    else self._again(number, change, kept)
+                )
             if found is None:
                 self.full += 1
                 inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
                 where = self._fresh(len(keys))
-                found = _whole(number, keys, model.window if inside else _moved(model, keys, self.longest), where), where
+                found = (
+                    _whole(
+                        number,
+                        keys,
+                        model.window if inside else _moved(model, keys, self.longest),
+                        where,
+                    ),
+                    where,
+                )
             else:
                 self.incremental += 1
             ghosts.append(kept if found[0].memo is not None else [])
             jobs.append(found[0])
             slots.append(found[1])
-        return [Model(fit, left, where) for fit, left, where in zip(self._do(jobs), ghosts, slots, strict=True)]
+        return [
+            Model(fit, left, where)
+            for fit, left, where in zip(self._do(jobs), ghosts, slots, strict=True)
+        ]
 
     def _in_slots(self, number: int, change: Change) -> tuple[Job, Slots | None] | None:
         """The job of a change in an array with gaps; None where there are no more of them."""
@@ -198,35 +258,77 @@ class Trainer:
         if found is None:
             return None
         slots, moved, before = found
-        return Job(number, memo.window, memo.offsets, features(keys, memo.window), labels=slots.array(), inserted=np.array(change.added, dtype=np.int64),
-                   removed=features(change.removed, memo.window), removed_at=np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64),
-                   removed_labels=model.slots.array()[gone], moved=np.array(moved, dtype=np.int64), moved_from=np.array(before, dtype=np.int64), memo=memo,
-                   epoch=memo.epoch, limit=int(self.limit / DENSITY)), slots
+        return Job(
+            number,
+            memo.window,
+            memo.offsets,
+            features(keys, memo.window),
+            labels=slots.array(),
+            inserted=np.array(change.added, dtype=np.int64),
+            removed=features(change.removed, memo.window),
+            removed_at=np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64),
+            removed_labels=model.slots.array()[gone],
+            moved=np.array(moved, dtype=np.int64),
+            moved_from=np.array(before, dtype=np.int64),
+            memo=memo,
+            epoch=memo.epoch,
+            limit=int(self.limit / DENSITY),
+        ), slots
 
-    def _again(self, number: int, change: Change, kept: list[bytes]) -> tuple[Job, Slots | None] | None:
+    def _again(
+        self, number: int, change: Change, kept: list[bytes]
+    ) -> tuple[Job, Slots | None] | None:
         """The job from the memo; None where a block of rows would have too many."""
         keys, memo = change.keys, change.model.fit.memo
         if not kept:
             rows = features(keys, memo.window)
             at = np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64)
-            job = Job(number, memo.window, memo.offsets, rows, inserted=np.array(change.added, dtype=np.int64),
-                      removed=features(change.removed, memo.window), removed_at=at, memo=memo, epoch=memo.epoch, limit=self.limit)
+            job = Job(
+                number,
+                memo.window,
+                memo.offsets,
+                rows,
+                inserted=np.array(change.added, dtype=np.int64),
+                removed=features(change.removed, memo.window),
+                removed_at=at,
+                memo=memo,
+                epoch=memo.epoch,
+                limit=self.limit,
+            )
             return None if crowded(job, self.config) else (job, None)
         # a tombstone lies before an equal live key; equal tombstones in their order
-        places = np.array([bisect_left(keys, key) for key in kept], dtype=np.int64) + np.arange(len(kept))
+        places = np.array([bisect_left(keys, key) for key in kept], dtype=np.int64) + np.arange(
+            len(kept)
+        )
         live = np.ones(len(keys) + len(kept), dtype=bool)
         live[places] = False
         order = np.empty(len(live), dtype=object)
         order[live], order[~live] = keys, kept
-        fresh = [bisect_right(kept, key) - 1 for key in change.removed]           # the last of equal tombstones is the new one
-        return Job(number, memo.window, memo.offsets, features(order.tolist(), memo.window), live=live, inserted=np.flatnonzero(live)[change.added],
-                   buried=places[fresh], memo=memo, epoch=memo.epoch, limit=self.limit), None
+        fresh = [
+            bisect_right(kept, key) - 1 for key in change.removed
+        ]  # the last of equal tombstones is the new one
+        return Job(
+            number,
+            memo.window,
+            memo.offsets,
+            features(order.tolist(), memo.window),
+            live=live,
+            inserted=np.flatnonzero(live)[change.added],
+            buried=places[fresh],
+            memo=memo,
+            epoch=memo.epoch,
+            limit=self.limit,
+        ), None
 
 
 def _whole(number: int, keys: Sequence[bytes], window: Window, slots: Slots | None) -> Job:
     """Return the job of fitting all of a group's keys; offsets are the columns' means, which keeps the numbers small."""
     rows = features(keys, window)
-    offsets = np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.zeros(window.length, dtype=np.uint8)
+    offsets = (
+        np.rint(rows.mean(axis=0)).astype(np.uint8)
+        if len(rows)
+        else np.zeros(window.length, dtype=np.uint8)
+    )
     return Job(number, window, offsets, rows, labels=None if slots is None else slots.array())
 
 

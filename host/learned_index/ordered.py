@@ -99,8 +99,10 @@ class Ordered(MutableMapping[bytes, Any]):
         """Return the group and the key at a position. Raises IndexError."""
         if not -self._length <= at < self._length:
             raise IndexError(f"position {at} of an index of {self._length} keys")
-        if at == -1 or at == 0:                         # the ends need no sums
-            group = next(group for group in (reversed(self._groups) if at else self._groups) if len(group))
+        if at == -1 or at == 0:  # the ends need no sums
+            group = next(
+                group for group in (reversed(self._groups) if at else self._groups) if len(group)
+            )
             return group, group.live()[at]
         at %= self._length
         sums = self._cumulated()
@@ -127,11 +129,16 @@ class Ordered(MutableMapping[bytes, Any]):
     def _from(self, at: int) -> Iterator[tuple[bytes, Any]]:
         sums = self._cumulated()
         slot = bisect_right(sums, at) - 1
-        return chain(self._groups[slot].items()[at - sums[slot]:], chain.from_iterable(group.items() for group in self._groups[slot + 1:]))
+        return chain(
+            self._groups[slot].items()[at - sums[slot] :],
+            chain.from_iterable(group.items() for group in self._groups[slot + 1 :]),
+        )
 
     # ranges
 
-    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[bytes]:
+    def islice(
+        self, start: int | None = None, stop: int | None = None, reverse: bool = False
+    ) -> Iterator[bytes]:
         """Yield the keys at positions start … stop - 1 in order, or in reverse order."""
         begin, end, _ = slice(start, stop).indices(self._length)
         if begin >= end:
@@ -140,8 +147,13 @@ class Ordered(MutableMapping[bytes, Any]):
         first, last = bisect_right(sums, begin) - 1, bisect_right(sums, end - 1) - 1
         return self._between(first, begin - sums[first], last, end - sums[last], reverse)
 
-    def irange(self, minimum: bytes | None = None, maximum: bytes | None = None, inclusive: tuple[bool, bool] = (True, True),
-               reverse: bool = False) -> Iterator[bytes]:
+    def irange(
+        self,
+        minimum: bytes | None = None,
+        maximum: bytes | None = None,
+        inclusive: tuple[bool, bool] = (True, True),
+        reverse: bool = False,
+    ) -> Iterator[bytes]:
         """Yield the keys from minimum to maximum (None: without limit) in order, or in reverse order; `inclusive` says which ends belong to it."""
         if minimum is None:
             first, begin = 0, 0
@@ -158,7 +170,9 @@ class Ordered(MutableMapping[bytes, Any]):
             return iter(())
         return self._between(first, begin, last, end, reverse)
 
-    def range(self, minimum: bytes | None = None, maximum: bytes | None = None) -> Iterator[tuple[bytes, Any]]:
+    def range(
+        self, minimum: bytes | None = None, maximum: bytes | None = None
+    ) -> Iterator[tuple[bytes, Any]]:
         """Yield pairs of key and value with minimum <= key < maximum (None: without limit), in order."""
         return ((key, self[key]) for key in self.irange(minimum, maximum, (True, False)))
 
@@ -171,15 +185,26 @@ class Ordered(MutableMapping[bytes, Any]):
             slot += 1
         return found
 
-    def _between(self, first: int, begin: int, last: int, end: int, reverse: bool) -> Iterator[bytes]:
+    def _between(
+        self, first: int, begin: int, last: int, end: int, reverse: bool
+    ) -> Iterator[bytes]:
         groups = self._groups
         if first == last:
             part = groups[first].live()[begin:end]
             return reversed(part) if reverse else iter(part)
         if reverse:
-            return chain(reversed(groups[last].live()[:end]), chain.from_iterable(reversed(groups[slot].live()) for slot in range(last - 1, first, -1)),
-                         reversed(groups[first].live()[begin:]))
-        return chain(groups[first].live()[begin:], chain.from_iterable(groups[slot].live() for slot in range(first + 1, last)), groups[last].live()[:end])
+            return chain(
+                reversed(groups[last].live()[:end]),
+                chain.from_iterable(
+                    reversed(groups[slot].live()) for slot in range(last - 1, first, -1)
+                ),
+                reversed(groups[first].live()[begin:]),
+            )
+        return chain(
+            groups[first].live()[begin:],
+            chain.from_iterable(groups[slot].live() for slot in range(first + 1, last)),
+            groups[last].live()[:end],
+        )
 
     # taking and giving
 
@@ -213,7 +238,9 @@ class Ordered(MutableMapping[bytes, Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
             return NotImplemented
-        return self._length == len(other) and all(key in other and other[key] == value for key, value in self.walk())
+        return self._length == len(other) and all(
+            key in other and other[key] == value for key, value in self.walk()
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -14,8 +14,8 @@ from .windows import common_prefixes, window_of
 
 __all__ = ["Root"]
 
-_FEW = 16               # pivots that are searched without a model
-_MODELS = 4             # piecewise models, as in SIA
+_FEW = 16  # pivots that are searched without a model
+_MODELS = 4  # piecewise models, as in SIA
 
 
 class Root:
@@ -28,7 +28,7 @@ class Root:
     def __init__(self, pivots: list[bytes], trainer: Trainer) -> None:
         self.pivots = pivots
         self._trainer = trainer
-        self._starts: list[bytes] = []              # first pivot of each model
+        self._starts: list[bytes] = []  # first pivot of each model
         self._bases: list[int] = []
         self._models: list[Model] = []
         self._changes = 0
@@ -42,11 +42,15 @@ class Root:
         bounds = [size * part // count for part in range(count + 1)] if count else []
         parts = [self.pivots[a:b] for a, b in itertools.pairwise(bounds)]
         self._bases, self._starts = bounds[:-1], [part[0] for part in parts]
-        self._models = self._trainer.build([(part, self._window(part)) for part in parts], dense=True)
+        self._models = self._trainer.build(
+            [(part, self._window(part)) for part in parts], dense=True
+        )
 
     def _window(self, pivots: list[bytes]) -> Window:
         prefixes = common_prefixes(pivots)[1:]
-        return window_of(int(prefixes.min()), int(prefixes.max()) + 1, -1, self._trainer.longest)       # SIA's rule for the root: one byte more
+        return window_of(
+            int(prefixes.min()), int(prefixes.max()) + 1, -1, self._trainer.longest
+        )  # SIA's rule for the root: one byte more
 
     def find(self, key: bytes) -> int:
         """Return the number of the group that the key belongs to."""
@@ -68,7 +72,13 @@ class Root:
     def find_many(self, keys: Sequence[bytes]) -> np.ndarray:
         """Return `find` of many keys, int64[len(keys)]. Between them and the pivots a search in C is as fast as any window would be here."""
         pivots = self.pivots
-        return np.maximum(np.fromiter((bisect_right(pivots, key) for key in keys), dtype=np.int64, count=len(keys)) - 1, 0)
+        return np.maximum(
+            np.fromiter(
+                (bisect_right(pivots, key) for key in keys), dtype=np.int64, count=len(keys)
+            )
+            - 1,
+            0,
+        )
 
     def insert(self, at: int, pivot: bytes) -> None:
         """Note a new group, number `at`."""
@@ -85,5 +95,5 @@ class Root:
         if self._changes * 16 > len(self.pivots) + _FEW:
             try:
                 self.fit()
-            except TrainingError:           # without models the pivots are searched, which is as right
+            except TrainingError:  # without models the pivots are searched, which is as right
                 self._models = []

@@ -41,7 +41,9 @@ class Slots:
         """The slots, int64."""
         return np.array(self.of, dtype=np.int64)
 
-    def after(self, added: Sequence[int], removed: Sequence[int]) -> tuple[Slots, list[int], list[int]] | None:
+    def after(
+        self, added: Sequence[int], removed: Sequence[int]
+    ) -> tuple[Slots, list[int], list[int]] | None:
         """Return the slots when keys have come and gone, the places of old keys whose slot is another one now, and the slots that those had.
 
         Keys at the places `removed` of the old array are gone, those at `added` of the new one are new (both ascending). New keys share the gap at their place;
@@ -53,16 +55,22 @@ class Slots:
         slots: list[int] = []
         moved: list[int] = []
         before: list[int] = []
-        run = 0                                                 # new keys since the last old one
+        run = 0  # new keys since the last old one
         for at in range(count + 1):
             if at < count and at in new:
                 run += 1
                 continue
-            right = next(old) if at < count else max(self.capacity, (slots[-1] if slots else -1) + 1)
+            right = (
+                next(old) if at < count else max(self.capacity, (slots[-1] if slots else -1) + 1)
+            )
             left = slots[-1] if slots else -1
             gap = right - left
             # spread in the gap, or, where it is too small, one behind the other
-            slots += [left + (j + 1) * gap // (run + 1) for j in range(run)] if gap > run else range(left + 1, left + 1 + run)
+            slots += (
+                [left + (j + 1) * gap // (run + 1) for j in range(run)]
+                if gap > run
+                else range(left + 1, left + 1 + run)
+            )
             run = 0
             if at < count:
                 place = max(right, slots[-1] + 1 if slots else 0)

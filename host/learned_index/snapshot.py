@@ -59,6 +59,7 @@ class SnapshotError(ValueError):
 
 # values
 
+
 def _encode(value: Any) -> bytes | None:
     """One value as a tag and its bytes; None for one that is of no type that can be stored."""
     if value is None:
@@ -91,6 +92,7 @@ def _decode(text: bytes) -> Any:
 
 # objects with arrays
 
+
 class _Out:
     """Turns objects into JSON, arrays into a list."""
 
@@ -104,7 +106,10 @@ class _Out:
 
     def texts(self, texts: Sequence[bytes]) -> dict[str, Any]:
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        return {"lengths": self.array(lengths), "bytes": self.array(np.frombuffer(b"".join(texts), dtype=np.uint8))}
+        return {
+            "lengths": self.array(lengths),
+            "bytes": self.array(np.frombuffer(b"".join(texts), dtype=np.uint8)),
+        }
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -112,7 +117,10 @@ class _Out:
         if isinstance(value, Enum):
             return {"$enum": _NAMES[type(value)], "value": value.value}
         if is_dataclass(value):
-            return {"$kind": _NAMES[type(value)], **{_KEYS.get(f.name, f.name): self(getattr(value, f.name)) for f in fields(value)}}
+            return {
+                "$kind": _NAMES[type(value)],
+                **{_KEYS.get(f.name, f.name): self(getattr(value, f.name)) for f in fields(value)},
+            }
         return value.item() if isinstance(value, np.generic) else value
 
 
@@ -130,7 +138,10 @@ class _In:
         return array
 
     def texts(self, value: dict[str, Any]) -> list[bytes]:
-        lengths, whole = self.array(value["lengths"], np.int64), self.array(value["bytes"], np.uint8).tobytes()
+        lengths, whole = (
+            self.array(value["lengths"], np.int64),
+            self.array(value["bytes"], np.uint8).tobytes(),
+        )
         ends = list(itertools.accumulate(lengths.tolist()))
         if (lengths < 0).any() or (ends[-1] if ends else 0) != len(whole):
             raise ValueError("texts of other lengths than their bytes")
@@ -142,9 +153,11 @@ class _In:
         if "$array" in value:
             dtype, shape = np.dtype(value["$array"][0]), tuple(value["$array"][1])
             size = math.prod(shape) * dtype.itemsize
-            if any(type(count) is not int or count < 0 for count in shape) or self.at + size > len(self.data):
+            if any(type(count) is not int or count < 0 for count in shape) or self.at + size > len(
+                self.data
+            ):
                 raise ValueError(f"an array of {shape}")
-            array = np.frombuffer(self.data[self.at:self.at + size], dtype=dtype).reshape(shape)
+            array = np.frombuffer(self.data[self.at : self.at + size], dtype=dtype).reshape(shape)
             self.at += size
             return array.astype(dtype.newbyteorder("="))
         if "$enum" in value:
@@ -155,7 +168,10 @@ class _In:
 
 # files
 
-def save(index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[Any], bytes] | None = None) -> None:
+
+def save(
+    index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[Any], bytes] | None = None
+) -> None:
     """Write a snapshot of the index. A file that is there is replaced at once and as a whole; whatever goes wrong, it stays as it was.
 
     Args:
@@ -169,12 +185,39 @@ def save(index: LearnedIndex, path: str | os.PathLike[str], encode: Callable[[An
         assert group.model is not None
         values = _values(path, group.values + [group.buffer[key] for key in group.waiting], encode)
         slots = group.model.slots
-        groups.append({"pivot": out.texts([group.pivot]), "keys": out.texts(group.keys), "waiting": out.texts(group.waiting), "values": out.texts(values),
-                       "dead": out(np.array(sorted(group.dead), dtype=np.int64)), "longest": group.longest, "ghosts": out.texts(group.model.ghosts),
-                       "fit": out(group.model.fit), "slots": None if slots is None else out(slots.array()), "capacity": slots.capacity if slots else 0})
-    header = json.dumps({"layout": asdict(index.layout), "config": index.trainer.config.to_json(), "ghosts": index.trainer.ghosts,
-                         "limit": index.trainer.limit, "deferred": index.deferred, "encoded": encode is not None, "groups": groups}).encode()
-    _replace(path, [_START.pack(MAGIC, VERSION, len(header)), header, *(array.data.cast("B") if array.size else b"" for array in out.arrays)])
+        groups.append(
+            {
+                "pivot": out.texts([group.pivot]),
+                "keys": out.texts(group.keys),
+                "waiting": out.texts(group.waiting),
+                "values": out.texts(values),
+                "dead": out(np.array(sorted(group.dead), dtype=np.int64)),
+                "longest": group.longest,
+                "ghosts": out.texts(group.model.ghosts),
+                "fit": out(group.model.fit),
+                "slots": None if slots is None else out(slots.array()),
+                "capacity": slots.capacity if slots else 0,
+            }
+        )
+    header = json.dumps(
+        {
+            "layout": asdict(index.layout),
+            "config": index.trainer.config.to_json(),
+            "ghosts": index.trainer.ghosts,
+            "limit": index.trainer.limit,
+            "deferred": index.deferred,
+            "encoded": encode is not None,
+            "groups": groups,
+        }
+    ).encode()
+    _replace(
+        path,
+        [
+            _START.pack(MAGIC, VERSION, len(header)),
+            header,
+            *(array.data.cast("B") if array.size else b"" for array in out.arrays),
+        ],
+    )
 
 
 def _values(path: Path, values: list[Any], encode: Callable[[Any], bytes] | None) -> list[bytes]:
@@ -182,8 +225,11 @@ def _values(path: Path, values: list[Any], encode: Callable[[Any], bytes] | None
     for value in values:
         text = _encode(value) if encode is None else encode(value)
         if not isinstance(text, bytes):
-            what = "cannot be stored; give save() an `encode` and load() a `decode`" if encode is None else \
-                f"was made {type(text).__name__} by `encode`, which must make bytes"
+            what = (
+                "cannot be stored; give save() an `encode` and load() a `decode`"
+                if encode is None
+                else f"was made {type(text).__name__} by `encode`, which must make bytes"
+            )
             raise SnapshotError(f"{path}: a value of type {type(value).__name__} {what}")
         texts.append(text)
     return texts
@@ -193,7 +239,9 @@ def _replace(path: Path, parts: list[Any]) -> None:
     """Write parts and their checksum beside the file, then put it in its place."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     digest = hashlib.sha256()
-    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)       # not tempfile, which makes files for oneself alone
+    opened = os.open(
+        beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
+    )  # not tempfile, which makes files for oneself alone
     try:
         with open(opened, "wb") as file:
             for part in parts:
@@ -207,7 +255,7 @@ def _replace(path: Path, parts: list[Any]) -> None:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
-    with contextlib.suppress(OSError):              # the folder's entry too, where the system can
+    with contextlib.suppress(OSError):  # the folder's entry too, where the system can
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -215,7 +263,12 @@ def _replace(path: Path, parts: list[Any]) -> None:
             os.close(folder)
 
 
-def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | None = None, decode: Callable[[bytes], Any] | None = None) -> None:
+def load(
+    index: LearnedIndex,
+    path: str | os.PathLike[str],
+    trainer: Trainer | None = None,
+    decode: Callable[[bytes], Any] | None = None,
+) -> None:
     """Make `index`, an object without a state, the index of a snapshot.
 
     Args:
@@ -236,40 +289,73 @@ def load(index: LearnedIndex, path: str | os.PathLike[str], trainer: Trainer | N
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise SnapshotError(f"{path} is damaged or cut short: its checksum is wrong")
     try:
-        header = json.loads(data[_START.size:_START.size + length])
-        encoded, deferred, ghosts, limit = (header[name] for name in ("encoded", "deferred", "ghosts", "limit"))
-        if type(encoded) is not bool or type(deferred) is not bool or any(type(number) not in (int, float) or not math.isfinite(number)
-                                                                          for number in (ghosts, limit)):
+        header = json.loads(data[_START.size : _START.size + length])
+        encoded, deferred, ghosts, limit = (
+            header[name] for name in ("encoded", "deferred", "ghosts", "limit")
+        )
+        if (
+            type(encoded) is not bool
+            or type(deferred) is not bool
+            or any(
+                type(number) not in (int, float) or not math.isfinite(number)
+                for number in (ghosts, limit)
+            )
+        ):
             raise ValueError("a field of another type")
         config = FitPlan.from_json(header["config"])
         check_types(config)
         layout = Layout(**header["layout"])
         own = Trainer(config, ghosts=ghosts, limit=limit)
-        into = _In(memoryview(data)[_START.size + length:-32])
-        groups = [_group(into, record, config, bytes if encoded else _decode) for record in header["groups"]]
+        into = _In(memoryview(data)[_START.size + length : -32])
+        groups = [
+            _group(into, record, config, bytes if encoded else _decode)
+            for record in header["groups"]
+        ]
         check_groups(groups, config)
         if into.at != len(into.data):
             raise ValueError("arrays of nothing")
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, struct.error) as problem:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        OverflowError,
+        RecursionError,
+        struct.error,
+    ) as problem:
         raise SnapshotError(f"{path} does not hold what a snapshot holds: {problem}") from problem
     if encoded:
         if decode is None:
-            raise SnapshotError(f"{path}: its values were stored with an `encode`; load() needs the `decode`")
+            raise SnapshotError(
+                f"{path}: its values were stored with an `encode`; load() needs the `decode`"
+            )
         for group in groups:
             group.values = [decode(value) for value in group.values]
             group.buffer = {key: decode(value) for key, value in group.buffer.items()}
     used = trainer if trainer is not None else own
     if used.config != config:
-        for group, model in zip(groups, used.build([(group.keys, _narrow(group.model, used)) for group in groups]), strict=True):
+        for group, model in zip(
+            groups,
+            used.build([(group.keys, _narrow(group.model, used)) for group in groups]),
+            strict=True,
+        ):
             group.model = model
     index._adopt(used, layout, deferred, groups)
 
 
-def _group(into: _In, record: dict[str, Any], config: FitPlan, decode: Callable[[bytes], Any]) -> Group:
-    [pivot], keys, waiting, values = (into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values"))
+def _group(
+    into: _In, record: dict[str, Any], config: FitPlan, decode: Callable[[bytes], Any]
+) -> Group:
+    [pivot], keys, waiting, values = (
+        into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values")
+    )
     if len(values) != len(keys) + len(waiting):
         raise ValueError("keys without values")
-    dead, longest, capacity = into.array(record["dead"], np.int64).tolist(), record["longest"], record["capacity"]
+    dead, longest, capacity = (
+        into.array(record["dead"], np.int64).tolist(),
+        record["longest"],
+        record["capacity"],
+    )
     if type(longest) is not int or longest < 0 or type(capacity) is not int:
         raise ValueError("a group's number of another type")
     ghosts, fit = into.texts(record["ghosts"]), into(record["fit"])
@@ -278,8 +364,12 @@ def _group(into: _In, record: dict[str, Any], config: FitPlan, decode: Callable[
         raise ValueError("a group without a fit")
     check_fit(fit, config)
     decoded = [decode(value) for value in values]
-    group = Group(pivot, keys, decoded[:len(keys)], longest)
-    group.dead, group.waiting, group.buffer = set(dead), waiting, dict(zip(waiting, decoded[len(keys):], strict=True))
+    group = Group(pivot, keys, decoded[: len(keys)], longest)
+    group.dead, group.waiting, group.buffer = (
+        set(dead),
+        waiting,
+        dict(zip(waiting, decoded[len(keys) :], strict=True)),
+    )
     group.model = Model(fit, ghosts, None if slots is None else Slots(slots.tolist(), capacity))
     return group
 

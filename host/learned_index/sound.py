@@ -19,7 +19,7 @@ from .windows import features
 
 __all__ = ["check_fit", "check_groups", "check_types"]
 
-_INTEGERS = range(-1 << 31, 1 << 32)        # no field of a fit or a configuration has more than 32 bits
+_INTEGERS = range(-1 << 31, 1 << 32)  # no field of a fit or a configuration has more than 32 bits
 
 
 @cache
@@ -31,7 +31,9 @@ def _suits(value: Any, hint: Any) -> bool:
     if isinstance(hint, UnionType):
         return any(_suits(value, each) for each in get_args(hint))
     if get_origin(hint) is np.ndarray:
-        return isinstance(value, np.ndarray) and value.dtype == np.dtype(get_args(get_args(hint)[1])[0])
+        return isinstance(value, np.ndarray) and value.dtype == np.dtype(
+            get_args(get_args(hint)[1])[0]
+        )
     return type(value) is hint and (hint is not int or value in _INTEGERS)
 
 
@@ -52,27 +54,53 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
     check_types(fit)
     memo, window = fit.memo, fit.memo.window
     n, length = window.columns, window.length
-    if not (window.prefix >= 0 and 2 <= n <= config.n_max and memo.epoch >= 0 and 0 <= memo.live <= memo.rows):
+    if not (
+        window.prefix >= 0
+        and 2 <= n <= config.n_max
+        and memo.epoch >= 0
+        and 0 <= memo.live <= memo.rows
+    ):
         raise ValueError("a window, an epoch or rows that cannot be")
     if memo.method is not config.method or memo.target is not config.target:
         raise ValueError("a memo of another engine")
-    for present, names in ((config.method is Method.GRAM, ("gram",)), (config.method is Method.GIVENS, ("d", "u")),
-                           (config.bounds is Bounds.WIDENED, ("anchor",)), (config.blocks > 0, ("blocks", "moved"))):
+    for present, names in (
+        (config.method is Method.GRAM, ("gram",)),
+        (config.method is Method.GIVENS, ("d", "u")),
+        (config.bounds is Bounds.WIDENED, ("anchor",)),
+        (config.blocks > 0, ("blocks", "moved")),
+    ):
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
     square, segments = (n, n), (1,)
-    shapes = {"offsets": (length,), "sums": (n,), "squares": (n,), "right_hand_side": (n,),
-              "gram": square, "d": (n,), "u": square, "blocks": (config.blocks, n),
-              "moved": (config.blocks,)}
-    arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [(fit.weights, (n,)), (fit.mask, (n,))]
+    shapes = {
+        "offsets": (length,),
+        "sums": (n,),
+        "squares": (n,),
+        "right_hand_side": (n,),
+        "gram": square,
+        "d": (n,),
+        "u": square,
+        "blocks": (config.blocks, n),
+        "moved": (config.blocks,),
+    }
+    arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [
+        (fit.weights, (n,)),
+        (fit.mask, (n,)),
+    ]
     codes = [fit.weights, memo.d, memo.u]
     if memo.anchor is not None:
         box = {"weights": (n,), "low": (1, length), "high": (1, length)}
-        arrays += [(getattr(memo.anchor, each.name), box.get(each.name, segments)) for each in fields(memo.anchor)]
+        arrays += [
+            (getattr(memo.anchor, each.name), box.get(each.name, segments))
+            for each in fields(memo.anchor)
+        ]
         codes.append(memo.anchor.weights)
     if any(array is not None and array.shape != shape for array, shape in arrays):
         raise ValueError("an array of another shape than its window's")
-    if any(array is not None and len(array) and not 0 <= array.min() <= array.max() < 1 << 32 for array in codes):
+    if any(
+        array is not None and len(array) and not 0 <= array.min() <= array.max() < 1 << 32
+        for array in codes
+    ):
         raise ValueError("a number that is no float32")
     _check_sums(memo)
 
@@ -102,7 +130,10 @@ def check_groups(groups: list[Group], config: FitPlan) -> None:
         for texts in (group.keys, group.waiting):
             if any(a >= b for a, b in itertools.pairwise(texts)):
                 raise ValueError("keys out of order")
-            if texts and ((number and texts[0] < group.pivot) or (following is not None and texts[-1] >= following)):
+            if texts and (
+                (number and texts[0] < group.pivot)
+                or (following is not None and texts[-1] >= following)
+            ):
                 raise ValueError("keys in a wrong group")
         if not group.buffer.keys().isdisjoint(group.keys):
             raise ValueError("a key twice")
@@ -141,9 +172,24 @@ def _check_anchor(memo: Memo, rows: np.ndarray, labels: np.ndarray) -> None:
         raise ValueError("an anchor that does not start at label 0")
     if memo.blocks is not None and memo.moved is not None:
         # blocks hold tombstones too, but then nothing has moved since the last pass
-        labels = labels - memo.moved[np.searchsorted(np.cumsum(memo.blocks[:, 0]), np.arange(len(rows)), side="right")]
-    guess = Fit(0, anchor.weights, np.ones(len(anchor.weights), dtype=bool), 0, 0, False, memo).predict(rows)
+        labels = (
+            labels
+            - memo.moved[
+                np.searchsorted(np.cumsum(memo.blocks[:, 0]), np.arange(len(rows)), side="right")
+            ]
+        )
+    guess = Fit(
+        0, anchor.weights, np.ones(len(anchor.weights), dtype=bool), 0, 0, False, memo
+    ).predict(rows)
     errors = labels - guess
-    if ((anchor.err_min == EMPTY) | (errors < anchor.err_min + anchor.shift_min) | (errors > anchor.err_max + anchor.shift_max)
-            | (guess < anchor.least)).any() or (rows < anchor.low).any() or (rows > anchor.high).any():
+    if (
+        (
+            (anchor.err_min == EMPTY)
+            | (errors < anchor.err_min + anchor.shift_min)
+            | (errors > anchor.err_max + anchor.shift_max)
+            | (guess < anchor.least)
+        ).any()
+        or (rows < anchor.low).any()
+        or (rows > anchor.high).any()
+    ):
         raise ValueError("an anchor that does not hold its rows")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, Sequence, Set, ValuesView
+from collections.abc import (
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Sequence,
+    Set,
+    ValuesView,
+)
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -20,7 +29,7 @@ class OrderedSet(Set[T], Sequence[T]):
 
     def __init__(self, members: Iterable[T] = ()) -> None:
         self._members = frozenset(members)
-        self._order = sorted(self._members)         # type: ignore[type-var]
+        self._order = sorted(self._members)  # type: ignore[type-var]
 
     def __contains__(self, value: object) -> bool:
         return value in self._members
@@ -64,7 +73,11 @@ class Keys(KeysView[bytes], Sequence[bytes]):
     @overload
     def __getitem__(self, at: slice) -> list[bytes]: ...
     def __getitem__(self, at: int | slice) -> Any:
-        return [key for key, _ in self._mapping.pairs(at)] if isinstance(at, slice) else self._mapping.peekitem(at)[0]
+        return (
+            [key for key, _ in self._mapping.pairs(at)]
+            if isinstance(at, slice)
+            else self._mapping.peekitem(at)[0]
+        )
 
     def __delitem__(self, at: int | slice) -> None:
         _delete(self._mapping, at)
@@ -85,7 +98,7 @@ class Keys(KeysView[bytes], Sequence[bytes]):
         return OrderedSet(it)
 
 
-class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):      # type: ignore[misc]
+class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):  # type: ignore[misc]
     """Pairs of key and value in the order of keys: a set, and a sequence by position."""
 
     _mapping: Ordered
@@ -121,7 +134,11 @@ class Values(ValuesView[Any], Sequence[Any]):
     @overload
     def __getitem__(self, at: slice) -> list[Any]: ...
     def __getitem__(self, at: int | slice) -> Any:
-        return [value for _, value in self._mapping.pairs(at)] if isinstance(at, slice) else self._mapping.peekitem(at)[1]
+        return (
+            [value for _, value in self._mapping.pairs(at)]
+            if isinstance(at, slice)
+            else self._mapping.peekitem(at)[1]
+        )
 
     def __delitem__(self, at: int | slice) -> None:
         _delete(self._mapping, at)

@@ -16,14 +16,16 @@ from ...models.qr.job import Window
 
 __all__ = ["common", "common_prefixes", "cut", "features", "window_of"]
 
-_CHUNK = 1 << 14            # keys looked at together
-_WIDE = 1 << 10             # keys are compared as a matrix where none is longer
+_CHUNK = 1 << 14  # keys looked at together
+_WIDE = 1 << 10  # keys are compared as a matrix where none is longer
 
 
 def common(a: bytes, b: bytes) -> int:
     """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
-    differ = int.from_bytes(a[:n]) ^ int.from_bytes(b[:n])          # big-endian: the first difference is the highest bit
+    differ = int.from_bytes(a[:n]) ^ int.from_bytes(
+        b[:n]
+    )  # big-endian: the first difference is the highest bit
     return n - (differ.bit_length() + 7) // 8
 
 
@@ -31,18 +33,20 @@ def common_prefixes(keys: Sequence[bytes]) -> np.ndarray:
     """Return the common prefix of each key with the one before, int64[len(keys)]; 0 for the first."""
     found = np.zeros(len(keys), dtype=np.int64)
     for first in range(1, len(keys), _CHUNK):
-        part = keys[first - 1:first + _CHUNK]
+        part = keys[first - 1 : first + _CHUNK]
         lengths = np.fromiter(map(len, part), dtype=np.int64, count=len(part))
         shorter = np.minimum(lengths[1:], lengths[:-1])
         if lengths.max() > _WIDE:
-            found[first:first + _CHUNK] = [common(a, b) for a, b in itertools.pairwise(part)]
+            found[first : first + _CHUNK] = [common(a, b) for a, b in itertools.pairwise(part)]
             continue
         width = max(int(lengths.max()), 1)
         matrix = np.array(part, dtype=f"S{width}").view(np.uint8).reshape(len(part), width)
         differ = matrix[1:] != matrix[:-1]
         at = differ.argmax(axis=1)
         # keys that are equal when filled with zeros share all of the shorter one
-        found[first:first + _CHUNK] = np.minimum(np.where(differ[np.arange(len(at)), at], at, width), shorter)
+        found[first : first + _CHUNK] = np.minimum(
+            np.where(differ[np.arange(len(at)), at], at, width), shorter
+        )
     return found
 
 
@@ -64,7 +68,9 @@ def features(keys: Sequence[bytes], window: Window) -> np.ndarray:
     return np.array(cuts, dtype=f"S{length}").view(np.uint8).reshape(len(cuts), length)
 
 
-def cut(prefixes: np.ndarray, *, smallest: int, forward: int, backward: int, bytes_: int, largest: int) -> list[int]:
+def cut(
+    prefixes: np.ndarray, *, smallest: int, forward: int, backward: int, bytes_: int, largest: int
+) -> list[int]:
     """Cut sorted keys into groups greedily; return where each begins, the first at 0.
 
     A group grows by `forward` keys while its window is shorter than `bytes_`, then shrinks by `backward` while it is longer, but not below
@@ -78,15 +84,15 @@ def cut(prefixes: np.ndarray, *, smallest: int, forward: int, backward: int, byt
         end, low, high = begin, np.iinfo(np.int64).max, -1
         while end < total and end - begin < largest and (high < 0 or high - low + 1 < bytes_):
             following = min(end + forward, total, begin + largest)
-            inner = prefixes[max(end, begin + 1):following]
+            inner = prefixes[max(end, begin + 1) : following]
             if len(inner):
                 low, high = min(low, int(inner.min())), max(high, int(inner.max()))
             end = following
         while end - backward - begin >= smallest and high - low + 1 > bytes_:
             end -= backward
-            inner = prefixes[begin + 1:end]
+            inner = prefixes[begin + 1 : end]
             low, high = int(inner.min()), int(inner.max())
-        if total - end < smallest:                  # no crumbs at the end
+        if total - end < smallest:  # no crumbs at the end
             end = total if total - begin <= largest else end
         begin = end
     return starts

@@ -16,7 +16,16 @@ from .provenance import Cast, Provenance
 from .synthetic import RandomOptions, random_table
 from .table import SourceError, Table
 
-__all__ = ["Cast", "Provenance", "RandomOptions", "SourceError", "Table", "are_stored", "open_table", "random_table"]
+__all__ = [
+    "Cast",
+    "Provenance",
+    "RandomOptions",
+    "SourceError",
+    "Table",
+    "are_stored",
+    "open_table",
+    "random_table",
+]
 
 _FILES = {".csv": open_csv, ".npz": open_npz, ".parquet": open_parquet}
 _FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1"
@@ -26,10 +35,20 @@ _SERVERS = ("postgresql://", "postgres://")
 
 def are_stored(src: Any) -> bool:
     """Return whether the source has pages of its own, as PostgreSQL wrote them, or has them already; those of other sources are packed here."""
-    return src.startswith(("heap:", *_SERVERS)) if isinstance(src, str) else isinstance(src, (Table, Schema))
+    return (
+        src.startswith(("heap:", *_SERVERS))
+        if isinstance(src, str)
+        else isinstance(src, (Table, Schema))
+    )
 
 
-def open_table(src: Any, schema: Schema | None = None, labels: tuple[str, ...] = ("y",), *, pages: bool | None = None) -> Table:
+def open_table(
+    src: Any,
+    schema: Schema | None = None,
+    labels: tuple[str, ...] = ("y",),
+    *,
+    pages: bool | None = None,
+) -> Table:
     """Open the table that `src` names, or is: a `Table`, or what `from_memory` takes.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
@@ -40,9 +59,12 @@ def open_table(src: Any, schema: Schema | None = None, labels: tuple[str, ...] =
     """
     try:
         return _open(src, schema, labels, pages)
-    except OSError as problem:                                  # a folder or file that may not be entered or read
-        raise SourceError(f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
-                          "who runs penstock must be allowed to read it; `ls -l` shows who is", code="E702") from problem
+    except OSError as problem:  # a folder or file that may not be entered or read
+        raise SourceError(
+            f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
+            "who runs penstock must be allowed to read it; `ls -l` shows who is",
+            code="E702",
+        ) from problem
 
 
 def _open(src: Any, schema: Schema | None, labels: tuple[str, ...], pages: bool | None) -> Table:
@@ -58,15 +80,27 @@ def _open(src: Any, schema: Schema | None, labels: tuple[str, ...], pages: bool 
     if src.startswith("random:"):
         options = RandomOptions.parse(src.removeprefix("random:"))
         if schema is None:
-            raise SourceError("a random table needs a kernel that says which columns to make", "give a kernel with this source", code="E701")
+            raise SourceError(
+                "a random table needs a kernel that says which columns to make",
+                "give a kernel with this source",
+                code="E701",
+            )
         return random_table(schema, options, labels)
     if "://" in src:
-        raise SourceError(f"unknown data source {src!r}", "only postgresql:// is read over the network: fetch the file first", code="E701")
+        raise SourceError(
+            f"unknown data source {src!r}",
+            "only postgresql:// is read over the network: fetch the file first",
+            code="E701",
+        )
     path = Path(src)
     opener = _FILES.get(path.suffix.lower())
     if opener is None:
         scheme = src.partition(":")[0]
         if scheme in ("heap", "random", "postgresql", "postgres"):
-            raise SourceError(f"unknown data source {src!r}", f"is something missing behind {scheme}:? Known are: {_FORMS}", code="E701")
+            raise SourceError(
+                f"unknown data source {src!r}",
+                f"is something missing behind {scheme}:? Known are: {_FORMS}",
+                code="E701",
+            )
         raise SourceError(f"unknown data source {src!r}", f"known are: {_FORMS}", code="E701")
     return opener(path)

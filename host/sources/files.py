@@ -18,23 +18,37 @@ from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from .table import SourceError, Table, pack
 
-__all__ = ["check_names", "fill_lengths", "open_csv", "open_heap", "open_npz", "open_parquet", "pack_arrow"]
+__all__ = [
+    "check_names",
+    "fill_lengths",
+    "open_csv",
+    "open_heap",
+    "open_npz",
+    "open_parquet",
+    "pack_arrow",
+]
 
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
-_SEGMENT = 1 << 30      # a relation goes on in FILE.1, FILE.2, … after each gigabyte
+_SEGMENT = 1 << 30  # a relation goes on in FILE.1, FILE.2, … after each gigabyte
 
 
 def _existing(path: Path) -> Path:
     try:
         found = path.exists()
-    except ValueError as error:                                 # a name that no file can have
-        raise SourceError(f"no such file: {path}", "leave the odd characters out", code="E702") from error
+    except ValueError as error:  # a name that no file can have
+        raise SourceError(
+            f"no such file: {path}", "leave the odd characters out", code="E702"
+        ) from error
     if not found:
         raise SourceError(f"no such file: {path}", _others(path), code="E702")
     if not path.is_file():
         raise SourceError(f"{path} is not a file", _others(path), code="E702")
     if path.stat().st_size == 0:
-        raise SourceError(f"{path} is empty", "was it written to its end? A table needs at least one row", code="E702")
+        raise SourceError(
+            f"{path} is empty",
+            "was it written to its end? A table needs at least one row",
+            code="E702",
+        )
     return path
 
 
@@ -61,16 +75,24 @@ def open_heap(files: str) -> Table:
     """Open `FILE,SCHEMA.json`: a relation file (with its further segments where it has some) and its schema."""
     file, comma, description = files.rpartition(",")
     if not comma or not file or not description:
-        raise SourceError(f"heap:{files} does not name two files", "the form is heap:FILE,SCHEMA.json", code="E701")
+        raise SourceError(
+            f"heap:{files} does not name two files",
+            "the form is heap:FILE,SCHEMA.json",
+            code="E701",
+        )
     path, schema = _existing(Path(file)), _schema(_existing(Path(description)))
     pages = _relation(path)
     if len(pages) % schema.page_size:
-        raise SourceError(f"{path} has {len(pages)} bytes, which is not a whole number of pages of {schema.page_size} bytes",
-                          f"is page_size in {description} the server's block_size, and the file complete?")
+        raise SourceError(
+            f"{path} has {len(pages)} bytes, which is not a whole number of pages of {schema.page_size} bytes",
+            f"is page_size in {description} the server's block_size, and the file complete?",
+        )
     pages = pages.reshape(-1, schema.page_size)
     if (size := _other_page_size(pages)) is not None:
-        raise SourceError(f"the pages of {path} have {size} bytes each, but {description} says {schema.page_size}",
-                          f'write "page_size": {size} in {description}')
+        raise SourceError(
+            f"the pages of {path} have {size} bytes each, but {description} says {schema.page_size}",
+            f'write "page_size": {size} in {description}',
+        )
     return Table(fill_lengths(schema, pages), pages, schema.table)
 
 
@@ -80,12 +102,16 @@ def _schema(path: Path) -> Schema:
         _check_form(data, path)
         return Schema.from_json(data)
     except json.JSONDecodeError as error:
-        raise SourceError(f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}",
-                          _SCHEMA_FORM) from error
+        raise SourceError(
+            f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}",
+            _SCHEMA_FORM,
+        ) from error
     except RecursionError as error:
         raise SourceError(f"{path} is nested too deeply", _SCHEMA_FORM) from error
     except UnicodeDecodeError as error:
-        raise SourceError(f"{path} is not JSON text", "heap: takes the relation file first, then the schema") from error
+        raise SourceError(
+            f"{path} is not JSON text", "heap: takes the relation file first, then the schema"
+        ) from error
     except ValueError as error:
         what, _, hint = str(error).partition("; ")
         raise SourceError(f"{path}: {what}", hint or _SCHEMA_FORM) from error
@@ -101,15 +127,23 @@ def _check_form(data: Any, path: Path) -> None:
         what = "not a table schema: no key 'columns'"
     elif not isinstance(columns, list):
         what = f"columns is {_json_kind(columns)} instead of a list"
-    elif (odd := next((c for c in columns if not isinstance(c, dict)), None)) is not None or None in columns:
+    elif (
+        odd := next((c for c in columns if not isinstance(c, dict)), None)
+    ) is not None or None in columns:
         what = f"one of the columns is {_json_kind(odd)} instead of an object"
     elif (bare := next((i for i, c in enumerate(columns, 1) if "name" not in c), None)) is not None:
         what = f"column {bare} has no name"
     elif unknown := [key for c in columns for key in c if key not in keys]:
-        raise SourceError(f"{path}: a column has no key {unknown[0]!r}", f"known are {', '.join(keys)}")
-    elif (odd := next((c for c in columns if not isinstance(c.get("type"), str)), None)) is not None:
+        raise SourceError(
+            f"{path}: a column has no key {unknown[0]!r}", f"known are {', '.join(keys)}"
+        )
+    elif (
+        odd := next((c for c in columns if not isinstance(c.get("type"), str)), None)
+    ) is not None:
         what = f"column {odd['name']!r} has the type {json.dumps(odd.get('type'))[:40]}"
-    elif not isinstance(data.get("page_size", 8192), int) or isinstance(data.get("page_size"), bool):
+    elif not isinstance(data.get("page_size", 8192), int) or isinstance(
+        data.get("page_size"), bool
+    ):
         what = f"page_size must be a power of two from 1024 to 32768, not {data['page_size']!r}"
     else:
         return
@@ -119,12 +153,21 @@ def _check_form(data: Any, path: Path) -> None:
 def _json_kind(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
-    return "a text" if isinstance(value, str) else "null" if value is None else f"{json.dumps(value)[:20]}"
+    return (
+        "a text"
+        if isinstance(value, str)
+        else "null"
+        if value is None
+        else f"{json.dumps(value)[:20]}"
+    )
 
 
 def _relation(path: Path) -> npt.NDArray[np.uint8]:
     parts = [np.fromfile(path, np.uint8)]
-    while len(parts[-1]) == _SEGMENT and (following := path.with_name(f"{path.name}.{len(parts)}")).exists():
+    while (
+        len(parts[-1]) == _SEGMENT
+        and (following := path.with_name(f"{path.name}.{len(parts)}")).exists()
+    ):
         parts.append(np.fromfile(following, np.uint8))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -136,9 +179,18 @@ def _other_page_size(pages: npt.NDArray[np.uint8]) -> int | None:
     """
     first = int(pages[0, :PAGE_HEADER_SIZE].view(PAGE_HEADER)["pd_pagesize_version"][0])
     size = first & 0xFF00
-    if size == pages.shape[1] or first & 0xFF != LAYOUT_VERSION or size not in PAGE_SIZES or pages.size % size:
+    if (
+        size == pages.shape[1]
+        or first & 0xFF != LAYOUT_VERSION
+        or size not in PAGE_SIZES
+        or pages.size % size
+    ):
         return None
-    versions = pages.reshape(-1, size)[:, :PAGE_HEADER_SIZE].copy().view(PAGE_HEADER)["pd_pagesize_version"]
+    versions = (
+        pages.reshape(-1, size)[:, :PAGE_HEADER_SIZE]
+        .copy()
+        .view(PAGE_HEADER)["pd_pagesize_version"]
+    )
     return size if np.all(np.isin(versions, (first, 0))) else None
 
 
@@ -149,13 +201,27 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
     for page in pages[:16]:
         try:
             found = read_heap(schema, page[None])
-        except (ValueError, IndexError, UnicodeDecodeError):    # a page that is for the hardware to report
+        except (
+            ValueError,
+            IndexError,
+            UnicodeDecodeError,
+        ):  # a page that is for the hardware to report
             continue
-        lengths = {name: values.shape[1] for name, values in found.items() if isinstance(values, np.ndarray) and values.ndim == 2}
+        lengths = {
+            name: values.shape[1]
+            for name, values in found.items()
+            if isinstance(values, np.ndarray) and values.ndim == 2
+        }
         if any(lengths.values()):
-            return replace(schema, columns=tuple(
-                replace(c, length=lengths.get(c.name)) if c.is_array and c.length is None and not c.dropped else c for c in
-                schema.columns))
+            return replace(
+                schema,
+                columns=tuple(
+                    replace(c, length=lengths.get(c.name))
+                    if c.is_array and c.length is None and not c.dropped
+                    else c
+                    for c in schema.columns
+                ),
+            )
     return schema
 
 
@@ -165,10 +231,13 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
 def open_npz(path: Path) -> Table:
     """Open a NumPy archive: each array a column by its name, a matrix an array column."""
     try:
-        with _existing(path).open("rb") as file:                # np.load would leave a broken archive open
+        with _existing(path).open("rb") as file:  # np.load would leave a broken archive open
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
-                raise SourceError(f"{path} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
+                raise SourceError(
+                    f"{path} is a single array, not an archive",
+                    "write it with numpy.savez(file, name=array)",
+                )
             with archive:
                 columns = {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
@@ -187,24 +256,38 @@ def open_csv(path: Path) -> Table:
     """
     from pyarrow import ArrowInvalid  # a second that only these files cost
     from pyarrow import csv as arrow
+
     with _existing(path).open("rb") as raw:
         if b"\0" in raw.read(4096):
-            raise SourceError(f"{path} is not text", "is it a CSV file? If it is, save it as UTF-8, not as UTF-16")
+            raise SourceError(
+                f"{path} is not text", "is it a CSV file? If it is, save it as UTF-8, not as UTF-16"
+            )
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
         first = next(csv.reader(file), [])
     headed = not all(_is_number(cell) for cell in first)
-    names = [cell.strip() for cell in first] if headed else [f"c{i}" for i in range(1, len(first) + 1)]
+    names = (
+        [cell.strip() for cell in first] if headed else [f"c{i}" for i in range(1, len(first) + 1)]
+    )
     check_names(names, path)
     try:
         table = arrow.read_csv(
-            path, read_options=arrow.ReadOptions(column_names=names, skip_rows=1 if headed else 0),
-            convert_options=arrow.ConvertOptions(null_values=["", "NULL", "null", "NA"], strings_can_be_null=True,
-            timestamp_parsers=[]))
+            path,
+            read_options=arrow.ReadOptions(column_names=names, skip_rows=1 if headed else 0),
+            convert_options=arrow.ConvertOptions(
+                null_values=["", "NULL", "null", "NA"],
+                strings_can_be_null=True,
+                timestamp_parsers=[],
+            ),
+        )
     except ArrowInvalid as error:
         reason = str(error).removeprefix("CSV parse error: ")
         if "Empty CSV" in reason:
-            raise SourceError(f"{path.stem} has no rows", "training needs at least one row", code="E704") from error
-        raise SourceError(f"{path}: {reason}", "every line needs as many cells as the first") from error
+            raise SourceError(
+                f"{path.stem} has no rows", "training needs at least one row", code="E704"
+            ) from error
+        raise SourceError(
+            f"{path}: {reason}", "every line needs as many cells as the first"
+        ) from error
     for name, column in zip(names, table.columns, strict=True):
         _check_cells(name, column, path, headed)
     return pack_arrow(table, path, narrow=True)
@@ -213,24 +296,33 @@ def open_csv(path: Path) -> Table:
 def _check_cells(name: str, column: Any, path: Path, headed: bool) -> None:
     """Raise SourceError where more than half of a text column's cells are numbers."""
     import pyarrow as pa
+
     if not pa.types.is_string(column.type):
         return
-    cells = [(row, cell) for row, cell in enumerate(column.to_pylist(), 1 + headed) if cell is not None]
+    cells = [
+        (row, cell) for row, cell in enumerate(column.to_pylist(), 1 + headed) if cell is not None
+    ]
     odd = [(row, cell) for row, cell in cells if not _is_number(cell)]
     if odd and 2 * len(odd) < len(cells):
         row, cell = odd[0]
-        raise SourceError(f"column {name!r} of {path} has numbers in {len(cells) - len(odd)} rows, but {cell[:40]!r} in line {row}",
-                          "mend the cell, or leave it empty for NULL; a column that is meant as text cannot be used, so take it out", code="E704")
+        raise SourceError(
+            f"column {name!r} of {path} has numbers in {len(cells) - len(odd)} rows, but {cell[:40]!r} in line {row}",
+            "mend the cell, or leave it empty for NULL; a column that is meant as text cannot be used, so take it out",
+            code="E704",
+        )
 
 
 def open_parquet(path: Path) -> Table:
     """Open a Parquet file: numbers, bool and text as they are, a list column of one length an array column, empty cells NULL."""
     from pyarrow import ArrowException, parquet
+
     try:
         table = parquet.read_table(_existing(path))
     except (ArrowException, OSError) as error:
-        raise SourceError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}",
-                          "is the file complete? Write it anew") from error
+        raise SourceError(
+            f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}",
+            "is the file complete? Write it anew",
+        ) from error
     check_names(table.column_names, path)
     return pack_arrow(table, path, narrow=False)
 
@@ -247,22 +339,33 @@ def check_names(names: list[str], path: Path) -> None:
     """Raise SourceError for columns without a name, or with that of another."""
     for name in names:
         if not name:
-            raise SourceError(f"{path} has a column without a name", "name every column in the first line", code="E704")
+            raise SourceError(
+                f"{path} has a column without a name",
+                "name every column in the first line",
+                code="E704",
+            )
         if names.count(name) > 1:
-            raise SourceError(f"{path} has two columns called {name!r}", "give one of them another name", code="E704")
+            raise SourceError(
+                f"{path} has two columns called {name!r}",
+                "give one of them another name",
+                code="E704",
+            )
 
 
 def pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
     """Pack an Arrow table. `narrow`: its integers are 64 bits wide only because nobody said otherwise."""
     if not table.num_rows:
         raise SourceError(f"{path} has no rows", "training needs at least one row", code="E704")
-    columns = {name: _from_arrow(name, column.combine_chunks(), path, narrow)
-               for name, column in zip(table.column_names, table.columns, strict=True)}
+    columns = {
+        name: _from_arrow(name, column.combine_chunks(), path, narrow)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
     return pack(columns, path.stem)
 
 
 def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
     import pyarrow as pa
+
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks)
     if pa.types.is_dictionary(column.type):
@@ -276,13 +379,26 @@ def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
         try:
             strings = column.cast(pa.string())
         except pa.ArrowException as error:
-            raise SourceError(f"column {name!r} of {path} has the type {kind}, which cannot be packed",
-                              "leave the column out", code="E704") from error
+            raise SourceError(
+                f"column {name!r} of {path} has the type {kind}, which cannot be packed",
+                "leave the column out",
+                code="E704",
+            ) from error
         return np.array(strings.to_pylist(), object)
     null = np.asarray(column.is_null())
     fill = False if pa.types.is_boolean(kind) else 0
-    values = column.fill_null(fill).to_numpy(zero_copy_only=False) if null.any() else column.to_numpy(zero_copy_only=False)
-    if narrow and values.dtype == np.int64 and values.size and values.min() >= -(1 << 31) and values.max() < 1 << 31:
+    values = (
+        column.fill_null(fill).to_numpy(zero_copy_only=False)
+        if null.any()
+        else column.to_numpy(zero_copy_only=False)
+    )
+    if (
+        narrow
+        and values.dtype == np.int64
+        and values.size
+        and values.min() >= -(1 << 31)
+        and values.max() < 1 << 31
+    ):
         values = values.astype(np.int32)
     return np.ma.masked_array(values, null) if null.any() else values
 
@@ -290,16 +406,35 @@ def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
 def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
     import pyarrow as pa
     from pyarrow import compute
+
     if column.null_count:
-        raise SourceError(f"array column {name!r} of {path} has rows without an array", "drop these rows, or fill them", code="E704")
+        raise SourceError(
+            f"array column {name!r} of {path} has rows without an array",
+            "drop these rows, or fill them",
+            code="E704",
+        )
     elements = column.flatten()
-    if not (pa.types.is_integer(elements.type) or pa.types.is_floating(elements.type) or pa.types.is_boolean(elements.type)):
-        raise SourceError(f"array column {name!r} of {path} has elements of the type {elements.type}",
-                          "only numbers can be packed", code="E704")
+    if not (
+        pa.types.is_integer(elements.type)
+        or pa.types.is_floating(elements.type)
+        or pa.types.is_boolean(elements.type)
+    ):
+        raise SourceError(
+            f"array column {name!r} of {path} has elements of the type {elements.type}",
+            "only numbers can be packed",
+            code="E704",
+        )
     if elements.null_count:
-        raise SourceError(f"array column {name!r} of {path} has missing elements", "arrays with NULL elements are not supported", code="E704")
+        raise SourceError(
+            f"array column {name!r} of {path} has missing elements",
+            "arrays with NULL elements are not supported",
+            code="E704",
+        )
     lengths = np.asarray(compute.list_value_length(column))
     if lengths.min() != lengths.max():
-        raise SourceError(f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
-                          "every row of an array column must have the same length", code="E704")
+        raise SourceError(
+            f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
+            "every row of an array column must have the same length",
+            code="E704",
+        )
     return elements.to_numpy(zero_copy_only=False).reshape(len(column), -1)

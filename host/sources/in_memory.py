@@ -26,7 +26,9 @@ def from_memory(data: Any) -> Table:
     """
     if isinstance(data, Mapping):
         if not all(isinstance(name, str) for name in data):
-            raise SourceError("the columns of a dict are named by texts", "write {'x': array, …}", code="E701")
+            raise SourceError(
+                "the columns of a dict are named by texts", "write {'x': array, …}", code="E701"
+            )
         return pack(data, _NAME.stem)
     import pyarrow as pa
 
@@ -46,7 +48,11 @@ def from_memory(data: Any) -> Table:
             )
     except (pa.ArrowException, TypeError, ValueError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise SourceError(f"this {type(data).__name__} cannot be packed: {reason}", "leave the column out", code="E704") from problem
+        raise SourceError(
+            f"this {type(data).__name__} cannot be packed: {reason}",
+            "leave the column out",
+            code="E704",
+        ) from problem
     check_names(table.column_names, _NAME)
     return pack_arrow(table, _NAME, narrow=False)
 

@@ -39,23 +39,39 @@ class RandomOptions:
             if key not in ("rows", "seed", "task"):
                 raise SourceError(f"random: does not know {key!r}", form, code="E701")
             if key in found:
-                raise SourceError(f"random: {key} is given twice", "leave one of them out", code="E701")
+                raise SourceError(
+                    f"random: {key} is given twice", "leave one of them out", code="E701"
+                )
             if key == "task":
                 if value not in _TASKS:
-                    raise SourceError(f"random: does not know the task {value!r}", f"known are {', '.join(_TASKS)}", code="E701")
+                    raise SourceError(
+                        f"random: does not know the task {value!r}",
+                        f"known are {', '.join(_TASKS)}",
+                        code="E701",
+                    )
                 found[key] = value
                 continue
             try:
                 found[key] = int(value.replace("_", ""))
             except ValueError as error:
-                raise SourceError(f"random: {key} must be a whole number, not {value!r}", f"as in random:{key}={1000 if key == 'rows' else 1}",
-                                  code="E701") from error
+                raise SourceError(
+                    f"random: {key} must be a whole number, not {value!r}",
+                    f"as in random:{key}={1000 if key == 'rows' else 1}",
+                    code="E701",
+                ) from error
         options = cls(**found)
         if options.rows > MOST_ROWS:
-            raise SourceError(f"random: {options.rows} rows are too many: the most is {MOST_ROWS}",
-                              "penstock model --rows N needs no table at all", code="E701")
+            raise SourceError(
+                f"random: {options.rows} rows are too many: the most is {MOST_ROWS}",
+                "penstock model --rows N needs no table at all",
+                code="E701",
+            )
         if options.rows < 1 or options.seed < 0:
-            raise SourceError("random: rows must be at least 1 and seed at least 0", "as in random:rows=1000,seed=1", code="E701")
+            raise SourceError(
+                "random: rows must be at least 1 and seed at least 0",
+                "as in random:rows=1000,seed=1",
+                code="E701",
+            )
         return options
 
 
@@ -73,17 +89,25 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
     kept = [c for c in schema.columns if not c.dropped]
     for column in (c for c in kept if c.name not in labels):
         if column.is_array and column.length is None:
-            raise SourceError(f"column {column.name!r} of a random table has no length", 'write "length" into the schema', code="E704")
+            raise SourceError(
+                f"column {column.name!r} of a random table has no length",
+                'write "length" into the schema',
+                code="E704",
+            )
         values: Any
         if column.type not in NUMERIC:
-            columns[column.name] = [f"row {i}" for i in range(rows)] if column.type == "text" else [None] * rows
+            columns[column.name] = (
+                [f"row {i}" for i in range(rows)] if column.type == "text" else [None] * rows
+            )
             continue
         if column.is_array:
             values = rng.standard_normal((rows, column.length or 0), np.float32)
         elif column.type.startswith("float"):
             values = rng.standard_normal(rows, np.float32)
         else:
-            values = rng.integers(0, 2, rows) if column.type == "bool" else rng.integers(-8, 9, rows)
+            values = (
+                rng.integers(0, 2, rows) if column.type == "bool" else rng.integers(-8, 9, rows)
+            )
         matrix = values.reshape(rows, -1)
         score += matrix @ rng.standard_normal(matrix.shape[1])
         features += matrix.shape[1]
@@ -96,17 +120,29 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
             return Table(schema, write_heap(schema, columns), schema.table)
         except ValueError as error:
             if schema.page_size >= PAGE_SIZES[-1]:
-                raise SourceError(f"random: {error}", "use smaller dimensions: a row lies in one page of at most 32 KB", code="E704") from error
+                raise SourceError(
+                    f"random: {error}",
+                    "use smaller dimensions: a row lies in one page of at most 32 KB",
+                    code="E704",
+                ) from error
             schema = replace(schema, page_size=2 * schema.page_size)
 
 
-def _labels(kind: str, length: int | None, score: Any, task: str, rng: np.random.Generator, rows: int) -> Any:
-    if length is not None:                                      # several targets: each a scaled, noisy copy
-        values = score[:, None] * rng.uniform(0.5, 1.5, length) + 0.1 * rng.standard_normal((rows, length))
+def _labels(
+    kind: str, length: int | None, score: Any, task: str, rng: np.random.Generator, rows: int
+) -> Any:
+    if length is not None:  # several targets: each a scaled, noisy copy
+        values = score[:, None] * rng.uniform(0.5, 1.5, length) + 0.1 * rng.standard_normal(
+            (rows, length)
+        )
     else:
         values = score + 0.1 * rng.standard_normal(rows)
     if task == "classification" or kind == "bool":
         values = (values > 0).astype(np.float64)
     elif task == "signed":
         values = np.where(values > 0, 1.0, -1.0)
-    return np.rint(values) if kind.startswith("int") else values.astype(DTYPES.get(kind.removesuffix("[]"), np.dtype("<f8")))
+    return (
+        np.rint(values)
+        if kind.startswith("int")
+        else values.astype(DTYPES.get(kind.removesuffix("[]"), np.dtype("<f8")))
+    )

@@ -58,11 +58,19 @@ class Table:
     def rows(self) -> int:
         """How many line pointers hold a tuple, visible or not."""
         total = 0
-        lowers = np.ascontiguousarray(self.pages[:, :PAGE_HEADER_SIZE]).view(PAGE_HEADER)["pd_lower"][:, 0].astype(np.int64)
+        lowers = (
+            np.ascontiguousarray(self.pages[:, :PAGE_HEADER_SIZE])
+            .view(PAGE_HEADER)["pd_lower"][:, 0]
+            .astype(np.int64)
+        )
         lowers = np.clip(lowers, PAGE_HEADER_SIZE, self.schema.page_size)
-        for lower in np.unique(lowers):                         # pages with as many line pointers go together
+        for lower in np.unique(lowers):  # pages with as many line pointers go together
             count = (int(lower) - PAGE_HEADER_SIZE) // LP_SIZE
-            words = self.pages[lowers == lower, PAGE_HEADER_SIZE:PAGE_HEADER_SIZE + count * LP_SIZE].copy().view("<u4")
+            words = (
+                self.pages[lowers == lower, PAGE_HEADER_SIZE : PAGE_HEADER_SIZE + count * LP_SIZE]
+                .copy()
+                .view("<u4")
+            )
             total += int(np.count_nonzero(words >> 15 & 3 == LP_NORMAL))
         return total
 
@@ -71,22 +79,40 @@ class Table:
         try:
             return read_heap(self.schema, self.pages)
         except ValueError as error:
-            raise SourceError(f"cannot read the rows of {self.name}: {error}",
-                              "penstock simulate names the block and line pointer, and what to do about them") from error
+            raise SourceError(
+                f"cannot read the rows of {self.name}: {error}",
+                "penstock simulate names the block and line pointer, and what to do about them",
+            ) from error
 
     def paged(self, page_size: int) -> Table:
         """Return the table with its visible rows in pages of `page_size` bytes; itself where they are. Raises SourceError where they do not fit."""
         if page_size == self.schema.page_size:
             return self
         columns, schema = self.columns(), replace(self.schema, page_size=page_size)
-        nulls = {name: np.ma.getmaskarray(values) for name, values in columns.items() if isinstance(values, np.ma.MaskedArray)}
+        nulls = {
+            name: np.ma.getmaskarray(values)
+            for name, values in columns.items()
+            if isinstance(values, np.ma.MaskedArray)
+        }
         try:
-            return Table(schema, write_heap(schema, {name: np.ma.getdata(v) if name in nulls else v for name, v in columns.items()}, nulls=nulls), self.name)
+            return Table(
+                schema,
+                write_heap(
+                    schema,
+                    {name: np.ma.getdata(v) if name in nulls else v for name, v in columns.items()},
+                    nulls=nulls,
+                ),
+                self.name,
+            )
         except ValueError as error:
-            raise SourceError(f"{self.name}: {error}", "larger pages take longer rows", code="E704") from error
+            raise SourceError(
+                f"{self.name}: {error}", "larger pages take longer rows", code="E704"
+            ) from error
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Any], name: str = "table", page_size: int | None = None) -> Table:
+    def from_columns(
+        cls, columns: Mapping[str, Any], name: str = "table", page_size: int | None = None
+    ) -> Table:
         """Pack arrays into pages: a vector is a column of numbers, a matrix an array column with one row a tuple.
 
         float64 becomes float8, float32 and float16 float4, integers the smallest of int2, int4, int8 that holds their type, bool
@@ -98,30 +124,58 @@ class Table:
         return pack(columns, name, page_size)
 
     @classmethod
-    def random(cls, schema: Schema, rows: int, seed: int = 1, task: str = "classification",
-               labels: tuple[str, ...] = ("y",)) -> Table:
+    def random(
+        cls,
+        schema: Schema,
+        rows: int,
+        seed: int = 1,
+        task: str = "classification",
+        labels: tuple[str, ...] = ("y",),
+    ) -> Table:
         """Make a table of random rows with something to learn (see `random_table`)."""
         from .synthetic import RandomOptions, random_table  # which needs this class
+
         return random_table(schema, RandomOptions(rows, seed, task), labels)
 
 
 def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
-    kinds = {"i1": "int2", "u1": "int2", "i2": "int2", "u2": "int4", "i4": "int4", "u4": "int8", "i8": "int8", "u8": "int8"}
+    kinds = {
+        "i1": "int2",
+        "u1": "int2",
+        "i2": "int2",
+        "u2": "int4",
+        "i4": "int4",
+        "u4": "int8",
+        "i8": "int8",
+        "u8": "int8",
+    }
     if values.dtype.str[1:] == "u8" and values.size and int(values.max()) >= 1 << 63:
-        raise SourceError(f"column {name!r} has values of 2**63 and more, which no integer type holds", "convert it to float64", code="E704")
+        raise SourceError(
+            f"column {name!r} has values of 2**63 and more, which no integer type holds",
+            "convert it to float64",
+            code="E704",
+        )
     return kinds[values.dtype.str[1:]]
 
 
 def _array_type(name: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
     if values.dtype.kind == "f":
-        return ("float4[]", values.astype("<f4")) if values.dtype.itemsize <= 4 else ("float8[]", values.astype("<f8"))
+        return (
+            ("float4[]", values.astype("<f4"))
+            if values.dtype.itemsize <= 4
+            else ("float8[]", values.astype("<f8"))
+        )
     numbers = values.astype(np.int64) if values.dtype.kind == "b" else values
     for kind, dtype in (("float4[]", "<f4"), ("float8[]", "<f8")):
         converted = numbers.astype(dtype)
         bound = 2.0 ** (24 if dtype == "<f4" else 53)
         if not converted.size or np.abs(converted.astype(np.float64)).max() <= bound:
             return kind, converted
-    raise SourceError(f"array column {name!r} has integers beyond 2**53, which no float array holds", "scale the column", code="E704")
+    raise SourceError(
+        f"array column {name!r} has integers beyond 2**53, which no float array holds",
+        "scale the column",
+        code="E704",
+    )
 
 
 def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] | None]:
@@ -129,23 +183,39 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     null = np.ma.getmaskarray(values).copy() if isinstance(values, np.ma.MaskedArray) else None
     array = np.ma.getdata(values)
     if array.dtype.kind in "US":
-        return Column(name, "text"), [v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()], null
+        return (
+            Column(name, "text"),
+            [v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()],
+            null,
+        )
     if array.dtype.kind == "O" and all(v is None or isinstance(v, str) for v in array.flat):
         return Column(name, "text"), array.tolist(), null
     if array.dtype.kind == "O":
-        raise SourceError(f"column {name!r} holds Python objects, or arrays of different lengths",
-                          "every row of an array column must have the same length", code="E704")
+        raise SourceError(
+            f"column {name!r} holds Python objects, or arrays of different lengths",
+            "every row of an array column must have the same length",
+            code="E704",
+        )
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
-        raise SourceError(f"column {name!r} has the type {array.dtype}, which no column can hold",
-                          "convert it to float64", code="E704")
+        raise SourceError(
+            f"column {name!r} has the type {array.dtype}, which no column can hold",
+            "convert it to float64",
+            code="E704",
+        )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.ndim > 1:
-        array = array.reshape(len(array), -1)                   # a matrix a tuple: row by row
+        array = array.reshape(len(array), -1)  # a matrix a tuple: row by row
         if not array.shape[1]:
-            raise SourceError(f"array column {name!r} has no elements", "leave the column out", code="E704")
+            raise SourceError(
+                f"array column {name!r} has no elements", "leave the column out", code="E704"
+            )
         if null is not None and null.any():
-            raise SourceError(f"array column {name!r} has missing elements", "arrays with NULL elements are not supported", code="E704")
+            raise SourceError(
+                f"array column {name!r} has missing elements",
+                "arrays with NULL elements are not supported",
+                code="E704",
+            )
         kind, array = _array_type(name, array)
         return Column(name, kind, not_null=True, length=array.shape[1]), array, None
     if array.dtype.kind == "f":
@@ -160,19 +230,34 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
 def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) -> Table:
     """See `Table.from_columns`."""
     if not columns:
-        raise SourceError(f"{name} has no columns", "every array in it becomes a column; write some", code="E704")
+        raise SourceError(
+            f"{name} has no columns", "every array in it becomes a column; write some", code="E704"
+        )
     if len(columns) > MAX_COLUMNS:
-        raise SourceError(f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
-                          "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file", code="E704")
-    arrays = {key: values if isinstance(values, np.ndarray) else np.asarray(values) for key, values in columns.items()}
+        raise SourceError(
+            f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
+            "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file",
+            code="E704",
+        )
+    arrays = {
+        key: values if isinstance(values, np.ndarray) else np.asarray(values)
+        for key, values in columns.items()
+    }
     for key, array in arrays.items():
         if array.ndim == 0:
-            raise SourceError(f"{key!r} of {name} is a single value, not a column", "every array needs one entry for each row", code="E704")
+            raise SourceError(
+                f"{key!r} of {name} is a single value, not a column",
+                "every array needs one entry for each row",
+                code="E704",
+            )
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        raise SourceError(f"the columns of {name} have different lengths: {listed}",
-                          "every column needs one entry for each row", code="E704")
+        raise SourceError(
+            f"the columns of {name} have different lengths: {listed}",
+            "every column needs one entry for each row",
+            code="E704",
+        )
     if not next(iter(lengths.values())):
         raise SourceError(f"{name} has no rows", "training needs at least one row", code="E704")
     made = [_column(key, array) for key, array in arrays.items()]
@@ -186,5 +271,9 @@ def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) ->
         except ValueError as error:
             reason = str(error)
             if "does not fit a page" not in reason:
-                raise SourceError(f"{name}: {reason}", "does every column hold what its type says?", code="E704") from error
-    raise SourceError(f"{name}: {reason}", "use float32 in place of float64, or fewer columns", code="E704")
+                raise SourceError(
+                    f"{name}: {reason}", "does every column hold what its type says?", code="E704"
+                ) from error
+    raise SourceError(
+        f"{name}: {reason}", "use float32 in place of float64, or fewer columns", code="E704"
+    )

@@ -15,5 +15,28 @@ from .refits import Changes, Refits, Round, TooFew, TooMany
 from .twitter import CLUSTERS, Cluster, Request, TraceError, Twitter, read_operations, read_trace
 from .ycsb import CORE, Mix, Ycsb, key_names
 
-__all__ = ["CLUSTERS", "CORE", "KEY_SETS", "Block", "Changes", "Cluster", "Kind", "Mix", "Operation", "Refits", "Request", "Round", "TooFew", "TooMany",
-           "TraceError", "Twitter", "Ycsb", "amazon_keys", "key_names", "random_keys", "read_operations", "read_trace", "url_keys"]
+__all__ = [
+    "CLUSTERS",
+    "CORE",
+    "KEY_SETS",
+    "Block",
+    "Changes",
+    "Cluster",
+    "Kind",
+    "Mix",
+    "Operation",
+    "Refits",
+    "Request",
+    "Round",
+    "TooFew",
+    "TooMany",
+    "TraceError",
+    "Twitter",
+    "Ycsb",
+    "amazon_keys",
+    "key_names",
+    "random_keys",
+    "read_operations",
+    "read_trace",
+    "url_keys",
+]

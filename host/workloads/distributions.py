@@ -11,10 +11,24 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["SCRAMBLED_ITEMS", "SCRAMBLED_ZETA", "THETA", "Hotspot", "KeyChooser", "Latest", "ScrambledZipfian", "Uniform", "Zipfian", "fnv64", "zeta"]
+__all__ = [
+    "SCRAMBLED_ITEMS",
+    "SCRAMBLED_ZETA",
+    "THETA",
+    "Hotspot",
+    "KeyChooser",
+    "Latest",
+    "ScrambledZipfian",
+    "Uniform",
+    "Zipfian",
+    "fnv64",
+    "zeta",
+]
 
-THETA = 0.99                            #: YCSB's Zipfian constant
-SCRAMBLED_ITEMS = 10**16 + 1            #: items behind the scrambled Zipfian: 0 … 10^16, both included, as YCSB constructs it
+THETA = 0.99  #: YCSB's Zipfian constant
+SCRAMBLED_ITEMS = (
+    10**16 + 1
+)  #: items behind the scrambled Zipfian: 0 … 10^16, both included, as YCSB constructs it
 #: YCSB's constant for it. It is zeta(10^10): YCSB kept it when it raised the items to 10^16, whose zeta is 45.12. We keep both as they are.
 SCRAMBLED_ZETA = 26.46902820178302
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
@@ -29,7 +43,7 @@ def fnv64(values: np.ndarray | int) -> np.ndarray:
     """
     rest = np.asarray(values, dtype=np.int64).astype(np.uint64)
     state = np.full(rest.shape, _FNV_OFFSET)
-    with np.errstate(over="ignore"):                # wraps around
+    with np.errstate(over="ignore"):  # wraps around
         for _ in range(8):
             state = (state ^ (rest & np.uint64(0xFF))) * _FNV_PRIME
             rest = rest >> np.uint64(8)
@@ -60,11 +74,19 @@ class Zipfian:
         zeta_items: zeta(items) where it is known.
     """
 
-    def __init__(self, items: int, rng: np.random.Generator, theta: float = THETA, zeta_items: float | None = None) -> None:
+    def __init__(
+        self,
+        items: int,
+        rng: np.random.Generator,
+        theta: float = THETA,
+        zeta_items: float | None = None,
+    ) -> None:
         if items < 1 or not 0 < theta < 1:
-            raise ValueError(f"a Zipfian distribution needs at least one item and theta between 0 and 1, not {items} and {theta}")
+            raise ValueError(
+                f"a Zipfian distribution needs at least one item and theta between 0 and 1, not {items} and {theta}"
+            )
         self.items, self.theta, self._rng = items, theta, rng
-        self.count = items                       #: items that zeta covers now
+        self.count = items  #: items that zeta covers now
         self.zeta = zeta(items, theta) if zeta_items is None else zeta_items
         self._zeta2 = zeta(2, theta)
 
@@ -81,7 +103,9 @@ class Zipfian:
             known = np.concatenate([[self.zeta], np.add.accumulate(steps)])
             zetas = known[most - self.count]
             self.count, self.zeta = int(most[-1]), float(known[-1])
-        with np.errstate(divide="ignore", invalid="ignore"):         # one or two items: eta has no use, both are taken below
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # one or two items: eta has no use, both are taken below
             eta = (1 - (2.0 / self.items) ** (1 - self.theta)) / (1 - self._zeta2 / zetas)
             draws = self._rng.random(len(counts))
             base = np.where(np.isfinite(eta), eta * draws - eta + 1, 0.0)
@@ -135,14 +159,32 @@ class Uniform:
 class Hotspot:
     """A share `operations` of draws falls uniformly on the first `keys` of the loaded key numbers, the others on the rest."""
 
-    def __init__(self, first: int, count: int, rng: np.random.Generator, keys: float = 0.2, operations: float = 0.8) -> None:
+    def __init__(
+        self,
+        first: int,
+        count: int,
+        rng: np.random.Generator,
+        keys: float = 0.2,
+        operations: float = 0.8,
+    ) -> None:
         if not (0 <= keys <= 1 and 0 <= operations <= 1):
-            raise ValueError(f"a hotspot's shares lie between 0 and 1, not at {keys} and {operations}")
-        self._first, self._hot, self._cold, self._rng = first, int(count * keys), count - int(count * keys), rng
+            raise ValueError(
+                f"a hotspot's shares lie between 0 and 1, not at {keys} and {operations}"
+            )
+        self._first, self._hot, self._cold, self._rng = (
+            first,
+            int(count * keys),
+            count - int(count * keys),
+            rng,
+        )
         # where one side has no keys the other takes all (YCSB would divide by zero)
         self._share = 0.0 if not self._hot else 1.0 if not self._cold else operations
 
     def draw(self, last: np.ndarray) -> np.ndarray:
         hot = self._rng.random(len(last)) < self._share
         inside = self._rng.random(len(last))
-        return self._first + np.where(hot, (inside * self._hot).astype(np.int64), self._hot + (inside * self._cold).astype(np.int64))
+        return self._first + np.where(
+            hot,
+            (inside * self._hot).astype(np.int64),
+            self._hot + (inside * self._cold).astype(np.int64),
+        )

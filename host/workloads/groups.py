@@ -14,7 +14,9 @@ from ...models.qr.ranks import crowded
 __all__ = ["Group", "keys", "mean_offsets"]
 
 
-def keys(source: np.random.Generator, count: int, length: int, alphabet: int = 256, first: int = 0) -> NDArray[np.uint8]:
+def keys(
+    source: np.random.Generator, count: int, length: int, alphabet: int = 256, first: int = 0
+) -> NDArray[np.uint8]:
     """Return `count` random rows of `length` bytes from an alphabet, in order (equal ones possible)."""
     return _sorted(source.integers(first, first + alphabet, (count, length)).astype(np.uint8))
 
@@ -25,7 +27,11 @@ def _sorted(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return each column's mean, rounded: what a full training takes as the group's offsets."""
-    return np.rint(rows.mean(axis=0)).astype(np.uint8) if len(rows) else np.full(rows.shape[1], 128, dtype=np.uint8)
+    return (
+        np.rint(rows.mean(axis=0)).astype(np.uint8)
+        if len(rows)
+        else np.full(rows.shape[1], 128, dtype=np.uint8)
+    )
 
 
 class Group:
@@ -35,7 +41,9 @@ class Group:
     the nearest gap moves by one. Where there is no gap left the next job is a full one.
     """
 
-    def __init__(self, config: FitPlan, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7) -> None:
+    def __init__(
+        self, config: FitPlan, rows: NDArray[np.uint8], number: int = 0, density: float = 0.7
+    ) -> None:
         self.config, self.number, self.density = config, number, density
         self.rows = _sorted(rows)
         self.live = np.ones(len(rows), dtype=bool)
@@ -66,7 +74,7 @@ class Group:
         keep = np.ones(len(self.rows), dtype=bool)
         tomb = self.config.method is Method.GIVENS
         if tomb:
-            self.live = self.live.copy()                          # the job before has it too
+            self.live = self.live.copy()  # the job before has it too
             self.live[doomed] = False
         else:
             keep[doomed] = False
@@ -74,31 +82,63 @@ class Group:
         old_slots = self.slots
         stacked = np.concatenate([self.rows[keep], new])
         order = np.lexsort(stacked.T[::-1]) if len(stacked) else np.zeros(0, dtype=np.int64)
-        at = np.argsort(order)                                    # where each stacked row ends up
+        at = np.argsort(order)  # where each stacked row ends up
         kept = int(keep.sum())
         inserted, places = np.sort(at[kept:]), np.zeros(len(keep), dtype=np.int64)
         places[keep] = at[:kept]
         # a removed row lies before the first kept row that followed it
-        removed_at = np.array([next((int(places[j]) for j in range(i + 1, len(keep)) if keep[j]), len(order)) for i in np.flatnonzero(~keep)], dtype=np.int64)
+        removed_at = np.array(
+            [
+                next((int(places[j]) for j in range(i + 1, len(keep)) if keep[j]), len(order))
+                for i in np.flatnonzero(~keep)
+            ],
+            dtype=np.int64,
+        )
         buried = np.sort(places[doomed]) if tomb else np.zeros(0, dtype=np.int64)
         self.rows = stacked[order]
         self.live = np.concatenate([self.live[keep], np.ones(len(new), dtype=bool)])[order]
-        job = Job(self.number, self.window, self.offsets, self.rows, self.live, None, inserted, buried, gone, removed_at, gone_live, memo=memo,
-                  epoch=0 if memo is None else memo.epoch, limit=limit)
+        job = Job(
+            self.number,
+            self.window,
+            self.offsets,
+            self.rows,
+            self.live,
+            None,
+            inserted,
+            buried,
+            gone,
+            removed_at,
+            gone_live,
+            memo=memo,
+            epoch=0 if memo is None else memo.epoch,
+            limit=limit,
+        )
         if self.config.needs_live and not self.live.all():
             return self.full()
         if old_slots is None or memo is None:
-            return job if memo is not None and not (self.config.blocks and crowded(job, self.config)) else self.full()
+            return (
+                job
+                if memo is not None and not (self.config.blocks and crowded(job, self.config))
+                else self.full()
+            )
         slots = np.full(len(order), -1, dtype=np.int64)
         slots[at[:kept]] = old_slots[keep]
         before = slots.copy()
         for i in inserted:
-            if not _place(slots, int(i), int(len(slots) / self.density) + 64):          # the host's array has an end
+            if not _place(
+                slots, int(i), int(len(slots) / self.density) + 64
+            ):  # the host's array has an end
                 return self.full()
         self.slots = slots
         moved = np.flatnonzero((before >= 0) & (before != slots))
         self.moves += len(moved)
-        return replace(job, labels=slots, removed_labels=old_slots[~keep], moved=moved, moved_from=before[moved])
+        return replace(
+            job,
+            labels=slots,
+            removed_labels=old_slots[~keep],
+            moved=moved,
+            moved_from=before[moved],
+        )
 
     def take(self, fit: Fit) -> None:
         self.memo = fit.memo
@@ -113,7 +153,9 @@ def _place(slots: NDArray[np.int64], i: int, capacity: int) -> bool:
     if high - low > 1:
         slots[i] = low + 1 if not len(right) else high - 1 if not len(left) else (low + high) // 2
         return True
-    gaps_right = np.flatnonzero(np.diff(np.append(slots[right], capacity)) > 1)          # after so many neighbours there is room
+    gaps_right = np.flatnonzero(
+        np.diff(np.append(slots[right], capacity)) > 1
+    )  # after so many neighbours there is room
     gaps_left = np.flatnonzero(np.diff(np.append(slots[left], -1)) < -1)
     run_right = int(gaps_right[0]) + 1 if len(gaps_right) else len(slots)
     run_left = int(gaps_left[0]) + 1 if len(gaps_left) else len(slots)

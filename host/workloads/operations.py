@@ -15,13 +15,13 @@ __all__ = ["Block", "Kind", "Operation", "one_by_one"]
 class Kind(IntEnum):
     """What an operation does."""
 
-    READ = 0        #: look a key up
-    UPDATE = 1      #: give a new value to a key that is there
-    INSERT = 2      #: add a key that was not there
-    SCAN = 3        #: read `length` keys in order from a key on
-    MODIFY = 4      #: read, then update (YCSB's read-modify-write)
-    PUT = 5         #: set a key, there or not (a cache's `set`)
-    DELETE = 6      #: take a key away
+    READ = 0  #: look a key up
+    UPDATE = 1  #: give a new value to a key that is there
+    INSERT = 2  #: add a key that was not there
+    SCAN = 3  #: read `length` keys in order from a key on
+    MODIFY = 4  #: read, then update (YCSB's read-modify-write)
+    PUT = 5  #: set a key, there or not (a cache's `set`)
+    DELETE = 6  #: take a key away
 
 
 class Operation(NamedTuple):
@@ -50,5 +50,7 @@ def one_by_one(blocks: Iterable[Block]) -> Iterator[Operation]:
     """Yield the operations of blocks."""
     kinds = list(Kind)
     for block in blocks:
-        for kind, key, length in zip(block.kinds.tolist(), block.keys, block.lengths.tolist(), strict=True):
+        for kind, key, length in zip(
+            block.kinds.tolist(), block.keys, block.lengths.tolist(), strict=True
+        ):
             yield Operation(kinds[kind], key, length, block.size)

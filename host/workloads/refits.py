@@ -67,7 +67,9 @@ class Round:
 class _Windowed(Group):
     """A group in a byte window of its own."""
 
-    def __init__(self, config: FitPlan, rows: NDArray[np.uint8], number: int, window: Window) -> None:
+    def __init__(
+        self, config: FitPlan, rows: NDArray[np.uint8], number: int, window: Window
+    ) -> None:
         super().__init__(config, rows, number, DENSITY)
         self.of_bytes = window
         self.limit = 1 << 30
@@ -84,14 +86,21 @@ class Refits:
     Raises TooFew where a group has not as many rows as are to go.
     """
 
-    def __init__(self, loaded: Sequence[tuple[NDArray[np.uint8], Window]], coming: Sequence[Sequence[NDArray[np.uint8]]], changes: Changes,
-                 seed: int = 1) -> None:
+    def __init__(
+        self,
+        loaded: Sequence[tuple[NDArray[np.uint8], Window]],
+        coming: Sequence[Sequence[NDArray[np.uint8]]],
+        changes: Changes,
+        seed: int = 1,
+    ) -> None:
         self.loaded, self.coming, self.changes, self.seed = list(loaded), coming, changes, seed
         for number, ((rows, _), rounds) in enumerate(zip(self.loaded, coming, strict=True)):
             left = len(rows)
             for come in rounds:
                 if left < changes.gone:
-                    raise TooFew(f"group {number} has {left:,} rows before a refit, of which {changes.gone:,} are to go")
+                    raise TooFew(
+                        f"group {number} has {left:,} rows before a refit, of which {changes.gone:,} are to go"
+                    )
                 left += len(come) - changes.gone
 
     @property
@@ -106,23 +115,32 @@ class Refits:
         each = rows // changes.groups
         if not each:
             raise TooFew(f"{rows} rows are too few for {changes.groups} groups")
-        loaded = [(keys(source, each, length, 62, 48), Window(0, length)) for _ in range(changes.groups)]
-        coming = [[keys(source, changes.new, length, 62, 48) for _ in range(changes.refits)] for _ in range(changes.groups)]
+        loaded = [
+            (keys(source, each, length, 62, 48), Window(0, length)) for _ in range(changes.groups)
+        ]
+        coming = [
+            [keys(source, changes.new, length, 62, 48) for _ in range(changes.refits)]
+            for _ in range(changes.groups)
+        ]
         return cls(loaded, coming, changes, seed)
 
     @classmethod
-    def of_keys(cls, given: Sequence[bytes], columns: int, changes: Changes, seed: int = 1) -> Refits:
+    def of_keys(
+        cls, given: Sequence[bytes], columns: int, changes: Changes, seed: int = 1
+    ) -> Refits:
         """Given keys in the order of their arrival: the last of them, `new` a group and round, come to groups of neighbouring earlier ones. Raises TooFew."""
         distinct = list(dict.fromkeys(given))
         later = changes.groups * changes.refits * changes.new
-        first = sorted(distinct[:max(len(distinct) - later, 0)])
+        first = sorted(distinct[: max(len(distinct) - later, 0)])
         if len(first) < 2 * changes.groups:
-            raise TooFew(f"{len(distinct):,} distinct keys are too few for {changes.groups} groups and {later:,} keys that come later")
+            raise TooFew(
+                f"{len(distinct):,} distinct keys are too few for {changes.groups} groups and {later:,} keys that come later"
+            )
         cuts = [len(first) * g // changes.groups for g in range(changes.groups + 1)]
         parts = [first[a:b] for a, b in pairwise(cuts)]
         pivots = [part[0] for part in parts[1:]]
         arrivals: list[list[bytes]] = [[] for _ in parts]
-        for key in distinct[len(distinct) - later:] if later else ():
+        for key in distinct[len(distinct) - later :] if later else ():
             arrivals[bisect_right(pivots, key)].append(key)
         loaded, coming = [], []
         for part, fresh in zip(parts, arrivals, strict=True):
@@ -130,14 +148,26 @@ class Refits:
             prefix = int(shared.min())
             window = Window(prefix, max(1, min(int(shared.max()) - prefix + 1, columns - 1)))
             loaded.append((features(part, window), window))
-            coming.append([features(sorted(fresh[a:b]), window) if a < b else np.zeros((0, window.length), dtype=np.uint8) for a, b in (
-                (len(fresh) * r // changes.refits, len(fresh) * (r + 1) // changes.refits) for r in range(changes.refits))])
+            coming.append(
+                [
+                    features(sorted(fresh[a:b]), window)
+                    if a < b
+                    else np.zeros((0, window.length), dtype=np.uint8)
+                    for a, b in (
+                        (len(fresh) * r // changes.refits, len(fresh) * (r + 1) // changes.refits)
+                        for r in range(changes.refits)
+                    )
+                ]
+            )
         return cls(loaded, coming, changes, seed)
 
     def play(self, config: FitPlan) -> list[Round]:
         """Return all rounds as the host and the golden model go through them: the trainings, then the refits. Raises TooMany."""
         source = np.random.default_rng(self.seed)
-        groups = [_Windowed(config, rows, number, window) for number, (rows, window) in enumerate(self.loaded)]
+        groups = [
+            _Windowed(config, rows, number, window)
+            for number, (rows, window) in enumerate(self.loaded)
+        ]
         found = [self._round(config, groups, [group.full() for group in groups])]
         for number in range(self.changes.refits):
             jobs = []
@@ -153,7 +183,9 @@ class Refits:
         for number, (group, job) in enumerate(zip(groups, jobs, strict=True)):
             fit = refit(job, config, number)
             if isinstance(fit, HardwareError) and fit.code is FitError.QR_ROWS and config.blocks:
-                raise TooMany(f"group {number} has {len(job.rows):,} rows; {config.blocks} blocks hold {config.blocks * BLOCK_ROWS:,}")
+                raise TooMany(
+                    f"group {number} has {len(job.rows):,} rows; {config.blocks} blocks hold {config.blocks * BLOCK_ROWS:,}"
+                )
             if isinstance(fit, HardwareError):
                 raise ValueError(f"a job of the workload is not valid: {fit}")
             group.take(fit)

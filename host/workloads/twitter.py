@@ -18,7 +18,15 @@ import pyarrow
 from .keys import BASE62
 from .operations import Block, Kind, Operation, one_by_one
 
-__all__ = ["CLUSTERS", "Cluster", "Request", "TraceError", "Twitter", "read_operations", "read_trace"]
+__all__ = [
+    "CLUSTERS",
+    "Cluster",
+    "Request",
+    "TraceError",
+    "Twitter",
+    "read_operations",
+    "read_trace",
+]
 
 _BLOCK = 1 << 13
 
@@ -70,19 +78,40 @@ class Twitter:
         window: how many keys that came again can be drawn from.
     """
 
-    def __init__(self, cluster: int | Cluster, operations: int, seed: int = 1, lifetime: int | None = None, namespaces: int = 4, window: int = 1 << 16,
-                 lag: int = 256) -> None:
+    def __init__(
+        self,
+        cluster: int | Cluster,
+        operations: int,
+        seed: int = 1,
+        lifetime: int | None = None,
+        namespaces: int = 4,
+        window: int = 1 << 16,
+        lag: int = 256,
+    ) -> None:
         if isinstance(cluster, int):
             if cluster not in CLUSTERS:
-                raise ValueError(f"no figures for Twitter's cluster {cluster}: {', '.join(map(str, CLUSTERS))}")
+                raise ValueError(
+                    f"no figures for Twitter's cluster {cluster}: {', '.join(map(str, CLUSTERS))}"
+                )
             cluster = CLUSTERS[cluster]
         if operations < 0 or (lifetime is not None and lifetime < 1):
-            raise ValueError(f"operations and lifetime must be positive, not {operations} and {lifetime}")
+            raise ValueError(
+                f"operations and lifetime must be positive, not {operations} and {lifetime}"
+            )
         self.cluster, self.count, self.seed, self.lifetime = cluster, operations, seed, lifetime
         self.window, self.lag = window, lag
         rng = np.random.default_rng([seed, 1])
-        names = [b"nz:u:", b"tw-%d:" % rng.integers(10, 100), b"c/v%d/" % rng.integers(1, 10), b"s.", b"user_%d-" % rng.integers(10), b"e:t:"]
-        self.namespaces = [name for name in names if len(name) + 10 <= cluster.key][:namespaces] or [b""]
+        names = [
+            b"nz:u:",
+            b"tw-%d:" % rng.integers(10, 100),
+            b"c/v%d/" % rng.integers(1, 10),
+            b"s.",
+            b"user_%d-" % rng.integers(10),
+            b"e:t:",
+        ]
+        self.namespaces = [name for name in names if len(name) + 10 <= cluster.key][
+            :namespaces
+        ] or [b""]
 
     def blocks(self) -> Iterator[Block]:
         """Yield the operations in blocks."""
@@ -122,7 +151,12 @@ class Twitter:
                     keys.append(born.popleft()[1])
                     kinds.append(Kind.DELETE)
             done += n
-            yield Block(np.array(kinds, dtype=np.uint8), keys, np.zeros(len(keys), dtype=np.int64), cluster.value)
+            yield Block(
+                np.array(kinds, dtype=np.uint8),
+                keys,
+                np.zeros(len(keys), dtype=np.int64),
+                cluster.value,
+            )
 
     def __iter__(self) -> Iterator[Operation]:
         return one_by_one(self.blocks())
@@ -133,11 +167,12 @@ class Twitter:
         keys = []
         for i, name in enumerate(names):
             head = self.namespaces[name]
-            keys.append(head + tails[i * self.cluster.key:(i + 1) * self.cluster.key - len(head)])
+            keys.append(head + tails[i * self.cluster.key : (i + 1) * self.cluster.key - len(head)])
         return keys
 
 
 # real traces
+
 
 class TraceError(ValueError):
     """A trace that cannot be read: the file and the line, and what is wrong with it."""
@@ -156,8 +191,14 @@ class Request(NamedTuple):
 
 
 #: a trace's operations -> ours, as SIA's scripts map them
-OPERATIONS: dict[str, Kind] = {"get": Kind.READ, "gets": Kind.READ, "delete": Kind.DELETE,
-                               **dict.fromkeys(("set", "add", "replace", "cas", "append", "prepend", "incr", "decr"), Kind.PUT)}
+OPERATIONS: dict[str, Kind] = {
+    "get": Kind.READ,
+    "gets": Kind.READ,
+    "delete": Kind.DELETE,
+    **dict.fromkeys(
+        ("set", "add", "replace", "cas", "append", "prepend", "incr", "decr"), Kind.PUT
+    ),
+}
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -178,7 +219,9 @@ def read_trace(path: str | Path) -> Iterator[Request]:
             try:
                 chunk = source.read(1 << 20)
             except (OSError, pyarrow.ArrowException) as problem:
-                raise TraceError(f"{path}: the compressed data is damaged or cut short after line {number}: {problem}") from problem
+                raise TraceError(
+                    f"{path}: the compressed data is damaged or cut short after line {number}: {problem}"
+                ) from problem
             if not chunk:
                 break
             *lines, rest = (rest + chunk).split(b"\n")
@@ -197,7 +240,15 @@ def _request(path: Path, number: int, line: bytes) -> Request:
         if not comma or len(fields) != 6:
             raise ValueError("fewer than seven fields")
         key, key_size, value_size, client, operation, ttl = fields
-        request = Request(int(time), key, int(key_size), int(value_size), int(client), operation.decode("ascii"), int(ttl))
+        request = Request(
+            int(time),
+            key,
+            int(key_size),
+            int(value_size),
+            int(client),
+            operation.decode("ascii"),
+            int(ttl),
+        )
         if request.operation not in OPERATIONS:
             raise ValueError(f"unknown operation {request.operation!r}")
     except ValueError as problem:

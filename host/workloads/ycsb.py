@@ -16,7 +16,7 @@ from .operations import Block, Kind, Operation, one_by_one
 
 __all__ = ["CORE", "Mix", "Ycsb", "key_names"]
 
-_BLOCK = 1 << 13        # operations made at a time
+_BLOCK = 1 << 13  # operations made at a time
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,17 @@ class Mix:
 
     def __post_init__(self) -> None:
         if min(self.shares) < 0 or sum(self.shares) <= 0:
-            raise ValueError(f"shares of operations must not be negative, nor all zero: {self.shares}")
+            raise ValueError(
+                f"shares of operations must not be negative, nor all zero: {self.shares}"
+            )
         if self.request not in ("zipfian", "latest", "uniform", "hotspot"):
-            raise ValueError(f"unknown request distribution {self.request!r}: zipfian, latest, uniform or hotspot")
+            raise ValueError(
+                f"unknown request distribution {self.request!r}: zipfian, latest, uniform or hotspot"
+            )
         if self.scan_length not in ("uniform", "zipfian") or not 0 < self.min_scan <= self.max_scan:
-            raise ValueError(f"scan lengths are uniform or zipfian over 1 or more keys, not {self.scan_length!r} over {self.min_scan} to {self.max_scan}")
+            raise ValueError(
+                f"scan lengths are uniform or zipfian over 1 or more keys, not {self.scan_length!r} over {self.min_scan} to {self.max_scan}"
+            )
 
     @property
     def shares(self) -> tuple[float, float, float, float, float]:
@@ -73,7 +79,10 @@ _KINDS = np.array([Kind.READ, Kind.UPDATE, Kind.INSERT, Kind.SCAN, Kind.MODIFY],
 
 def key_names(numbers: np.ndarray, hashed: bool = True, padding: int = 1) -> list[bytes]:
     """Return the keys of key numbers: "user" and the decimal of the number's hash (or of the number), filled with zeros to `padding` digits."""
-    return [b"user%s" % str(number).zfill(padding).encode() for number in (fnv64(numbers) if hashed else numbers).tolist()]
+    return [
+        b"user%s" % str(number).zfill(padding).encode()
+        for number in (fnv64(numbers) if hashed else numbers).tolist()
+    ]
 
 
 class Ycsb:
@@ -87,19 +96,33 @@ class Ycsb:
         size: bytes of a value (YCSB: ten fields of 100).
     """
 
-    def __init__(self, mix: str | Mix, records: int, operations: int, seed: int = 1, size: int = 1000) -> None:
+    def __init__(
+        self, mix: str | Mix, records: int, operations: int, seed: int = 1, size: int = 1000
+    ) -> None:
         if isinstance(mix, str):
             if mix.upper() not in CORE:
                 raise ValueError(f"unknown YCSB workload {mix!r}: A to F, or a Mix")
             mix = CORE[mix.upper()]
         if records < 2 or operations < 0:
-            raise ValueError(f"YCSB needs at least two records and no negative number of operations, not {records} and {operations}")
-        self.mix, self.records, self.count, self.seed, self.size = mix, records, operations, seed, size
+            raise ValueError(
+                f"YCSB needs at least two records and no negative number of operations, not {records} and {operations}"
+            )
+        self.mix, self.records, self.count, self.seed, self.size = (
+            mix,
+            records,
+            operations,
+            seed,
+            size,
+        )
 
     def load(self) -> Iterator[bytes]:
         """Yield the keys to load, in YCSB's order."""
         for first in range(0, self.records, _BLOCK):
-            yield from key_names(np.arange(first, min(first + _BLOCK, self.records)), self.mix.hashed, self.mix.padding)
+            yield from key_names(
+                np.arange(first, min(first + _BLOCK, self.records)),
+                self.mix.hashed,
+                self.mix.padding,
+            )
 
     def blocks(self) -> Iterator[Block]:
         """Yield the operations in blocks."""
@@ -107,20 +130,24 @@ class Ycsb:
         shares = np.cumsum(mix.shares) / sum(mix.shares)
         shares[-1] = 1.0
         chooser = self._chooser(rng)
-        lengths_of = Zipfian(mix.max_scan - mix.min_scan + 1, rng) if mix.scan_length == "zipfian" else None
+        lengths_of = (
+            Zipfian(mix.max_scan - mix.min_scan + 1, rng) if mix.scan_length == "zipfian" else None
+        )
         inserted = self.records
         for first in range(0, self.count, _BLOCK):
             n = min(_BLOCK, self.count - first)
             kinds = _KINDS[np.searchsorted(shares, rng.random(n), side="right")]
             inserts = kinds == Kind.INSERT
-            before = inserted + np.cumsum(inserts) - inserts         # keys inserted before each operation
-            numbers = before.copy()                                  # what an insert adds is the next number
+            before = inserted + np.cumsum(inserts) - inserts  # keys inserted before each operation
+            numbers = before.copy()  # what an insert adds is the next number
             others = np.flatnonzero(~inserts)
             numbers[others] = chooser.draw(before[others] - 1)
             lengths = np.zeros(n, dtype=np.int64)
             scans = np.flatnonzero(kinds == Kind.SCAN)
             if lengths_of is not None:
-                lengths[scans] = mix.min_scan + lengths_of.draw(np.full(len(scans), lengths_of.items))
+                lengths[scans] = mix.min_scan + lengths_of.draw(
+                    np.full(len(scans), lengths_of.items)
+                )
             else:
                 lengths[scans] = rng.integers(mix.min_scan, mix.max_scan + 1, len(scans))
             inserted += int(inserts.sum())

@@ -195,8 +195,15 @@ class AnalyticsPlan:
     @cached_property
     def port(self) -> PortConfig:
         """How each memory port's Striders are built."""
-        return port_config(self.walk, self.bus_bytes, striders=self.walkers, buffers=self.page_buffers, slots=self.tuple_slots,
-                           lean=self.lean, latency=self.window_latency)
+        return port_config(
+            self.walk,
+            self.bus_bytes,
+            striders=self.walkers,
+            buffers=self.page_buffers,
+            slots=self.tuple_slots,
+            lean=self.lean,
+            latency=self.window_latency,
+        )
 
     @cached_property
     def program(self) -> tuple[int, ...]:
@@ -227,12 +234,25 @@ class AnalyticsPlan:
     def from_json(cls, data: dict[str, Any]) -> AnalyticsPlan:
         data = dict(data)
         layout = data["layout"]
-        data["layout"] = TupleLayout(layout["lanes"], layout["beats"], tuple(Field(**f) for f in layout["fields"]),
-                                     tuple(Source(**s) for s in layout["sources"]), layout["on_null"])
+        data["layout"] = TupleLayout(
+            layout["lanes"],
+            layout["beats"],
+            tuple(Field(**f) for f in layout["fields"]),
+            tuple(Source(**s) for s in layout["sources"]),
+            layout["on_null"],
+        )
         data["buffers"] = tuple(Buffer(**b) for b in data["buffers"])
         data["units"] = tuple(Unit(**u) for u in data["units"])
-        data["ops"] = tuple(Op(**{**o, "operands": tuple(Operand(**a) for a in o["operands"]), "extents": tuple(o["extents"])})
-                            for o in data["ops"])
+        data["ops"] = tuple(
+            Op(
+                **{
+                    **o,
+                    "operands": tuple(Operand(**a) for a in o["operands"]),
+                    "extents": tuple(o["extents"]),
+                }
+            )
+            for o in data["ops"]
+        )
         data["schedule"] = Schedule(**data["schedule"])
         data["schema"] = Schema.from_json(data["schema"])
         for key in ("models", "runs"):

@@ -29,8 +29,15 @@ class Cycles:
     tuples: int
 
 
-def run(plan: AnalyticsPlan, sources: Callable[[Reader, int], Sequence[TupleSource]], memory: FixedLatency, epochs: int, *,
-        boot_address: int = 0, result_address: int = 0) -> Cycles:
+def run(
+    plan: AnalyticsPlan,
+    sources: Callable[[Reader, int], Sequence[TupleSource]],
+    memory: FixedLatency,
+    epochs: int,
+    *,
+    boot_address: int = 0,
+    result_address: int = 0,
+) -> Cycles:
     """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
 
     `sources(reader, origin)` gives each port's tuples; `origin` is the cycle of the sequencers' start, and `reader` the state of
@@ -38,11 +45,20 @@ def run(plan: AnalyticsPlan, sources: Callable[[Reader, int], Sequence[TupleSour
     """
     reader = Reader(memory, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    conductor = _Conductor(plan, [Loader(plan, source) for source in sources(reader, origin)], origin + 1)
+    conductor = _Conductor(
+        plan, [Loader(plan, source) for source in sources(reader, origin)], origin + 1
+    )
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
-    return Cycles(_results(plan, memory, finish, result_address), origin, finish, counts["groups"], counts["batches"], counts["tuples"])
+    return Cycles(
+        _results(plan, memory, finish, result_address),
+        origin,
+        finish,
+        counts["groups"],
+        counts["batches"],
+        counts["tuples"],
+    )
 
 
 #: states that are kept, at most
@@ -60,15 +76,15 @@ class _Conductor:
 
     def __init__(self, plan: AnalyticsPlan, loaders: list[Loader], free: int):
         self.plan, self.loaders = plan, loaders
-        self.free = free                                       # earliest cycle of the next event
-        self.start = self.batch = -(1 << 60)                   # latest group start, latest batch close
+        self.free = free  # earliest cycle of the next event
+        self.start = self.batch = -(1 << 60)  # latest group start, latest batch close
         self.first, self.batch_groups = True, 0
         self.per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
         self.counts = {"groups": 0, "batches": 0, "tuples": 0}
         # states seen at group starts in this stretch of alike pages: the cycle, the running ports' pages, the counts
         self.marks: dict[tuple[object, ...], tuple[int, list[int], dict[str, int]]] = {}
         self.marked_page, self.glide_from, self.far_from = -1, 0, 0
-        self.ends: list[int] = []                              # where the running ports' alike pages end
+        self.ends: list[int] = []  # where the running ports' alike pages end
 
     def run(self, epochs: int) -> None:
         """Go through so many epochs."""
@@ -92,8 +108,11 @@ class _Conductor:
     def _between(self) -> tuple[object, ...]:
         """What the epochs to come depend on, between two."""
         schedule, now = self.plan.schedule, self.free
-        return (min(now - self.start, schedule.drain), min(now - self.batch, schedule.batch + schedule.settle),
-                *(loader.state(now) for loader in self.loaders))
+        return (
+            min(now - self.start, schedule.drain),
+            min(now - self.batch, schedule.batch + schedule.settle),
+            *(loader.state(now) for loader in self.loaders),
+        )
 
     def epoch(self) -> None:
         schedule, loaders, counts = self.plan.schedule, self.loaders, self.counts
@@ -101,7 +120,7 @@ class _Conductor:
         self.marks, self.marked_page = {}, -1
         over = False
         while not over:
-            releases = self._glide()                           # groups that wait may be where the pages are steady
+            releases = self._glide()  # groups that wait may be where the pages are steady
             if not releases:
                 groups = min([loader.fill() for loader in loaders])
                 releases = self._glide()
@@ -113,7 +132,7 @@ class _Conductor:
             if releases:
                 counts["groups"] += len(releases)
                 for loader in loaders:
-                    counts["tuples"] += sum(loader.counts[:len(releases)])
+                    counts["tuples"] += sum(loader.counts[: len(releases)])
                     if not loader.hand(self.start, releases):
                         over = False
                 if over and not self.first:
@@ -149,7 +168,7 @@ class _Conductor:
         releases = self._try(found)
         self.glide_from = page + (1 if releases else _PAUSE)
         for loader, seen in zip(loaders, found, strict=True):
-            loader.skip(seen[:len(releases) + 1])
+            loader.skip(seen[: len(releases) + 1])
         return releases
 
     def _try(self, found: Sequence[list[int]]) -> list[int]:
@@ -157,23 +176,46 @@ class _Conductor:
         groups = min([len(seen) for seen in found]) - 1
         if groups < 1:
             return []
-        before = self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"]
+        before = (
+            self.start,
+            self.free,
+            self.batch,
+            self.batch_groups,
+            self.first,
+            self.counts["batches"],
+        )
         releases = self._begin(_latest([seen[:groups] for seen in found]))
         if all([loader.in_time(releases) for loader in self.loaders]):
             return releases
-        self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"] = before
+        self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"] = (
+            before
+        )
         return []
 
     def _begin(self, seen: Sequence[int]) -> list[int]:
         """Start groups that are seen from these cycles on; return when their slots are free again."""
-        schedule, per_batch, start, groups, first = self.plan.schedule, self.per_batch, self.start, self.batch_groups, self.first
-        interval, drain, release, free, releases = schedule.interval, schedule.drain, schedule.release + 1, self.free, []
+        schedule, per_batch, start, groups, first = (
+            self.plan.schedule,
+            self.per_batch,
+            self.start,
+            self.batch_groups,
+            self.first,
+        )
+        interval, drain, release, free, releases = (
+            schedule.interval,
+            schedule.drain,
+            schedule.release + 1,
+            self.free,
+            [],
+        )
         for earliest in seen:
             if earliest < free:
                 earliest = free
             if first and earliest < self.batch + schedule.batch:
                 earliest = self.batch + schedule.batch
-            distance = earliest - start                        # a multiple of the interval, or at least what it takes to drain
+            distance = (
+                earliest - start
+            )  # a multiple of the interval, or at least what it takes to drain
             if distance < drain:
                 distance += -distance % interval
                 if distance > drain:
@@ -202,14 +244,22 @@ class _Conductor:
         if ends != self.ends or len(self.marks) == _MARKS:
             self.marks, self.ends = {}, ends
         lag = min(now - self.batch, self.plan.schedule.batch + self.plan.schedule.settle)
-        key = (self.first, self.per_batch and self.batch_groups, lag, *[loader.state(now) for loader in self.loaders])
+        key = (
+            self.first,
+            self.per_batch and self.batch_groups,
+            lag,
+            *[loader.state(now) for loader in self.loaders],
+        )
         if key not in self.marks:
             if min([source.alike for source in running], default=0) > 2:
                 self.marks[key] = now, [source.page for source in running], dict(self.counts)
             return
         cycle, pages, counts = self.marks[key]
         strides = [source.page - page for source, page in zip(running, pages, strict=True)]
-        times = min((source.alike - 2) // stride if stride else 0 for source, stride in zip(running, strides, strict=True))
+        times = min(
+            (source.alike - 2) // stride if stride else 0
+            for source, stride in zip(running, strides, strict=True)
+        )
         if times > 0:
             self._delay(times, now - cycle, counts)
             for source, stride in zip(running, strides, strict=True):
@@ -241,7 +291,9 @@ def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:
     for count, per_word in pieces:
         while count:
             taken = min(count, per_word)
-            cycle = reader.accept(max(reader.offer(), cycle + 1) + taken - 1)      # a piece a cycle, the word is held meanwhile
+            cycle = reader.accept(
+                max(reader.offer(), cycle + 1) + taken - 1
+            )  # a piece a cycle, the word is held meanwhile
             count -= taken
     return cycle
 
@@ -257,5 +309,7 @@ def _results(plan: AnalyticsPlan, memory: FixedLatency, finish: int, address: in
         left[0] -= taken
         return (finish if previous < 0 else previous) + 1 + 2 * taken
 
-    _, taken, idle = Writer(memory, plan.bus_bytes).write(finish + 1, address, -(-codes // per_word), source)
+    _, taken, idle = Writer(memory, plan.bus_bytes).write(
+        finish + 1, address, -(-codes // per_word), source
+    )
     return max(taken[-1] + 1, idle)

@@ -30,7 +30,9 @@ def _tree(values: Codes, axis: int, fn: str, fmt: Format) -> Codes:
     neutral = identity(fn, fmt)
     while values.shape[0] > 1:
         if values.shape[0] % 2:
-            values = np.concatenate([values, np.full((1, *values.shape[1:]), neutral, dtype=np.int64)])
+            values = np.concatenate(
+                [values, np.full((1, *values.shape[1:]), neutral, dtype=np.int64)]
+            )
         values = fmt.op(fn, values[0::2], values[1::2])
     return values[0]
 
@@ -77,9 +79,11 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
     cursor = [0] * plan.ports
     limit = plan.batch_positions
     while True:
-        chosen: list[tuple[int, int, int, int]] = []       # port, index, group, thread
+        chosen: list[tuple[int, int, int, int]] = []  # port, index, group, thread
         taken, group = 0, 0
-        while (limit is None or taken < limit) and any(cursor[q] < len(tuples[q]) for q in range(plan.ports)):
+        while (limit is None or taken < limit) and any(
+            cursor[q] < len(tuples[q]) for q in range(plan.ports)
+        ):
             width = threads if limit is None else min(threads, limit - taken)
             for thread in range(width):
                 port = thread // per_port
@@ -90,8 +94,15 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
             group += 1
         ends = all(cursor[q] >= len(tuples[q]) for q in range(plan.ports))
         width = plan.layout.beats * plan.lanes
-        data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(len(chosen), width)
-        yield Batch(data, np.array([c[2] for c in chosen], dtype=np.int64), np.array([c[3] for c in chosen], dtype=np.int64), ends)
+        data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(
+            len(chosen), width
+        )
+        yield Batch(
+            data,
+            np.array([c[2] for c in chosen], dtype=np.int64),
+            np.array([c[3] for c in chosen], dtype=np.int64),
+            ends,
+        )
         if ends:
             return
 
@@ -144,7 +155,9 @@ class _Machine:
             result = _tree(result, result.ndim - 1, fn, fmt)[..., None]
         result = result[..., 0]
         if op.lane_reduce:
-            result = np.swapaxes(result, -1, -2)               # one result a row i becomes a vector along the lanes
+            result = np.swapaxes(
+                result, -1, -2
+            )  # one result a row i becomes a vector along the lanes
         lead = result.shape[:-2]
         self.values[op.dest] = np.broadcast_to(result, (*lead, buffer.rows, buffer.cols))
 
@@ -167,7 +180,12 @@ class _Machine:
 
 
 def train(
-    plan: AnalyticsPlan, epochs_of_tuples: Sequence[Codes], models: dict[str, Codes], runs: Sequence[Codes], *, keep_history: bool = False
+    plan: AnalyticsPlan,
+    epochs_of_tuples: Sequence[Codes],
+    models: dict[str, Codes],
+    runs: Sequence[Codes],
+    *,
+    keep_history: bool = False,
 ) -> TrainingResult:
     """Train as the hardware does.
 
@@ -175,10 +193,21 @@ def train(
     codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs` order. The same tuples come in every epoch.
     """
     index = {plan.buffers[n].name: n for n in plan.models}
-    machine = _Machine(plan, runs, {index[name]: np.asarray(codes, dtype=np.int64).reshape(plan.buffers[index[name]].rows, -1)
-                                    for name, codes in models.items()})
+    machine = _Machine(
+        plan,
+        runs,
+        {
+            index[name]: np.asarray(codes, dtype=np.int64).reshape(
+                plan.buffers[index[name]].rows, -1
+            )
+            for name, codes in models.items()
+        },
+    )
     inputs = [(n, plan.layout.field(plan.buffers[n].name)) for n in plan.inputs()]
-    by_region: dict[str, list[Op]] = {region: [op for op in plan.ops if op.region == region] for region in ("group", "batch", "epoch")}
+    by_region: dict[str, list[Op]] = {
+        region: [op for op in plan.ops if op.region == region]
+        for region in ("group", "batch", "epoch")
+    }
     result = TrainingResult({})
     plan_batches = list(batches(plan, epochs_of_tuples))
     for _ in range(plan.epochs):
@@ -188,7 +217,11 @@ def train(
                 continue
             trained = True
             for buffer, place in inputs:
-                where = place.position + np.arange(place.rows)[:, None] * place.stride + np.arange(place.cols)
+                where = (
+                    place.position
+                    + np.arange(place.rows)[:, None] * place.stride
+                    + np.arange(place.cols)
+                )
                 machine.values[buffer] = batch.tuples[:, where]
             _update(machine, plan, by_region, batch)
             result.batches += 1
@@ -206,7 +239,9 @@ def train(
     return result
 
 
-def _update(machine: _Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch) -> None:
+def _update(
+    machine: _Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch
+) -> None:
     for op in by_region["group"]:
         if op.merge is not None:
             machine.merge(op, batch)
@@ -214,7 +249,7 @@ def _update(machine: _Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op
             machine.run(op)
     written: dict[int, Codes] = {}
     for op in by_region["batch"]:
-        if op.dest in plan.models:                             # new models take effect together, after the batch
+        if op.dest in plan.models:  # new models take effect together, after the batch
             old = machine.values[op.dest]
             machine.run(op)
             written[op.dest], machine.values[op.dest] = machine.values[op.dest], old

@@ -19,12 +19,21 @@ from .cycles import Cycles, run
 from .golden import TrainingResult, train
 from .loader import EmptySource, TupleSource
 
-__all__ = ["Bound", "bound", "golden", "model_cycles", "page_costs", "port_pages", "strider_cycles", "walk"]
+__all__ = [
+    "Bound",
+    "bound",
+    "golden",
+    "model_cycles",
+    "page_costs",
+    "port_pages",
+    "strider_cycles",
+    "walk",
+]
 
 
 def port_pages(plan: AnalyticsPlan, pages: np.ndarray) -> list[np.ndarray]:
     """Return each memory port's pages: page p belongs to port p mod ports. Contiguous arrays."""
-    return [np.ascontiguousarray(pages[q::plan.ports]) for q in range(plan.ports)]
+    return [np.ascontiguousarray(pages[q :: plan.ports]) for q in range(plan.ports)]
 
 
 def walk(plan: AnalyticsPlan, pages: np.ndarray) -> list[Codes] | HardwareError:
@@ -38,7 +47,9 @@ def walk(plan: AnalyticsPlan, pages: np.ndarray) -> list[Codes] | HardwareError:
     return min(errors, key=lambda e: e.block) if errors else tuples
 
 
-def golden(plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]) -> TrainingResult | HardwareError:
+def golden(
+    plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]
+) -> TrainingResult | HardwareError:
     """Return the golden result of training on heap pages (pages, page_size), or the run's error."""
     tuples = walk(plan, pages)
     return tuples if isinstance(tuples, HardwareError) else train(plan, tuples, dict(models), runs)
@@ -55,12 +66,24 @@ def page_costs(plan: AnalyticsPlan, pages: np.ndarray) -> Costs | HardwareError:
 
 def strider_cycles(plan: AnalyticsPlan, costs: Costs) -> int:
     """Return how long the busiest port's Striders take for one epoch if pages are always there and tuples always taken."""
-    busiest = max(sum(count * sum(wait for _, wait, _ in events) for count, events in costs.every(plan.ports, q).runs) for q in range(plan.ports))
+    busiest = max(
+        sum(
+            count * sum(wait for _, wait, _ in events)
+            for count, events in costs.every(plan.ports, q).runs
+        )
+        for q in range(plan.ports)
+    )
     return -(-busiest // plan.walkers)
 
 
 def model_cycles(
-    plan: AnalyticsPlan, pages: np.ndarray | Costs, memory: FixedLatency, epochs: int, *, boot_address: int = 0, result_address: int = 0
+    plan: AnalyticsPlan,
+    pages: np.ndarray | Costs,
+    memory: FixedLatency,
+    epochs: int,
+    *,
+    boot_address: int = 0,
+    result_address: int = 0,
 ) -> Cycles:
     """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors."""
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
@@ -70,10 +93,17 @@ def model_cycles(
         made: list[TupleSource] = []
         for q in range(plan.ports):
             part = costs.every(plan.ports, q)
-            port = memory.port(plan.bus_bytes) if q else reader.port                    # the boot image leaves its trace on port 0
-            made.append(PortModel(plan.port, part, port, origin) if part.runs else EmptySource(origin))
+            port = (
+                memory.port(plan.bus_bytes) if q else reader.port
+            )  # the boot image leaves its trace on port 0
+            made.append(
+                PortModel(plan.port, part, port, origin) if part.runs else EmptySource(origin)
+            )
         return made
-    return run(plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address)
+
+    return run(
+        plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address
+    )
 
 
 @dataclass(frozen=True)
@@ -93,7 +123,9 @@ class Bound:
         return max(("memory", "operations", "recurrence"), key=lambda name: getattr(self, name))
 
 
-def bound(plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: FixedLatency, epochs: int) -> Bound:
+def bound(
+    plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: FixedLatency, epochs: int
+) -> Bound:
     """Return the bound of a run.
 
     memory: the busiest port's page bytes over the bytes a cycle of a port. operations: groups times the beats of the busiest unit. recurrence: batches
@@ -106,4 +138,8 @@ def bound(plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: Fi
             for unit in (op.unit, op.merge_unit):
                 if unit >= 0:
                     work[unit] = work.get(unit, 0) + op.beats
-    return Bound(int(np.ceil(busiest / memory.rate(plan.bus_bytes))), groups * max(work.values(), default=0), batches * int(plan.notes["recurrence"]))
+    return Bound(
+        int(np.ceil(busiest / memory.rate(plan.bus_bytes))),
+        groups * max(work.values(), default=0),
+        batches * int(plan.notes["recurrence"]),
+    )

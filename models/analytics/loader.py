@@ -93,27 +93,35 @@ class Loader:
     """
 
     def __init__(self, plan: AnalyticsPlan, source: TupleSource):
-        self.source, self.threads, self.batch = source, plan.threads_per_port, plan.merge_count // plan.ports
-        self.whole = not self.batch % self.threads          # whether all groups are, but for an epoch's last
-        self.position = 0                         # else: place in the batch of the next group's first tuple
-        self.seen: list[int] = []                 # groups that wait: from which cycle each is seen
-        self.counts: list[int] = []               # and its tuples
-        self.firsts: list[int] = []               # first transfers of those foreseen
-        self.ended: int | None = None             # cycle from which the epoch's end is seen
-        self.release = [0] * plan.input_slots     # cycles from which the latest groups' slots are free again
+        self.source, self.threads, self.batch = (
+            source,
+            plan.threads_per_port,
+            plan.merge_count // plan.ports,
+        )
+        self.whole = (
+            not self.batch % self.threads
+        )  # whether all groups are, but for an epoch's last
+        self.position = 0  # else: place in the batch of the next group's first tuple
+        self.seen: list[int] = []  # groups that wait: from which cycle each is seen
+        self.counts: list[int] = []  # and its tuples
+        self.firsts: list[int] = []  # first transfers of those foreseen
+        self.ended: int | None = None  # cycle from which the epoch's end is seen
+        self.release = [
+            0
+        ] * plan.input_slots  # cycles from which the latest groups' slots are free again
 
     def fill(self) -> int:
         """Take groups, as far as it is known when their slots are free, until two wait or the epoch has ended; return how many can be handed out."""
         seen = self.seen
         while len(seen) < 2 and self.ended is None:
-            ready = self.release[len(seen):]
+            ready = self.release[len(seen) :]
             sizes = [self.threads] * len(ready) if self.whole else self._sizes(len(ready))
             cycles, last, over = self.source.take(ready, sizes)
             seen += [cycle + 1 for cycle in cycles]
-            self.counts += sizes[:len(cycles)]
+            self.counts += sizes[: len(cycles)]
             self.counts[-1] = last
             if not self.whole:
-                self.position = (self.position + sum(sizes[:len(cycles)])) % self.batch
+                self.position = (self.position + sum(sizes[: len(cycles)])) % self.batch
             if over:
                 self.ended, self.position = seen[-1], 0
                 if not last:
@@ -148,7 +156,7 @@ class Loader:
         """Whether slots are free in time for the foreseen groups up to one behind those that give up theirs in these cycles."""
         waiting = len(self.seen)
         slots = [*self.release[waiting:], *releases]
-        return all(map(le, slots[:max(len(releases) + 1 - waiting, 0)], self.firsts))
+        return all(map(le, slots[: max(len(releases) + 1 - waiting, 0)], self.firsts))
 
     def skip(self, seen: Sequence[int], pages: int = 0) -> None:
         """Take foreseen groups, on this page or over so many, until so many wait."""
@@ -163,8 +171,8 @@ class Loader:
 
     def hand(self, start: int, releases: Sequence[int]) -> bool:
         """Give waiting groups (if none is left: sit it out) to the engine, the last in cycle `start`; return whether the end is seen behind it."""
-        del self.seen[:len(releases)], self.counts[:len(releases)]
-        self.release = [*self.release, *releases][len(releases):]
+        del self.seen[: len(releases)], self.counts[: len(releases)]
+        self.release = [*self.release, *releases][len(releases) :]
         return not self.seen and self.ended is not None and self.ended <= start
 
     def advance(self, cycle: int) -> None:

@@ -26,7 +26,13 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
     "shell": {"shell": SHELL, "wide": 600.0},
     "port": strider.COEFFICIENTS,
     "core": {"core": 367.0, "parameters": 10.9, "reductions": 6.19, "storage": 1.14, "units": 0.91},
-    "thread": {"thread": 381.0, "units": 0.89, "operands": 0.75, "reductions": 0.55, "storage": 1.1},
+    "thread": {
+        "thread": 381.0,
+        "units": 0.89,
+        "operands": 0.75,
+        "reductions": 0.55,
+        "storage": 1.1,
+    },
 }
 
 
@@ -38,12 +44,26 @@ def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
     if target.shared is not None:
         memories += device_memories(plan.bus_bytes, target.shared)
     units = list(storages.arithmetic(plan))
-    memories += [(unit.copies, table) for unit in units for table in storages.tables(unit.fn, plan.format)]
+    memories += [
+        (unit.copies, table) for unit in units for table in storages.tables(unit.fn, plan.format)
+    ]
     blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)
-    bram = -(-blocks // 2) if family == "amd" else blocks           # counted in halves there
-    dsp = sum(unit.live * multiplier_blocks(storages.products(unit.fn, plan.format), family) for unit in units) if target.dsp else 0
+    bram = -(-blocks // 2) if family == "amd" else blocks  # counted in halves there
+    dsp = (
+        sum(
+            unit.live * multiplier_blocks(storages.products(unit.fn, plan.format), family)
+            for unit in units
+        )
+        if target.dsp
+        else 0
+    )
     found = parts(plan, target)
-    return Resources(round(sum(part.lut for part in found.values())), round(sum(part.ff for part in found.values())), dsp, bram)
+    return Resources(
+        round(sum(part.lut for part in found.values())),
+        round(sum(part.ff for part in found.values())),
+        dsp,
+        bram,
+    )
 
 
 def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
@@ -54,14 +74,20 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
     found = {}
     for part, counts in features(plan, target).items():
         luts = sum(COEFFICIENTS[part].get(name, 0.0) * count for name, count in counts.items())
-        found[part] = Cost(round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part]))
+        found[part] = Cost(
+            round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part])
+        )
     return found
 
 
 def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
-    found: dict[str, dict[str, float]] = {"shell": {"shell": 1, "wide": int(not plan.lean)}, "port": strider.features(plan.port, target.family),
-                                          "core": _core(plan, target), "thread": _thread(plan, target)}
+    found: dict[str, dict[str, float]] = {
+        "shell": {"shell": 1, "wide": int(not plan.lean)},
+        "port": strider.features(plan.port, target.family),
+        "core": _core(plan, target),
+        "thread": _thread(plan, target),
+    }
     if target.shared is not None:
         found["device"] = {"device": 1}
     return found
@@ -82,8 +108,13 @@ def _datapath(plan: AnalyticsPlan, target: Target, home: str) -> dict[str, float
     share = plan.threads if home == "thread" else 1
     here = [unit for unit in storages.arithmetic(plan) if unit.home == home]
     units = sum(unit.copies // share * cost(unit.fn, fmt, shape).lut for unit in here)
-    if not target.dsp:                                              # multipliers made of adders: a look-up table with carry for each bit of each row
-        units += sum(unit.live // share * sum(a * b for a, b in storages.products(unit.fn, fmt)) for unit in here)
+    if (
+        not target.dsp
+    ):  # multipliers made of adders: a look-up table with carry for each bit of each row
+        units += sum(
+            unit.live // share * sum(a * b for a, b in storages.products(unit.fn, fmt))
+            for unit in here
+        )
     operands = reductions = 0
     for number, unit in enumerate(plan.units):
         users = [op for op in plan.ops if op.unit == number and op.home == home]
@@ -91,8 +122,14 @@ def _datapath(plan: AnalyticsPlan, target: Target, home: str) -> dict[str, float
             continue
         operands += unit.lanes * width * (len(users) - 1) * len(users[0].operands)
         for lane_reduce in {op.lane_reduce for op in users if op.reduce is not None}:
-            levels = max(depth(op.extents[2]) for op in users if op.reduce is not None and op.lane_reduce == lane_reduce)
-            reductions += width * (unit.lanes + 2 * levels if lane_reduce else 2 * levels * unit.lanes)
+            levels = max(
+                depth(op.extents[2])
+                for op in users
+                if op.reduce is not None and op.lane_reduce == lane_reduce
+            )
+            reductions += width * (
+                unit.lanes + 2 * levels if lane_reduce else 2 * levels * unit.lanes
+            )
     storage = 0.0
     for where, copies, memory in storages.buffers(plan):
         if where == home:
@@ -105,7 +142,9 @@ def _storage(memory: Storage, target: Target) -> float:
     found = map_storage(memory, target.family)
     choice = (found.banks - 1) * memory.width * memory.readers * 0.7
     if found.blocks:
-        return choice + (0 if memory.apart or not memory.granules else memory.readers * (memory.width + 8) + 4)
+        return choice + (
+            0 if memory.apart or not memory.granules else memory.readers * (memory.width + 8) + 4
+        )
     if found.cells:
         return choice + 4 * found.cells
     return 0.6 * found.bits * memory.readers + 8 if memory.depth > 1 else 0
@@ -117,5 +156,14 @@ def _flops(plan: AnalyticsPlan) -> Mapping[str, float]:
     per = {"thread": 20.0, "core": 25.0 * len(plan.ops)}
     for home in per:
         share = plan.threads if home == "thread" else 1
-        per[home] += 1.2 * sum(unit.copies // share * (cost(unit.fn, fmt, shape).ff + 2 * width) for unit in storages.arithmetic(plan) if unit.home == home)
-    return {**per, "port": strider.flops(plan.port), "shell": 580 if plan.lean else 1400, "device": 600}
+        per[home] += 1.2 * sum(
+            unit.copies // share * (cost(unit.fn, fmt, shape).ff + 2 * width)
+            for unit in storages.arithmetic(plan)
+            if unit.home == home
+        )
+    return {
+        **per,
+        "port": strider.flops(plan.port),
+        "shell": 580 if plan.lean else 1400,
+        "device": 600,
+    }

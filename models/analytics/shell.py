@@ -24,7 +24,11 @@ def address_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the byte addresses that the plan's engine handles: enough to pass the end of a memory that is known."""
     if not plan.lean:
         return ADDRESS_BITS
-    return max(12, (plan.memory_bytes - 1).bit_length() + 1) if plan.memory_bytes else LEAN_ADDRESS_BITS
+    return (
+        max(12, (plan.memory_bytes - 1).bit_length() + 1)
+        if plan.memory_bytes
+        else LEAN_ADDRESS_BITS
+    )
 
 
 def count_bits(plan: AnalyticsPlan) -> int:
@@ -34,7 +38,11 @@ def count_bits(plan: AnalyticsPlan) -> int:
 
 def page_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of numbers of pages."""
-    return min(count_bits(plan), (plan.memory_bytes // plan.page_size).bit_length()) if plan.lean and plan.memory_bytes else count_bits(plan)
+    return (
+        min(count_bits(plan), (plan.memory_bytes // plan.page_size).bit_length())
+        if plan.lean and plan.memory_bytes
+        else count_bits(plan)
+    )
 
 
 def beats_bits(plan: AnalyticsPlan) -> int:
@@ -42,17 +50,31 @@ def beats_bits(plan: AnalyticsPlan) -> int:
     if not plan.lean:
         return 24
     words, codes, _ = sizes(plan)
-    return max(plan.page_size // plan.bus_bytes, -(-4 * words // plan.bus_bytes) + -(-codes * plan.format.container // plan.bus_bytes)).bit_length()
+    return max(
+        plan.page_size // plan.bus_bytes,
+        -(-4 * words // plan.bus_bytes) + -(-codes * plan.format.container // plan.bus_bytes),
+    ).bit_length()
 
 
 def result_beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the length in bus words with which the result is written."""
-    return (-(-sizes(plan)[2] * plan.format.container // plan.bus_bytes)).bit_length() if plan.lean else 24
+    return (
+        (-(-sizes(plan)[2] * plan.format.container // plan.bus_bytes)).bit_length()
+        if plan.lean
+        else 24
+    )
 
 
 def open_writes(plan: AnalyticsPlan) -> int:
     """Return how many write bursts run ahead of their data: those of the whole result, where it is small."""
-    return min(Writer.AHEAD, burst_count(4096 - plan.bus_bytes, (1 << result_beats_bits(plan)) - 1, plan.bus_bytes)) if plan.lean else Writer.AHEAD
+    return (
+        min(
+            Writer.AHEAD,
+            burst_count(4096 - plan.bus_bytes, (1 << result_beats_bits(plan)) - 1, plan.bus_bytes),
+        )
+        if plan.lean
+        else Writer.AHEAD
+    )
 
 
 def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
@@ -61,19 +83,39 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     registers = [
         EngineRegister("boot_address", bits, "program and parameters, aligned to the bus"),
         EngineRegister("result_address", bits, "where the models go, aligned to the bus"),
-        EngineRegister("epochs", count_bits(plan), "most passes over the table", reset=max(plan.epochs, 1))]
+        EngineRegister(
+            "epochs", count_bits(plan), "most passes over the table", reset=max(plan.epochs, 1)
+        ),
+    ]
     for q in range(plan.ports):
-        registers += [EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
-                      EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages")]
+        registers += [
+            EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
+            EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages"),
+        ]
     counters = [
-        Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide), Counter("groups", "groups started", bits=wide),
-        Counter("batches", "batches closed", bits=wide), Counter("epochs", "epochs ended", bits=count_bits(plan) if plan.lean else wide),
-        Counter("starved", "cycles in which a group could have started but for want of tuples", progress=False, bits=wide),
-        Counter("converged", "1 when the convergence test ended the run", bits=1)]
-    if plan.lean:                               # the others tell how a run went, not what it did
+        Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide),
+        Counter("groups", "groups started", bits=wide),
+        Counter("batches", "batches closed", bits=wide),
+        Counter("epochs", "epochs ended", bits=count_bits(plan) if plan.lean else wide),
+        Counter(
+            "starved",
+            "cycles in which a group could have started but for want of tuples",
+            progress=False,
+            bits=wide,
+        ),
+        Counter("converged", "1 when the convergence test ended the run", bits=1),
+    ]
+    if plan.lean:  # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
-    return RegisterMap(registers, counters, monitors, design, cycle_bits=40 if plan.lean else 64, errors=(PageError,))
+    return RegisterMap(
+        registers,
+        counters,
+        monitors,
+        design,
+        cycle_bits=40 if plan.lean else 64,
+        errors=(PageError,),
+    )
 
 
 @dataclass(frozen=True)
@@ -106,11 +148,17 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
     words, parameters, results = sizes(plan)
     bus, container = plan.bus_bytes, plan.format.container
     program = np.array(plan.program, dtype="<u4").view(np.uint8)
-    codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs] + [np.asarray(models[plan.buffers[n].name], dtype=np.int64).ravel() for n in plan.models]
-    packed = np.concatenate(codes).astype(f"<u{container}").view(np.uint8) if codes else np.zeros(0, np.uint8)
+    codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs] + [
+        np.asarray(models[plan.buffers[n].name], dtype=np.int64).ravel() for n in plan.models
+    ]
+    packed = (
+        np.concatenate(codes).astype(f"<u{container}").view(np.uint8)
+        if codes
+        else np.zeros(0, np.uint8)
+    )
     boot = np.zeros(_round(len(program), bus) + _round(len(packed), bus), dtype=np.uint8)
-    boot[:len(program)] = program
-    boot[_round(len(program), bus):][:len(packed)] = packed
+    boot[: len(program)] = program
+    boot[_round(len(program), bus) :][: len(packed)] = packed
     return Images(boot, words, parameters, results, _round(results * container, bus))
 
 
@@ -122,6 +170,6 @@ def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
     for n in plan.models:
         buffer = plan.buffers[n]
         size = buffer.rows * buffer.cols
-        result[buffer.name] = codes[position:position + size].reshape(buffer.rows, buffer.cols)
+        result[buffer.name] = codes[position : position + size].reshape(buffer.rows, buffer.cols)
         position += size
     return result

@@ -40,7 +40,11 @@ def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
     for number, buffer in enumerate(plan.buffers):
         lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots
         if depth > 1 and readers[number]:
-            yield buffer.home, (plan.threads if buffer.home == "thread" else 1), Storage(lanes * plan.format.width, depth, readers[number], lanes)
+            yield (
+                buffer.home,
+                (plan.threads if buffer.home == "thread" else 1),
+                Storage(lanes * plan.format.width, depth, readers[number], lanes),
+            )
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,14 @@ def arithmetic(plan: AnalyticsPlan) -> Iterator[Arithmetic]:
     for number, unit in enumerate(plan.units):
         copies = plan.threads if unit.home == "thread" else 1
         if unit.fn.startswith("merge-"):
-            count = unit.lanes * plan.threads                          # threads - 1 in the tree, one accumulates
+            count = unit.lanes * plan.threads  # threads - 1 in the tree, one accumulates
             yield Arithmetic("core", REDUCE_FN[unit.fn.removeprefix("merge-")], count, count)
             continue
         users = [op for op in plan.ops if op.unit == number]
-        reached = [max(_covered(plan, op.operands[k], unit.lanes) for op in users) for k in range(len(users[0].operands))]
+        reached = [
+            max(_covered(plan, op.operands[k], unit.lanes) for op in users)
+            for k in range(len(users[0].operands))
+        ]
         yield Arithmetic(unit.home, unit.fn, copies * unit.lanes, copies * min(reached))
         longest: dict[tuple[str, bool], int] = {}
         for op in users:
@@ -96,14 +103,22 @@ def products(fn: str, fmt: Format) -> tuple[tuple[int, int], ...]:
     if fn == "mac":
         fn = "mul"
     if fn == "mul":
-        bits, signed = (fmt.fraction_bits + 1, False) if isinstance(fmt, Float) else (fmt.width, True)
+        bits, signed = (
+            (fmt.fraction_bits + 1, False) if isinstance(fmt, Float) else (fmt.width, True)
+        )
         size = -(-bits // slices(bits))
         parts = [min(size, bits - low) for low in range(0, bits, size)]
-        return tuple((bits, part + (signed and low < len(parts) - 1)) for low, part in enumerate(parts))
+        return tuple(
+            (bits, part + (signed and low < len(parts) - 1)) for low, part in enumerate(parts)
+        )
     if fn not in FUNCTIONS:
         assert isinstance(fmt, Fixed | Float)
         return ()
-    return tuple(_factors(*wire.args) for wire in pipeline(fn, fmt).wires if wire.kind == "mul" and not any(_trivial(a) for a in wire.args))
+    return tuple(
+        _factors(*wire.args)
+        for wire in pipeline(fn, fmt).wires
+        if wire.kind == "mul" and not any(_trivial(a) for a in wire.args)
+    )
 
 
 def _factors(a: Wire, b: Wire) -> tuple[int, int]:
@@ -122,4 +137,8 @@ def tables(fn: str, fmt: Format) -> tuple[Storage, ...]:
     """Return the read-only memories of a unit's tables."""
     if fn not in FUNCTIONS:
         return ()
-    return tuple(Storage(min(_TABLE, sum(t.widths) - low), t.depth, granules=0) for t in pipeline(fn, fmt).tables for low in range(0, sum(t.widths), _TABLE))
+    return tuple(
+        Storage(min(_TABLE, sum(t.widths) - low), t.depth, granules=0)
+        for t in pipeline(fn, fmt).tables
+        for low in range(0, sum(t.widths), _TABLE)
+    )

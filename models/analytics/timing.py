@@ -53,7 +53,9 @@ def _bounds(beats: np.ndarray, times: np.ndarray, size: int) -> tuple[np.ndarray
     return first, last
 
 
-def read_times(op: Op, operand: Operand, buffers: Sequence[Buffer], lanes: int) -> tuple[np.ndarray, np.ndarray]:
+def read_times(
+    op: Op, operand: Operand, buffers: Sequence[Buffer], lanes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return for each beat of the operand's buffer the first (int64 maximum: never) and last (-1: never) cycle of reading."""
     buffer = buffers[operand.buffer]
     index = dict(zip("icj", steps(op), strict=True))
@@ -63,7 +65,9 @@ def read_times(op: Op, operand: Operand, buffers: Sequence[Buffer], lanes: int) 
     return _bounds(beat, np.arange(op.beats), buffer.beats(lanes))
 
 
-def write_times(op: Op, buffers: Sequence[Buffer], fmt: Format, lanes: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
+def write_times(
+    op: Op, buffers: Sequence[Buffer], fmt: Format, lanes: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return for each beat of the destination the first and the last cycle of writing."""
     buffer = buffers[op.dest]
     i, c, j = steps(op)

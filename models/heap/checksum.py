@@ -11,11 +11,43 @@ import numpy.typing as npt
 __all__ = ["checksum"]
 
 _PRIME = np.uint32(16777619)
-_START = np.array([
-    0x5B1F36E9, 0xB8525960, 0x02AB50AA, 0x1DE66D2A, 0x79FF467A, 0x9BB9F8A3, 0x217E7CD2, 0x83E13D2C,
-    0xF8D4474F, 0xE39EB970, 0x42C6AE16, 0x993216FA, 0x7B093B5D, 0x98DAFF3C, 0xF718902A, 0x0B1C9CDB,
-    0xE58F764B, 0x187636BC, 0x5D7B3BB1, 0xE73DE7DE, 0x92BEC979, 0xCCA6C0B2, 0x304A0979, 0x85AA43D4,
-    0x783125BB, 0x6CA8EAA2, 0xE407EAC6, 0x4B5CFC3E, 0x9FBF8C76, 0x15CA20BE, 0xF2CA9FD3, 0x959BD756], np.uint32)
+_START = np.array(
+    [
+        0x5B1F36E9,
+        0xB8525960,
+        0x02AB50AA,
+        0x1DE66D2A,
+        0x79FF467A,
+        0x9BB9F8A3,
+        0x217E7CD2,
+        0x83E13D2C,
+        0xF8D4474F,
+        0xE39EB970,
+        0x42C6AE16,
+        0x993216FA,
+        0x7B093B5D,
+        0x98DAFF3C,
+        0xF718902A,
+        0x0B1C9CDB,
+        0xE58F764B,
+        0x187636BC,
+        0x5D7B3BB1,
+        0xE73DE7DE,
+        0x92BEC979,
+        0xCCA6C0B2,
+        0x304A0979,
+        0x85AA43D4,
+        0x783125BB,
+        0x6CA8EAA2,
+        0xE407EAC6,
+        0x4B5CFC3E,
+        0x9FBF8C76,
+        0x15CA20BE,
+        0xF2CA9FD3,
+        0x959BD756,
+    ],
+    np.uint32,
+)
 
 
 def checksum(pages: npt.NDArray[np.uint8], first_block: int = 0) -> npt.NDArray[np.uint16]:
@@ -25,12 +57,16 @@ def checksum(pages: npt.NDArray[np.uint8], first_block: int = 0) -> npt.NDArray[
     `pd_checksum` now does not matter. New pages (`pd_upper` = 0) carry none: the result for them is 0.
     """
     count, size = pages.shape
-    words = np.ascontiguousarray(pages).view("<u4").reshape(count, size // 128, 32).astype(np.uint32)
-    words[:, 0, 2] &= np.uint32(0xFFFF0000)                     # pd_checksum itself counts as zero
-    new = words[:, 0, 3] >> np.uint32(16) == 0                  # pd_upper
+    words = (
+        np.ascontiguousarray(pages).view("<u4").reshape(count, size // 128, 32).astype(np.uint32)
+    )
+    words[:, 0, 2] &= np.uint32(0xFFFF0000)  # pd_checksum itself counts as zero
+    new = words[:, 0, 3] >> np.uint32(16) == 0  # pd_upper
     state = np.broadcast_to(_START, (count, 32)).copy()
-    for step in range(words.shape[1] + 2):                      # two more rounds with zero mix the last words
+    for step in range(words.shape[1] + 2):  # two more rounds with zero mix the last words
         mixed = state ^ words[:, step] if step < words.shape[1] else state
         state = mixed * _PRIME ^ mixed >> np.uint32(17)
-    folded = np.bitwise_xor.reduce(state, axis=1) ^ np.arange(first_block, first_block + count, dtype=np.uint32)
+    folded = np.bitwise_xor.reduce(state, axis=1) ^ np.arange(
+        first_block, first_block + count, dtype=np.uint32
+    )
     return np.where(new, 0, folded % np.uint32(65535) + np.uint32(1)).astype(np.uint16)

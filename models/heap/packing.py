@@ -39,24 +39,35 @@ class Header:
     all_visible: bool | None
     fillfactor: int
 
-    def tuples(self, count: int, infomask: int, infomask2: int, hoff: int, state: Visibility) -> npt.NDArray[Any]:
+    def tuples(
+        self, count: int, infomask: int, infomask2: int, hoff: int, state: Visibility
+    ) -> npt.NDArray[Any]:
         out = np.zeros(count, p.TUPLE_HEADER)
         out["t_xmin"] = self.xmin
         out["t_xmax"] = self.xmax if state.xmax else 0
-        out["t_infomask"], out["t_infomask2"], out["t_hoff"] = infomask | state.infomask, infomask2 | state.infomask2, hoff
+        out["t_infomask"], out["t_infomask2"], out["t_hoff"] = (
+            infomask | state.infomask,
+            infomask2 | state.infomask2,
+            hoff,
+        )
         return out
 
     def page(self, lower: Any, upper: Any, flags: Any, count: int) -> npt.NDArray[Any]:
         out = np.zeros(count, p.PAGE_HEADER)
         out["pd_lower"], out["pd_upper"], out["pd_flags"] = lower, upper, flags
-        out["pd_special"], out["pd_pagesize_version"] = self.page_size, p.pagesize_version(self.page_size)
+        out["pd_special"], out["pd_pagesize_version"] = (
+            self.page_size,
+            p.pagesize_version(self.page_size),
+        )
         return out
 
     def reserve(self, length: int) -> int:
         """Bytes to leave free on a page for `fillfactor` when a tuple of this length is about to go there."""
         if p.align(length) > p.max_tuple_size(self.page_size):
-            raise ValueError(f"a row of {length} bytes does not fit a page of {self.page_size}: the most is "
-                             f"{p.max_tuple_size(self.page_size)}")
+            raise ValueError(
+                f"a row of {length} bytes does not fit a page of {self.page_size}: the most is "
+                f"{p.max_tuple_size(self.page_size)}"
+            )
         return self.page_size * (100 - self.fillfactor) // 100
 
 
@@ -72,13 +83,24 @@ def stored_value(row: Rows, index: int, shorts: set[str]) -> bytes:
     return varlena(value.encode() if isinstance(value, str) else bytes(value))
 
 
-def write_many(header: Header, rows: list[Rows], states: Sequence[str], natts: Numbers, shorts: set[str], first_block: int) -> Bytes:
+def write_many(
+    header: Header,
+    rows: list[Rows],
+    states: Sequence[str],
+    natts: Numbers,
+    shorts: set[str],
+    first_block: int,
+) -> Bytes:
     """Return the pages of rows that follow one another, each with a line pointer of its own."""
     count = len(states)
     if not count:
         return np.zeros((0, header.page_size), np.uint8)
-    held = rows[:int(natts.max())]
-    present = np.stack([~row.null & (natts > index) for index, row in enumerate(held)], axis=1) if held else np.zeros((count, 0), bool)
+    held = rows[: int(natts.max())]
+    present = (
+        np.stack([~row.null & (natts > index) for index, row in enumerate(held)], axis=1)
+        if held
+        else np.zeros((count, 0), bool)
+    )
     has_null = present.sum(axis=1) < natts
     hoff = p.TUPLE_HEADER_SIZE + np.where(has_null, -(-natts // 8), 0) + p.ALIGN - 1 & -p.ALIGN
     infomask = np.where(has_null, p.HEAP_HASNULL, 0)
@@ -98,7 +120,11 @@ def write_many(header: Header, rows: list[Rows], states: Sequence[str], natts: N
     tuples["t_infomask2"] |= natts.astype(np.uint16)
     tuples["t_hoff"] = hoff
     number = first_block + block
-    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = number >> 16, number & 0xFFFF, line + 1
+    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = (
+        number >> 16,
+        number & 0xFFFF,
+        line + 1,
+    )
     _scatter(flat, start, tuples.view(np.uint8).reshape(count, -1))
     if has_null.any():
         bits = np.packbits(present, axis=1, bitorder="little")
@@ -115,8 +141,13 @@ def write_many(header: Header, rows: list[Rows], states: Sequence[str], natts: N
     held_lines = np.bincount(block, minlength=len(pages))
     upper = np.full(len(pages), header.page_size)
     np.minimum.at(upper, block, start - block * header.page_size)
-    heads = header.page(p.PAGE_HEADER_SIZE + held_lines * p.LP_SIZE, upper, np.where(visible, p.PD_ALL_VISIBLE, 0), len(pages))
-    pages[:, :p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(len(pages), -1)
+    heads = header.page(
+        p.PAGE_HEADER_SIZE + held_lines * p.LP_SIZE,
+        upper,
+        np.where(visible, p.PD_ALL_VISIBLE, 0),
+        len(pages),
+    )
+    pages[:, : p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(len(pages), -1)
     words = start - block * header.page_size | p.LP_NORMAL << 15 | length << 17
     flat.view("<u4")[(block * header.page_size + p.PAGE_HEADER_SIZE) // 4 + line] = words
     return pages
@@ -132,7 +163,14 @@ def _places(header: Header, length: Numbers) -> tuple[Numbers, Numbers, Numbers,
     while first < len(length):
         firsts.append(first)
         # a full fillfactor still lets one tuple onto an empty page
-        last = int(np.searchsorted(sums, sums[first] + size - p.PAGE_HEADER_SIZE - reserve, side="right")) - 1
+        last = (
+            int(
+                np.searchsorted(
+                    sums, sums[first] + size - p.PAGE_HEADER_SIZE - reserve, side="right"
+                )
+            )
+            - 1
+        )
         first = min(max(last, first + 1), first + most)
     starts = np.array(firsts)
     held = np.diff([*firsts, len(length)])
@@ -169,27 +207,42 @@ class _Placed:
         if not isinstance(row.values, np.ndarray):
             return cls._ragged(row, which, at, short, infomask)
         data = np.ascontiguousarray(row.values[which] if len(which) < len(present) else row.values)
-        data = data.reshape(len(which), -1).view(np.uint8).reshape(len(which), -1) if data.size else np.zeros((len(which), 0), np.uint8)
+        data = (
+            data.reshape(len(which), -1).view(np.uint8).reshape(len(which), -1)
+            if data.size
+            else np.zeros((len(which), 0), np.uint8)
+        )
         unaligned = False
         if kind.length < 0:
             infomask[which] = p.HEAP_HASVARWIDTH
             element, width = kind.element or "", row.values.shape[1]
             head = varlena(array_body(np.zeros(width, DTYPES[element]), element), short)
             unaligned = head.unaligned
-            lead = np.frombuffer(head, np.uint8)[:len(head) - data.shape[1]]
+            lead = np.frombuffer(head, np.uint8)[: len(head) - data.shape[1]]
             data = np.concatenate([np.broadcast_to(lead, (len(which), len(lead))), data], axis=1)
         place = at[which] if unaligned else at[which] + kind.align - 1 & -kind.align
         at[which] = place + data.shape[1]
         return cls(which, place, data, infomask)
 
     @classmethod
-    def _ragged(cls, row: Rows, which: Numbers, at: Numbers, short: bool, infomask: Numbers) -> _Placed:
-        values = [stored_value(row, index, {row.column.name} if short else set()) for index in which.tolist()]
+    def _ragged(
+        cls, row: Rows, which: Numbers, at: Numbers, short: bool, infomask: Numbers
+    ) -> _Placed:
+        values = [
+            stored_value(row, index, {row.column.name} if short else set())
+            for index in which.tolist()
+        ]
         sizes = np.fromiter(map(len, values), np.int64, len(values))
         raw = np.fromiter((isinstance(v, Raw) for v in values), bool, len(values))
-        unaligned = np.fromiter((isinstance(v, Raw) and v.unaligned for v in values), bool, len(values))
-        external = np.fromiter((isinstance(v, Raw) and v.external for v in values), bool, len(values))
-        infomask[which] = np.where(raw, p.HEAP_HASVARWIDTH, 0) | np.where(external, p.HEAP_HASEXTERNAL, 0)
+        unaligned = np.fromiter(
+            (isinstance(v, Raw) and v.unaligned for v in values), bool, len(values)
+        )
+        external = np.fromiter(
+            (isinstance(v, Raw) and v.external for v in values), bool, len(values)
+        )
+        infomask[which] = np.where(raw, p.HEAP_HASVARWIDTH, 0) | np.where(
+            external, p.HEAP_HASEXTERNAL, 0
+        )
         align = row.column.storage.align
         place = np.where(unaligned, at[which], at[which] + align - 1 & -align)
         at[which] = place + sizes

@@ -70,55 +70,64 @@ __all__ = [
     "split_line_pointer",
 ]
 
-ALIGN = 8                       #: MAXALIGN: of tuples in a page, and of a tuple's data in the tuple
+ALIGN = 8  #: MAXALIGN: of tuples in a page, and of a tuple's data in the tuple
 PAGE_SIZES = (1024, 2048, 4096, 8192, 16384, 32768)
 LAYOUT_VERSION = 4
 
 # -- page header -----------------------------------------------------------------------------------------------------------
 
-PAGE_HEADER = np.dtype([
-    ("pd_lsn_high", "<u4"),             # 0
-    ("pd_lsn_low", "<u4"),              # 4
-    ("pd_checksum", "<u2"),             # 8: 0 where checksums are off; nothing on the page says so
-    ("pd_flags", "<u2"),                # 10
-    ("pd_lower", "<u2"),                # 12: end of the line pointers
-    ("pd_upper", "<u2"),                # 14: start of the tuples; 0 on a new page, which holds nothing else either
-    ("pd_special", "<u2"),              # 16
-    ("pd_pagesize_version", "<u2"),     # 18: size (a multiple of 256) | version
-    ("pd_prune_xid", "<u4"),            # 20: a hint
-])
+PAGE_HEADER = np.dtype(
+    [
+        ("pd_lsn_high", "<u4"),  # 0
+        ("pd_lsn_low", "<u4"),  # 4
+        ("pd_checksum", "<u2"),  # 8: 0 where checksums are off; nothing on the page says so
+        ("pd_flags", "<u2"),  # 10
+        ("pd_lower", "<u2"),  # 12: end of the line pointers
+        (
+            "pd_upper",
+            "<u2",
+        ),  # 14: start of the tuples; 0 on a new page, which holds nothing else either
+        ("pd_special", "<u2"),  # 16
+        ("pd_pagesize_version", "<u2"),  # 18: size (a multiple of 256) | version
+        ("pd_prune_xid", "<u4"),  # 20: a hint
+    ]
+)
 PAGE_HEADER_SIZE = 24
 
-PD_HAS_FREE_LINES = 0x0001      #: a hint: some line pointer is unused
-PD_PAGE_FULL = 0x0002           #: a hint: an update found no room
-PD_ALL_VISIBLE = 0x0004         #: every tuple is visible to every transaction
+PD_HAS_FREE_LINES = 0x0001  #: a hint: some line pointer is unused
+PD_PAGE_FULL = 0x0002  #: a hint: an update found no room
+PD_ALL_VISIBLE = 0x0004  #: every tuple is visible to every transaction
 
 # -- line pointers: offset in bits 0-14, flags in 15-16, length in 17-31 ---------------------------------------------------
 
 LP_SIZE = 4
-LP_UNUSED = 0                   #: free, no storage
+LP_UNUSED = 0  #: free, no storage
 LP_NORMAL = 1
-LP_REDIRECT = 2                 #: of a pruned update chain: the offset is a line number, the length 0
-LP_DEAD = 3                     #: a deleted tuple, with or without storage
+LP_REDIRECT = 2  #: of a pruned update chain: the offset is a line number, the length 0
+LP_DEAD = 3  #: a deleted tuple, with or without storage
 
 # -- tuple header ----------------------------------------------------------------------------------------------------------
 
-TUPLE_HEADER = np.dtype([
-    ("t_xmin", "<u4"),                  # 0
-    ("t_xmax", "<u4"),                  # 4
-    ("t_cid", "<u4"),                   # 8
-    ("t_ctid_block_high", "<u2"),       # 12
-    ("t_ctid_block_low", "<u2"),        # 14
-    ("t_ctid_line", "<u2"),             # 16
-    ("t_infomask2", "<u2"),             # 18
-    ("t_infomask", "<u2"),              # 20
-    ("t_hoff", "u1"),                   # 22: where the data starts, a multiple of 8
-])
+TUPLE_HEADER = np.dtype(
+    [
+        ("t_xmin", "<u4"),  # 0
+        ("t_xmax", "<u4"),  # 4
+        ("t_cid", "<u4"),  # 8
+        ("t_ctid_block_high", "<u2"),  # 12
+        ("t_ctid_block_low", "<u2"),  # 14
+        ("t_ctid_line", "<u2"),  # 16
+        ("t_infomask2", "<u2"),  # 18
+        ("t_infomask", "<u2"),  # 20
+        ("t_hoff", "u1"),  # 22: where the data starts, a multiple of 8
+    ]
+)
 TUPLE_HEADER_SIZE = 23
-TUPLE_BITMAP = 23               #: start of the null bitmap (HEAP_HASNULL): ceil(natts / 8) bytes, lowest bit first, 1 = present
+TUPLE_BITMAP = 23  #: start of the null bitmap (HEAP_HASNULL): ceil(natts / 8) bytes, lowest bit first, 1 = present
 
 # t_infomask2
-HEAP_NATTS_MASK = 0x07FF        #: how many attributes the tuple holds; later columns take their `missing` value
+HEAP_NATTS_MASK = (
+    0x07FF  #: how many attributes the tuple holds; later columns take their `missing` value
+)
 HEAP_KEYS_UPDATED = 0x2000
 HEAP_HOT_UPDATED = 0x4000
 HEAP_ONLY_TUPLE = 0x8000
@@ -129,22 +138,22 @@ HEAP_HASVARWIDTH = 0x0002
 HEAP_HASEXTERNAL = 0x0004
 HEAP_XMAX_KEYSHR_LOCK = 0x0010
 HEAP_XMAX_EXCL_LOCK = 0x0040
-HEAP_XMAX_LOCK_ONLY = 0x0080    #: xmax locked the tuple and did not delete it
+HEAP_XMAX_LOCK_ONLY = 0x0080  #: xmax locked the tuple and did not delete it
 HEAP_XMIN_COMMITTED = 0x0100
-HEAP_XMIN_INVALID = 0x0200      #: the inserting transaction aborted
-HEAP_XMIN_FROZEN = 0x0300       #: both: older than every snapshot
+HEAP_XMIN_INVALID = 0x0200  #: the inserting transaction aborted
+HEAP_XMIN_FROZEN = 0x0300  #: both: older than every snapshot
 HEAP_XMAX_COMMITTED = 0x0400
-HEAP_XMAX_INVALID = 0x0800      #: no deletion
-HEAP_XMAX_IS_MULTI = 0x1000     #: xmax is a set of transactions
-HEAP_UPDATED = 0x2000           #: this is the newer version of an updated row
-HEAP_MOVED = 0xC000             #: either bit: moved by a VACUUM FULL before 9.0
+HEAP_XMAX_INVALID = 0x0800  #: no deletion
+HEAP_XMAX_IS_MULTI = 0x1000  #: xmax is a set of transactions
+HEAP_UPDATED = 0x2000  #: this is the newer version of an updated row
+HEAP_MOVED = 0xC000  #: either bit: moved by a VACUUM FULL before 9.0
 
 XID_INVALID = 0
 XID_BOOTSTRAP = 1
 XID_FROZEN = 2
 XID_FIRST_NORMAL = 3
 
-MAX_COLUMNS = 1600              #: MaxHeapAttributeNumber
+MAX_COLUMNS = 1600  #: MaxHeapAttributeNumber
 
 # -- variable-length values ------------------------------------------------------------------------------------------------
 #
@@ -155,20 +164,22 @@ MAX_COLUMNS = 1600              #: MaxHeapAttributeNumber
 #   0x01          out of line: a tag byte, then a pointer
 # Padding before an aligned header is zero, so a byte other than zero at the unaligned place is already the (1-byte) header.
 
-VARATT_SHORT_MAX = 0x7F         #: the longest value with a 1-byte header, that header included
-VARATT_EXTERNAL = 0x01          #: first byte of a value that is stored out of line
-VARATT_EXTERNAL_SIZE = 18       #: size of the pointer to an on-disk value, first byte and tag included
+VARATT_SHORT_MAX = 0x7F  #: the longest value with a 1-byte header, that header included
+VARATT_EXTERNAL = 0x01  #: first byte of a value that is stored out of line
+VARATT_EXTERNAL_SIZE = 18  #: size of the pointer to an on-disk value, first byte and tag included
 
 # -- arrays: positions after the varlena header ----------------------------------------------------------------------------
 
-ARRAY = np.dtype([              # of a one-dimensional array
-    ("ndim", "<i4"),
-    ("dataoffset", "<i4"),      #: 0: no NULL among the elements
-    ("element", "<u4"),         #: OID of the element's type
-    ("length", "<i4"),
-    ("lower", "<i4"),
-])
-ARRAY_DATA = 20                 #: start of the elements (1-D, no NULL); with a 4-byte varlena header before it a multiple of 8
+ARRAY = np.dtype(
+    [  # of a one-dimensional array
+        ("ndim", "<i4"),
+        ("dataoffset", "<i4"),  #: 0: no NULL among the elements
+        ("element", "<u4"),  #: OID of the element's type
+        ("length", "<i4"),
+        ("lower", "<i4"),
+    ]
+)
+ARRAY_DATA = 20  #: start of the elements (1-D, no NULL); with a 4-byte varlena header before it a multiple of 8
 
 
 def align(offset: int, boundary: int = ALIGN) -> int:

@@ -33,7 +33,9 @@ def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
     stored compressed or out of line in a column that a kernel can use, and an array with NULL elements or more than one dimension.
     """
     if pages.ndim != 2 or pages.shape[1] != schema.page_size:
-        raise ValueError(f"pages of {schema.page_size} bytes are an array of shape (pages, {schema.page_size}), not {pages.shape}")
+        raise ValueError(
+            f"pages of {schema.page_size} bytes are an array of shape (pages, {schema.page_size}), not {pages.shape}"
+        )
     wanted = [(i, c) for i, c in enumerate(schema.columns) if not c.dropped]
     fast = _read_uniform(schema, wanted, pages)
     if fast is not None:
@@ -44,7 +46,11 @@ def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
             try:
                 rows.append(_values(schema, stored))
             except (IndexError, ValueError) as error:
-                reason = str(error) if type(error) is ValueError else "its bytes make no row of this schema"
+                reason = (
+                    str(error)
+                    if type(error) is ValueError
+                    else "its bytes make no row of this schema"
+                )
                 raise ValueError(f"block {block}, line pointer {line}: {reason}") from error
     return {column.name: _column(column, [row[i] for row in rows]) for i, column in wanted}
 
@@ -64,17 +70,25 @@ def _column(column: Column, values: list[Any]) -> Any:
 
 def _lines(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Return the page's line pointers. A new page has none."""
-    head = page[:p.PAGE_HEADER_SIZE].view(p.PAGE_HEADER)[0]
+    head = page[: p.PAGE_HEADER_SIZE].view(p.PAGE_HEADER)[0]
     if head["pd_upper"] == 0:
         return np.zeros(0, np.int64)
     if head["pd_pagesize_version"] != p.pagesize_version(schema.page_size):
-        raise ValueError(f"block {block}: pd_pagesize_version is {head['pd_pagesize_version']:#06x}, not "
-                         f"{p.pagesize_version(schema.page_size):#06x} (pages of {schema.page_size} bytes, layout version 4)")
+        raise ValueError(
+            f"block {block}: pd_pagesize_version is {head['pd_pagesize_version']:#06x}, not "
+            f"{p.pagesize_version(schema.page_size):#06x} (pages of {schema.page_size} bytes, layout version 4)"
+        )
     lower, upper, special = int(head["pd_lower"]), int(head["pd_upper"]), int(head["pd_special"])
     if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= schema.page_size:
-        raise ValueError(f"block {block}: pd_lower {lower}, pd_upper {upper} and pd_special {special} are out of order")
+        raise ValueError(
+            f"block {block}: pd_lower {lower}, pd_upper {upper} and pd_special {special} are out of order"
+        )
     count = (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
-    return page[p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + count * p.LP_SIZE].view("<u4").astype(np.int64)
+    return (
+        page[p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + count * p.LP_SIZE]
+        .view("<u4")
+        .astype(np.int64)
+    )
 
 
 def _visible(all_visible: bool, infomask: int) -> bool | None:
@@ -103,13 +117,17 @@ def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[tup
         offset, flags, length = p.split_line_pointer(int(word))
         if flags != p.LP_NORMAL:
             continue
-        stored = page[offset:offset + length].tobytes()
+        stored = page[offset : offset + length].tobytes()
         if length < p.TUPLE_HEADER_SIZE or len(stored) < length:
-            raise ValueError(f"block {block}, line pointer {line}: a tuple of {length} bytes at {offset}")
+            raise ValueError(
+                f"block {block}, line pointer {line}: a tuple of {length} bytes at {offset}"
+            )
         seen = _visible(all_visible, int.from_bytes(stored[20:22], "little"))
         if seen is None:
-            raise ValueError(f"block {block}, line pointer {line}: the page does not decide whether the row is visible; "
-                             "VACUUM (FREEZE) the table")
+            raise ValueError(
+                f"block {block}, line pointer {line}: the page does not decide whether the row is visible; "
+                "VACUUM (FREEZE) the table"
+            )
         if seen:
             found.append((line, stored))
     return found
@@ -124,8 +142,12 @@ def _missing(column: Column) -> Any:
 def _values(schema: Schema, stored: bytes) -> list[Any]:
     """Return one tuple's values in attribute order, None for NULL."""
     natts = int.from_bytes(stored[18:20], "little") & p.HEAP_NATTS_MASK
-    nulls = stored[p.TUPLE_BITMAP:] if int.from_bytes(stored[20:22], "little") & p.HEAP_HASNULL else None
-    data = stored[stored[22]:]
+    nulls = (
+        stored[p.TUPLE_BITMAP :]
+        if int.from_bytes(stored[20:22], "little") & p.HEAP_HASNULL
+        else None
+    )
+    data = stored[stored[22] :]
     at, out = 0, []
     for i, column in enumerate(schema.columns):
         kind = column.storage
@@ -139,11 +161,19 @@ def _values(schema: Schema, stored: bytes) -> list[Any]:
             out.append(value if column.type in DTYPES else value.tobytes())
             at += kind.length
         else:
-            if data[at] == 0:                                   # padding: an aligned header follows
+            if data[at] == 0:  # padding: an aligned header follows
                 at = p.align(at, kind.align)
             body, at = _varlena(column, data, at)
-            plain = not column.dropped and not isinstance(body, Raw)        # a dropped column's type is a stand-in
-            out.append(_array(column, body) if plain and column.is_array else body.decode() if plain and column.type in _TEXTS else body)
+            plain = not column.dropped and not isinstance(
+                body, Raw
+            )  # a dropped column's type is a stand-in
+            out.append(
+                _array(column, body)
+                if plain and column.is_array
+                else body.decode()
+                if plain and column.type in _TEXTS
+                else body
+            )
     return out
 
 
@@ -153,13 +183,19 @@ def _varlena(column: Column, data: bytes, at: int) -> tuple[bytes, int]:
     if first & 1 and first != p.VARATT_EXTERNAL:
         return _held(data, at + 1, at + (first >> 1))
     if first & 3 and (column.dropped or not column.is_array):
-        length = p.VARATT_EXTERNAL_SIZE if first & 1 else int.from_bytes(data[at:at + 4], "little") >> 2
+        length = (
+            p.VARATT_EXTERNAL_SIZE
+            if first & 1
+            else int.from_bytes(data[at : at + 4], "little") >> 2
+        )
         body, at = _held(data, at, at + length)
         return Raw(body), at
     if first & 3:
-        raise ValueError(f"column {column.name!r} holds a value that is {'out of line' if first & 1 else 'compressed'}; "
-                         f"ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then write the table anew")
-    return _held(data, at + 4, at + (int.from_bytes(data[at:at + 4], "little") >> 2))
+        raise ValueError(
+            f"column {column.name!r} holds a value that is {'out of line' if first & 1 else 'compressed'}; "
+            f"ALTER TABLE … ALTER COLUMN … SET STORAGE PLAIN, then write the table anew"
+        )
+    return _held(data, at + 4, at + (int.from_bytes(data[at : at + 4], "little") >> 2))
 
 
 def _held(data: bytes, start: int, end: int) -> tuple[bytes, int]:
@@ -172,8 +208,10 @@ def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
     element = TYPES[column.storage.element or ""]
     ndim, offset, oid = (int(v) for v in np.frombuffer(body, "<i4", 3))
     if oid != element.oid or offset or ndim > 1:
-        raise ValueError(f"column {column.name!r} holds an array of {ndim} dimensions, element type {oid}"
-                         f"{', with NULL elements' if offset else ''}; only one dimension of {element.name} without NULL is read")
+        raise ValueError(
+            f"column {column.name!r} holds an array of {ndim} dimensions, element type {oid}"
+            f"{', with NULL elements' if offset else ''}; only one dimension of {element.name} without NULL is read"
+        )
     if ndim == 0:
         return np.zeros(0, DTYPES[element.name])
     count = int(np.frombuffer(body, "<i4", 1, 12)[0])
@@ -182,20 +220,22 @@ def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
     return np.frombuffer(body, DTYPES[element.name], count, p.ARRAY_DATA)
 
 
-def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.NDArray[np.uint8]) -> dict[str, Any] | None:
+def _read_uniform(
+    schema: Schema, wanted: list[tuple[int, Column]], pages: npt.NDArray[np.uint8]
+) -> dict[str, Any] | None:
     """Read tables whose rows all look like the first one (same header bits, same array headers); None where they do not."""
     if not len(pages):
         return None
     pages = np.ascontiguousarray(pages)
     first = _lines(schema, 0, pages[0])
-    heads = pages[:, :p.PAGE_HEADER_SIZE].copy().view(p.PAGE_HEADER)[:, 0]
+    heads = pages[:, : p.PAGE_HEADER_SIZE].copy().view(p.PAGE_HEADER)[:, 0]
     counts = (heads["pd_lower"].astype(np.int64) - p.PAGE_HEADER_SIZE) // p.LP_SIZE
     if not len(first) or counts.min() < 1 or counts.max() > p.max_line_pointers(schema.page_size):
         return None
     if np.any(heads["pd_pagesize_version"] != p.pagesize_version(schema.page_size)):
         return None
     most = int(counts.max())
-    words = pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + most * p.LP_SIZE].copy().view("<u4")
+    words = pages[:, p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + most * p.LP_SIZE].copy().view("<u4")
     live = np.arange(most) < counts[:, None]
     block = np.nonzero(live)[0]
     lines = words[live].astype(np.int64)
@@ -207,13 +247,18 @@ def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.N
     # gathering the tuples through a window view costs one pass over the pages
     windows = np.lib.stride_tricks.sliding_window_view(pages, length, axis=1)
     stored = windows[block, offset]
-    same = stored[:, 18:23] == stored[0, 18:23]                 # natts, flags, t_hoff
+    same = stored[:, 18:23] == stored[0, 18:23]  # natts, flags, t_hoff
     infomask = int.from_bytes(stored[0, 20:22].tobytes(), "little")
     natts = int.from_bytes(stored[0, 18:20].tobytes(), "little") & p.HEAP_NATTS_MASK
     all_visible = bool(np.all(heads["pd_flags"] & p.PD_ALL_VISIBLE))
     if stored[0, 22] < p.align(p.TUPLE_HEADER_SIZE) or stored[0, 22] > length:
         return None
-    if not same.all() or infomask & p.HEAP_HASNULL or natts != len(schema.columns) or not _visible(all_visible, infomask):
+    if (
+        not same.all()
+        or infomask & p.HEAP_HASNULL
+        or natts != len(schema.columns)
+        or not _visible(all_visible, infomask)
+    ):
         return None
     at, out = int(stored[0, 22]), {}
     for i, column in enumerate(schema.columns):
@@ -223,8 +268,10 @@ def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.N
             if at + kind.length > length:
                 return None
             if take:
-                values = stored[:, at:at + kind.length].copy().view(dtype_of(kind))[:, 0]
-                out[column.name] = values if column.type in DTYPES else [value.tobytes() for value in values]
+                values = stored[:, at : at + kind.length].copy().view(dtype_of(kind))[:, 0]
+                out[column.name] = (
+                    values if column.type in DTYPES else [value.tobytes() for value in values]
+                )
             at += kind.length
             continue
         if not column.is_array or at >= length:
@@ -236,10 +283,12 @@ def _read_uniform(schema: Schema, wanted: list[tuple[int, Column]], pages: npt.N
             body, at = _varlena(column, stored[0].tobytes(), at)
             values = _array(column, body)
         except (IndexError, ValueError):
-            return None                                         # the other path says which row it is
+            return None  # the other path says which row it is
         data = at - values.nbytes
         # padding and headers of all rows must be those of the first
-        if len(body) != p.ARRAY_DATA + values.nbytes or np.any(stored[:, start:data] != stored[0, start:data]):
+        if len(body) != p.ARRAY_DATA + values.nbytes or np.any(
+            stored[:, start:data] != stored[0, start:data]
+        ):
             return None
         if take:
             out[column.name] = stored[:, data:at].copy().view(values.dtype)

@@ -37,36 +37,79 @@ class ColumnType:
     name: str
     length: int
     align: int
-    element: str | None = None      #: for arrays, the element type's name
+    element: str | None = None  #: for arrays, the element type's name
     oid: int = 0
 
 
-TYPES: dict[str, ColumnType] = {t.name: t for t in (
-    ColumnType("bool", 1, 1, oid=16),
-    ColumnType("int2", 2, 2, oid=21),
-    ColumnType("int4", 4, 4, oid=23),
-    ColumnType("int8", 8, 8, oid=20),
-    ColumnType("float4", 4, 4, oid=700),
-    ColumnType("float8", 8, 8, oid=701),
-    ColumnType("float4[]", -1, 4, element="float4", oid=1021),
-    ColumnType("float8[]", -1, 8, element="float8", oid=1022),
-    ColumnType("text", -1, 4, oid=25),
-)}
+TYPES: dict[str, ColumnType] = {
+    t.name: t
+    for t in (
+        ColumnType("bool", 1, 1, oid=16),
+        ColumnType("int2", 2, 2, oid=21),
+        ColumnType("int4", 4, 4, oid=23),
+        ColumnType("int8", 8, 8, oid=20),
+        ColumnType("float4", 4, 4, oid=700),
+        ColumnType("float8", 8, 8, oid=701),
+        ColumnType("float4[]", -1, 4, element="float4", oid=1021),
+        ColumnType("float8[]", -1, 8, element="float8", oid=1022),
+        ColumnType("text", -1, 4, oid=25),
+    )
+}
 #: the types whose values kernels can use; all others are stepped over
 NUMERIC = frozenset(TYPES) - {"text"}
 _STEPPED_OVER = {
     # name: (length, align, OID)
-    "bytea": (-1, 4, 17), "char": (1, 1, 18), "name": (64, 1, 19), "regproc": (4, 4, 24), "oid": (4, 4, 26), "tid": (6, 2, 27),
-    "xid": (4, 4, 28), "cid": (4, 4, 29), "json": (-1, 4, 114), "xml": (-1, 4, 142), "point": (16, 8, 600), "lseg": (32, 8, 601),
-    "path": (-1, 8, 602), "box": (32, 8, 603), "polygon": (-1, 8, 604), "line": (24, 8, 628), "cidr": (-1, 4, 650),
-    "circle": (24, 8, 718), "macaddr8": (8, 4, 774), "money": (8, 8, 790), "macaddr": (6, 4, 829), "inet": (-1, 4, 869),
-    "aclitem": (12, 4, 1033), "bpchar": (-1, 4, 1042), "varchar": (-1, 4, 1043), "date": (4, 4, 1082), "time": (8, 8, 1083),
-    "timestamp": (8, 8, 1114), "timestamptz": (8, 8, 1184), "interval": (16, 8, 1186), "timetz": (12, 8, 1266), "bit": (-1, 4, 1560),
-    "varbit": (-1, 4, 1562), "numeric": (-1, 4, 1700), "uuid": (16, 1, 2950), "pg_lsn": (8, 8, 3220), "tsvector": (-1, 4, 3614),
-    "tsquery": (-1, 4, 3615), "jsonb": (-1, 4, 3802), "jsonpath": (-1, 4, 4072), "xid8": (8, 8, 5069),
-    "bool[]": (-1, 4, 1000), "int2[]": (-1, 4, 1005), "int4[]": (-1, 4, 1007), "int8[]": (-1, 8, 1016), "numeric[]": (-1, 4, 1231),
+    "bytea": (-1, 4, 17),
+    "char": (1, 1, 18),
+    "name": (64, 1, 19),
+    "regproc": (4, 4, 24),
+    "oid": (4, 4, 26),
+    "tid": (6, 2, 27),
+    "xid": (4, 4, 28),
+    "cid": (4, 4, 29),
+    "json": (-1, 4, 114),
+    "xml": (-1, 4, 142),
+    "point": (16, 8, 600),
+    "lseg": (32, 8, 601),
+    "path": (-1, 8, 602),
+    "box": (32, 8, 603),
+    "polygon": (-1, 8, 604),
+    "line": (24, 8, 628),
+    "cidr": (-1, 4, 650),
+    "circle": (24, 8, 718),
+    "macaddr8": (8, 4, 774),
+    "money": (8, 8, 790),
+    "macaddr": (6, 4, 829),
+    "inet": (-1, 4, 869),
+    "aclitem": (12, 4, 1033),
+    "bpchar": (-1, 4, 1042),
+    "varchar": (-1, 4, 1043),
+    "date": (4, 4, 1082),
+    "time": (8, 8, 1083),
+    "timestamp": (8, 8, 1114),
+    "timestamptz": (8, 8, 1184),
+    "interval": (16, 8, 1186),
+    "timetz": (12, 8, 1266),
+    "bit": (-1, 4, 1560),
+    "varbit": (-1, 4, 1562),
+    "numeric": (-1, 4, 1700),
+    "uuid": (16, 1, 2950),
+    "pg_lsn": (8, 8, 3220),
+    "tsvector": (-1, 4, 3614),
+    "tsquery": (-1, 4, 3615),
+    "jsonb": (-1, 4, 3802),
+    "jsonpath": (-1, 4, 4072),
+    "xid8": (8, 8, 5069),
+    "bool[]": (-1, 4, 1000),
+    "int2[]": (-1, 4, 1005),
+    "int4[]": (-1, 4, 1007),
+    "int8[]": (-1, 8, 1016),
+    "numeric[]": (-1, 4, 1231),
 }
-TYPES |= {name: ColumnType(name, length, align, oid=oid) for name, (length, align, oid) in _STEPPED_OVER.items()}
+TYPES |= {
+    name: ColumnType(name, length, align, oid=oid)
+    for name, (length, align, oid) in _STEPPED_OVER.items()
+}
 _OTHER = re.compile(r"(?:.*:)?(?:fixed\((\d{1,5}),([1248])\)|varlena\(([48])\))", re.DOTALL)
 
 
@@ -79,7 +122,9 @@ def type_named(name: str) -> ColumnType:
     if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 32767):
         raise KeyError(name)
     length, align, varlena = found.groups()
-    return ColumnType(name, -1, int(varlena)) if varlena else ColumnType(name, int(length), int(align))
+    return (
+        ColumnType(name, -1, int(varlena)) if varlena else ColumnType(name, int(length), int(align))
+    )
 
 
 @dataclass(frozen=True)
@@ -124,12 +169,21 @@ def _check(column: Column) -> None:
         if not isinstance(getattr(column, key), bool):
             raise ValueError(f"{key} of column {column.name!r} must be true or false")
     length, missing = column.length, column.missing
-    if length is not None and (not column.is_array or not isinstance(length, int) or isinstance(length, bool) or length < 1):
-        raise ValueError(f"length of column {column.name!r} must be a whole number from 1, and only arrays have one")
+    if length is not None and (
+        not column.is_array or not isinstance(length, int) or isinstance(length, bool) or length < 1
+    ):
+        raise ValueError(
+            f"length of column {column.name!r} must be a whole number from 1, and only arrays have one"
+        )
     values = missing if column.is_array and isinstance(missing, list) else [missing]
     wanted: tuple[type, ...] = (int, float) if column.type in NUMERIC else (str,)
-    if missing is not None and (isinstance(missing, list) != column.is_array or not all(isinstance(v, wanted) for v in values)):
-        raise ValueError(f"missing of column {column.name!r} is no value of the type {column.type}: {missing!r}")
+    if missing is not None and (
+        isinstance(missing, list) != column.is_array
+        or not all(isinstance(v, wanted) for v in values)
+    ):
+        raise ValueError(
+            f"missing of column {column.name!r} is no value of the type {column.type}: {missing!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -163,11 +217,15 @@ class Schema:
                 try:
                     type_named(entry.get("type"))
                 except (KeyError, TypeError):
-                    raise ValueError(f"column {entry.get('name')!r} has the type {entry.get('type')!r}; known are "
-                                     f"{', '.join(TYPES)}, fixed(LENGTH,ALIGN) and varlena(ALIGN)") from None
+                    raise ValueError(
+                        f"column {entry.get('name')!r} has the type {entry.get('type')!r}; known are "
+                        f"{', '.join(TYPES)}, fixed(LENGTH,ALIGN) and varlena(ALIGN)"
+                    ) from None
                 columns.append(Column(**entry))
                 _check(columns[-1])
-            schema = cls(str(data.get("table", "table")), tuple(columns), int(data.get("page_size", 8192)))
+            schema = cls(
+                str(data.get("table", "table")), tuple(columns), int(data.get("page_size", 8192))
+            )
         except KeyError as error:
             raise ValueError(f"not a table schema: no key {error}") from error
         except (TypeError, AttributeError) as error:
@@ -179,7 +237,9 @@ class Schema:
             if names.count(name) > 1:
                 raise ValueError(f"two columns are called {name!r}")
         if schema.page_size not in (1024, 2048, 4096, 8192, 16384, 32768):
-            raise ValueError(f"page_size must be a power of two from 1024 to 32768, not {schema.page_size}")
+            raise ValueError(
+                f"page_size must be a power of two from 1024 to 32768, not {schema.page_size}"
+            )
         return schema
 
     @classmethod

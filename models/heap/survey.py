@@ -35,14 +35,24 @@ def line_words(pages: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int
     Raises ValueError for a page whose header makes no sense.
     """
     pages = np.ascontiguousarray(pages)
-    heads = pages[:, :p.PAGE_HEADER_SIZE].copy().view(p.PAGE_HEADER)[:, 0]
+    heads = pages[:, : p.PAGE_HEADER_SIZE].copy().view(p.PAGE_HEADER)[:, 0]
     lower, upper = heads["pd_lower"].astype(np.int64), heads["pd_upper"].astype(np.int64)
-    wrong = (upper != 0) & ((lower < p.PAGE_HEADER_SIZE) | (lower > upper) | (upper > pages.shape[1]) | (lower % p.LP_SIZE != 0))
+    wrong = (upper != 0) & (
+        (lower < p.PAGE_HEADER_SIZE)
+        | (lower > upper)
+        | (upper > pages.shape[1])
+        | (lower % p.LP_SIZE != 0)
+    )
     if wrong.any():
         raise ValueError(f"block {int(np.argmax(wrong))}: the page header makes no sense")
     counts = np.where(upper == 0, 0, (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE)
     most = int(counts.max(initial=0))
-    words = pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + most * p.LP_SIZE].copy().view("<u4").reshape(len(pages), most)
+    words = (
+        pages[:, p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + most * p.LP_SIZE]
+        .copy()
+        .view("<u4")
+        .reshape(len(pages), most)
+    )
     words[np.arange(most) >= counts[:, None]] = 0
     return words, counts
 
@@ -69,16 +79,24 @@ def survey(schema: Schema, pages: Bytes) -> Survey:
         column, kind = schema.columns[index], schema.columns[index].storage
         there = natts > index
         if some_null:
-            there &= ~nulls | (flat[np.minimum(start + p.TUPLE_BITMAP + index // 8, last)] >> index % 8 & 1 != 0)
+            there &= ~nulls | (
+                flat[np.minimum(start + p.TUPLE_BITMAP + index // 8, last)] >> index % 8 & 1 != 0
+            )
         if kind.length > 0:
             at = np.where(there, (at + kind.align - 1 & -kind.align) + kind.length, at)
             continue
         place = np.minimum(at, last)
-        place = np.minimum(np.where(flat[place] == 0, place + kind.align - 1 & -kind.align, place), last)   # padding
+        place = np.minimum(
+            np.where(flat[place] == 0, place + kind.align - 1 & -kind.align, place), last
+        )  # padding
         first = flat[place]
         short = (first & 1 != 0) & (first != p.VARATT_EXTERNAL)
         external = first == p.VARATT_EXTERNAL
-        size = np.where(short, first >> 1, np.where(external, p.VARATT_EXTERNAL_SIZE, quads[place].view("<u4")[:, 0] >> 2)).astype(np.int64)
+        size = np.where(
+            short,
+            first >> 1,
+            np.where(external, p.VARATT_EXTERNAL_SIZE, quads[place].view("<u4")[:, 0] >> 2),
+        ).astype(np.int64)
         if index in arrays:
             away = external | (first & 3 == 2)
             packed |= there & away

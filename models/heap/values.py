@@ -19,8 +19,13 @@ __all__ = ["DTYPES", "Raw", "array_body", "dtype_of", "scalars", "varlena"]
 
 #: the NumPy type of each fixed-length PostgreSQL type
 DTYPES: dict[str, np.dtype[Any]] = {
-    "bool": np.dtype("?"), "int2": np.dtype("<i2"), "int4": np.dtype("<i4"), "int8": np.dtype("<i8"),
-    "float4": np.dtype("<f4"), "float8": np.dtype("<f8")}
+    "bool": np.dtype("?"),
+    "int2": np.dtype("<i2"),
+    "int4": np.dtype("<i4"),
+    "int8": np.dtype("<i8"),
+    "float4": np.dtype("<f4"),
+    "float8": np.dtype("<f8"),
+}
 
 
 def dtype_of(kind: ColumnType) -> np.dtype[Any]:
@@ -51,7 +56,9 @@ def varlena(body: bytes, short: bool = True) -> Raw:
     return Raw(((len(body) + 4) << 2).to_bytes(4, "little") + body)
 
 
-def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: int | Sequence[int] = 1) -> bytes:
+def array_body(
+    elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: int | Sequence[int] = 1
+) -> bytes:
     """Return an array as it follows its varlena header.
 
     `elements` may have any number of dimensions and, as a list, hold None for NULL; an empty array has no dimensions at all.
@@ -60,12 +67,16 @@ def array_body(elements: npt.ArrayLike | Sequence[Any], element: str, *, lower: 
     cells = np.asarray(elements, dtype=object)
     dims = cells.shape if cells.size else ()
     present = np.array([cell is not None for cell in cells.flat], bool)
-    header = ARRAY.itemsize - 8 + 8 * len(dims)                 # fixed part, then a length and a lower bound for each dimension
+    header = (
+        ARRAY.itemsize - 8 + 8 * len(dims)
+    )  # fixed part, then a length and a lower bound for each dimension
     offset = 0
     bitmap = b""
     if not present.all():
         bitmap = np.packbits(present, bitorder="little").tobytes()
-        offset = (4 + header + len(bitmap) + 7) // 8 * 8        # counted from the start of a 4-byte varlena header
+        offset = (
+            (4 + header + len(bitmap) + 7) // 8 * 8
+        )  # counted from the start of a 4-byte varlena header
         bitmap = bitmap.ljust(offset - 4 - header, b"\0")
     lowers = [lower] * len(dims) if isinstance(lower, int) else lower
     numbers = [len(dims), offset, TYPES[element].oid, *dims, *lowers]
@@ -82,7 +93,9 @@ def scalars(column: Column, values: Any) -> npt.NDArray[Any]:
         wanted = dtype_of(column.storage)
         cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if any(not isinstance(cell, bytes) or len(cell) != wanted.itemsize for cell in cells):
-            raise ValueError(f"column {column.name!r} is {column.type}; its values are {wanted.itemsize} bytes each")
+            raise ValueError(
+                f"column {column.name!r} is {column.type}; its values are {wanted.itemsize} bytes each"
+            )
         return np.array(cells, wanted)
     wanted = DTYPES[TYPES[column.type].element or column.type]
     given = np.asarray(values)
@@ -92,10 +105,14 @@ def scalars(column: Column, values: Any) -> npt.NDArray[Any]:
         raise ValueError(f"column {column.name!r} is {column.type}; its values are not numbers")
     if wanted.kind in "iu" and given.size:
         if given.dtype.kind == "f" and not np.array_equal(given, np.trunc(given)):
-            raise ValueError(f"column {column.name!r} is {column.type}; its values are not whole numbers")
+            raise ValueError(
+                f"column {column.name!r} is {column.type}; its values are not whole numbers"
+            )
         info = np.iinfo(wanted)
         # the bounds as Python integers: a float array would round 2**63 - 1 up
         if int(given.min()) < info.min or int(given.max()) > info.max:
-            raise ValueError(f"column {column.name!r} is {column.type}; its values reach from {given.min()} to {given.max()}")
+            raise ValueError(
+                f"column {column.name!r} is {column.type}; its values reach from {given.min()} to {given.max()}"
+            )
     with np.errstate(over="ignore"):
         return given.astype(wanted)

@@ -28,10 +28,21 @@ _SLOTS = ("row", "dead", "unused", "redirect", "dead_stored")
 
 
 def write_heap(
-    schema: Schema, columns: Mapping[str, Any], *, nulls: Mapping[str, npt.ArrayLike] | None = None,
-    visibility: str | Sequence[str] = "frozen", all_visible: bool | None = None, natts: int | Sequence[int] | None = None,
-    short: bool | Collection[str] = (), slots: Sequence[str] | None = None, shuffle: int | None = None, fillfactor: int = 100,
-    checksums: bool = False, first_block: int = 0, xmin: int = 731, xmax: int = 740,
+    schema: Schema,
+    columns: Mapping[str, Any],
+    *,
+    nulls: Mapping[str, npt.ArrayLike] | None = None,
+    visibility: str | Sequence[str] = "frozen",
+    all_visible: bool | None = None,
+    natts: int | Sequence[int] | None = None,
+    short: bool | Collection[str] = (),
+    slots: Sequence[str] | None = None,
+    shuffle: int | None = None,
+    fillfactor: int = 100,
+    checksums: bool = False,
+    first_block: int = 0,
+    xmin: int = 731,
+    xmax: int = 740,
 ) -> Bytes:
     """Pack rows into heap pages; return them as an array of shape (pages, schema.page_size).
 
@@ -73,13 +84,21 @@ def write_heap(
     count = len(rows[0].values) if rows else 0
     shorts = {c.name for c in schema.columns if c.is_array} if short is True else set(short or ())
     states = [visibility] * count if isinstance(visibility, str) else list(visibility)
-    attributes = np.full(count, len(schema.columns) if natts is None else natts, np.int64) \
-        if natts is None or isinstance(natts, int) else np.asarray(natts, np.int64)
+    attributes = (
+        np.full(count, len(schema.columns) if natts is None else natts, np.int64)
+        if natts is None or isinstance(natts, int)
+        else np.asarray(natts, np.int64)
+    )
     if len(states) != count or len(attributes) != count:
         raise ValueError(f"visibility and natts must have one entry for each of the {count} rows")
     for state in set(states) - set(VISIBILITY):
         raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
-    uniform = slots is None and shuffle is None and isinstance(visibility, str) and len(np.unique(attributes)) == 1
+    uniform = (
+        slots is None
+        and shuffle is None
+        and isinstance(visibility, str)
+        and len(np.unique(attributes)) == 1
+    )
     plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform and count else None
     header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
     if plan is not None:
@@ -93,32 +112,43 @@ def write_heap(
     return pages
 
 
-def random_slots(rows: int, seed: int, *, dead: float = 0.1, unused: float = 0.1, redirect: float = 0.1) -> list[str]:
+def random_slots(
+    rows: int, seed: int, *, dead: float = 0.1, unused: float = 0.1, redirect: float = 0.1
+) -> list[str]:
     """Return `slots` for `write_heap` with line pointers of the other kinds strewn among `rows` rows at the given rates."""
     rng = np.random.default_rng(seed)
     slots: list[str] = []
     for _ in range(rows):
         while (draw := rng.random()) < dead + unused + redirect:
-            slots.append("dead" if draw < dead else "unused" if draw < dead + unused else "redirect")
+            slots.append(
+                "dead" if draw < dead else "unused" if draw < dead + unused else "redirect"
+            )
         slots.append("row")
     return slots
 
 
-def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.ArrayLike]) -> list[Rows]:
+def _rows(
+    schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.ArrayLike]
+) -> list[Rows]:
     """Check and convert the columns, in attribute order."""
     for name in [*columns, *nulls]:
         if name not in {c.name for c in schema.columns}:
             raise ValueError(f"the schema has no column {name!r}")
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError("columns of different lengths: " + ", ".join(f"{name} has {n}" for name, n in lengths.items()))
+        raise ValueError(
+            "columns of different lengths: "
+            + ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        )
     count = next(iter(lengths.values()), 0)
     result = []
     for column in schema.columns:
         values = columns.get(column.name)
         null = np.asarray(nulls.get(column.name, np.zeros(count, bool)), bool).copy()
         if null.shape != (count,):
-            raise ValueError(f"nulls of column {column.name!r}: {null.shape} entries for {count} rows")
+            raise ValueError(
+                f"nulls of column {column.name!r}: {null.shape} entries for {count} rows"
+            )
         if values is None:
             result.append(Rows(column, [None] * count, np.ones(count, bool)))
             continue
@@ -126,8 +156,17 @@ def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.Ar
             values = list(values)
             null |= np.array([value is None for value in values], bool)
             if column.storage.length < 0:
-                same = column.is_array and not null.any() and not any(isinstance(v, Raw) for v in values)
-                if same and values and len({np.shape(v) for v in values}) == 1 and np.ndim(values[0]) == 1:
+                same = (
+                    column.is_array
+                    and not null.any()
+                    and not any(isinstance(v, Raw) for v in values)
+                )
+                if (
+                    same
+                    and values
+                    and len({np.shape(v) for v in values}) == 1
+                    and np.ndim(values[0]) == 1
+                ):
                     values = np.asarray(values)
             elif count:
                 nothing: Any = 0 if column.type in DTYPES else bytes(column.storage.length)
@@ -138,7 +177,9 @@ def _rows(schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.Ar
                 raise ValueError(f"column {column.name!r} is {column.type}; its values are arrays")
         elif column.is_array and isinstance(values, np.ndarray):
             if values.ndim != 2:
-                raise ValueError(f"column {column.name!r} is {column.type}; its values have {values.ndim - 1} dimensions")
+                raise ValueError(
+                    f"column {column.name!r} is {column.type}; its values have {values.ndim - 1} dimensions"
+                )
             values = scalars(column, values)
         result.append(Rows(column, values, null))
     return result
@@ -202,35 +243,45 @@ def _write_fixed(header: Header, plan: _Plan, count: int, state: str, first_bloc
     blocks = -(-count // each)
     pages = np.zeros((blocks, size), np.uint8)
     # tuple i of a page ends i * stride bytes before the page does; a view, so that each value is written once
-    places = pages[:, size - each * stride:].reshape(blocks, each, stride)[:, ::-1]
+    places = pages[:, size - each * stride :].reshape(blocks, each, stride)[:, ::-1]
     whole, rest = divmod(count, each)
 
     def put(at: int, data: Bytes) -> None:
         width = data.shape[1]
-        places[:whole, :, at:at + width] = data[:whole * each].reshape(whole, each, width)
+        places[:whole, :, at : at + width] = data[: whole * each].reshape(whole, each, width)
         if rest:
-            places[whole, :rest, at:at + width] = data[whole * each:]
+            places[whole, :rest, at : at + width] = data[whole * each :]
 
     row = np.arange(count)
     tuples = header.tuples(count, plan.infomask, plan.natts, plan.hoff, VISIBILITY[state])
     block = first_block + row // each
-    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = block >> 16, block & 0xFFFF, row % each + 1
+    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = (
+        block >> 16,
+        block & 0xFFFF,
+        row % each + 1,
+    )
     put(0, tuples.view(np.uint8).reshape(count, -1))
     for at, constant in plan.constants:
-        places[:, :, at:at + len(constant)] = np.frombuffer(constant, np.uint8)
+        places[:, :, at : at + len(constant)] = np.frombuffer(constant, np.uint8)
     if rest:
-        places[whole, rest:] = 0                                # the last page may hold fewer
+        places[whole, rest:] = 0  # the last page may hold fewer
     for at, values in plan.values:
         if values.size:
             put(at, np.ascontiguousarray(values).reshape(count, -1).view(np.uint8))
     held = np.minimum(count - np.arange(blocks) * each, each)
     line = np.arange(each)
     words = size - (line + 1) * stride | p.LP_NORMAL << 15 | plan.length << 17
-    pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + each * p.LP_SIZE] = \
+    pages[:, p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + each * p.LP_SIZE] = (
         np.where(line < held[:, None], words, 0).astype("<u4").view(np.uint8)
+    )
     visible = state == "frozen" if header.all_visible is None else header.all_visible
-    heads = header.page(p.PAGE_HEADER_SIZE + held * p.LP_SIZE, size - held * stride, p.PD_ALL_VISIBLE if visible else 0, blocks)
-    pages[:, :p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(blocks, -1)
+    heads = header.page(
+        p.PAGE_HEADER_SIZE + held * p.LP_SIZE,
+        size - held * stride,
+        p.PD_ALL_VISIBLE if visible else 0,
+        blocks,
+    )
+    pages[:, : p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(blocks, -1)
     return pages
 
 
@@ -260,13 +311,15 @@ class _Page:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.slots: list[tuple[str, bytes, str]] = []       # kind, tuple, visibility
+        self.slots: list[tuple[str, bytes, str]] = []  # kind, tuple, visibility
         self.used = p.PAGE_HEADER_SIZE
 
     def fits(self, length: int, reserve: int = 0) -> bool:
         # a full fillfactor still lets one tuple onto an empty page
         reserve = reserve if self.slots else 0
-        return self.used + p.LP_SIZE + p.align(length) + reserve <= self.size and len(self.slots) < p.max_line_pointers(self.size)
+        return self.used + p.LP_SIZE + p.align(length) + reserve <= self.size and len(
+            self.slots
+        ) < p.max_line_pointers(self.size)
 
     def add(self, kind: str, stored: bytes = b"", state: str = "") -> None:
         self.slots.append((kind, stored, state))
@@ -281,10 +334,18 @@ class _Page:
         for i in stored:
             kind, data, _ = self.slots[i]
             upper -= p.align(len(data))
-            words[i] = p.line_pointer(upper, p.LP_DEAD if kind == "dead_stored" else p.LP_NORMAL, len(data))
-            head = np.frombuffer(data[:p.TUPLE_HEADER_SIZE], p.TUPLE_HEADER).copy()
-            head["t_ctid_block_high"], head["t_ctid_block_low"], head["t_ctid_line"] = block >> 16, block & 0xFFFF, i + 1
-            out[upper:upper + len(data)] = np.frombuffer(head.tobytes() + data[p.TUPLE_HEADER_SIZE:], np.uint8)
+            words[i] = p.line_pointer(
+                upper, p.LP_DEAD if kind == "dead_stored" else p.LP_NORMAL, len(data)
+            )
+            head = np.frombuffer(data[: p.TUPLE_HEADER_SIZE], p.TUPLE_HEADER).copy()
+            head["t_ctid_block_high"], head["t_ctid_block_low"], head["t_ctid_line"] = (
+                block >> 16,
+                block & 0xFFFF,
+                i + 1,
+            )
+            out[upper : upper + len(data)] = np.frombuffer(
+                head.tobytes() + data[p.TUPLE_HEADER_SIZE :], np.uint8
+            )
         targets = [i for i, slot in enumerate(self.slots) if slot[0] == "row"]
         for i, (kind, _, _) in enumerate(self.slots):
             if kind == "dead" or (kind == "redirect" and not targets):
@@ -294,22 +355,32 @@ class _Page:
                 words[i] = p.line_pointer(later[0] + 1, p.LP_REDIRECT, 0)
                 if len(targets) > 1:
                     targets.remove(later[0])
-                at = words[later[0]] & 0x7FFF                   # the target of a redirect is a heap-only tuple
-                out[at + 18:at + 20].view("<u2")[0] |= p.HEAP_ONLY_TUPLE
-                out[at + 20:at + 22].view("<u2")[0] |= p.HEAP_UPDATED
+                at = words[later[0]] & 0x7FFF  # the target of a redirect is a heap-only tuple
+                out[at + 18 : at + 20].view("<u2")[0] |= p.HEAP_ONLY_TUPLE
+                out[at + 20 : at + 22].view("<u2")[0] |= p.HEAP_UPDATED
         kinds = {slot[0] for slot in self.slots}
         flags = p.PD_HAS_FREE_LINES if "unused" in kinds else 0
-        frozen = not kinds & {"dead", "dead_stored"} and all(slot[2] == "frozen" for slot in self.slots if slot[0] == "row")
+        frozen = not kinds & {"dead", "dead_stored"} and all(
+            slot[2] == "frozen" for slot in self.slots if slot[0] == "row"
+        )
         if frozen if header.all_visible is None else header.all_visible:
             flags |= p.PD_ALL_VISIBLE
         lower = p.PAGE_HEADER_SIZE + p.LP_SIZE * len(words)
-        out[:p.PAGE_HEADER_SIZE] = header.page(lower, upper, flags, 1).view(np.uint8)
-        out[p.PAGE_HEADER_SIZE:lower] = np.array(words, "<u4").view(np.uint8)
+        out[: p.PAGE_HEADER_SIZE] = header.page(lower, upper, flags, 1).view(np.uint8)
+        out[p.PAGE_HEADER_SIZE : lower] = np.array(words, "<u4").view(np.uint8)
         return out
 
 
-def _write_any(header: Header, rows: list[Rows], states: list[str], natts: npt.NDArray[np.int64], shorts: set[str],
-               slots: Sequence[str] | None, shuffle: int | None, first_block: int) -> Bytes:
+def _write_any(
+    header: Header,
+    rows: list[Rows],
+    states: list[str],
+    natts: npt.NDArray[np.int64],
+    shorts: set[str],
+    slots: Sequence[str] | None,
+    shuffle: int | None,
+    first_block: int,
+) -> Bytes:
     size, pages = header.page_size, [_Page(header.page_size)]
     order = list(slots or ())
     for kind in set(order) - set(_SLOTS):
@@ -321,11 +392,16 @@ def _write_any(header: Header, rows: list[Rows], states: list[str], natts: npt.N
     for kind in order:
         stored, state = b"", ""
         if kind == "row" or (kind == "dead_stored" and states):
-            source = min(index, len(states) - 1)                # a dead tuple with storage holds what the next row does
+            source = min(
+                index, len(states) - 1
+            )  # a dead tuple with storage holds what the next row does
             state = states[source]
             data, bitmap, infomask = _data(rows, source, int(natts[source]), shorts)
             hoff = p.align(p.TUPLE_HEADER_SIZE + len(bitmap))
-            head = header.tuples(1, infomask, int(natts[source]), hoff, VISIBILITY[state]).tobytes() + bitmap
+            head = (
+                header.tuples(1, infomask, int(natts[source]), hoff, VISIBILITY[state]).tobytes()
+                + bitmap
+            )
             stored = head.ljust(hoff, b"\0") + data
             index += kind == "row"
         if not pages[-1].fits(len(stored), header.reserve(len(stored))):

@@ -6,7 +6,18 @@ import struct
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
-from .frames import DROPPED, MAXIMUM, RING, FrameError, Parser, Request, Response, Space, Status, decode_request
+from .frames import (
+    DROPPED,
+    MAXIMUM,
+    RING,
+    FrameError,
+    Parser,
+    Request,
+    Response,
+    Space,
+    Status,
+    decode_request,
+)
 
 __all__ = ["LINK_VERSION", "Bus", "Device", "Identity", "Words"]
 
@@ -30,8 +41,16 @@ class Identity:
 
     def encode(self) -> bytes:
         """The 16 bytes of the identity space."""
-        return struct.pack(_LAYOUT, _MAGIC, self.version, self.maximum, self.ring.bit_length() - 1, self.bus_bytes.bit_length() - 1, self.memory_bytes,
-                           self.clock_hz)
+        return struct.pack(
+            _LAYOUT,
+            _MAGIC,
+            self.version,
+            self.maximum,
+            self.ring.bit_length() - 1,
+            self.bus_bytes.bit_length() - 1,
+            self.memory_bytes,
+            self.clock_hz,
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Identity:
@@ -42,7 +61,9 @@ class Identity:
         if magic != _MAGIC:
             raise FrameError("the device is not a Penstock link")
         if version >> 4 != LINK_VERSION >> 4:
-            raise FrameError(f"the device speaks version {version >> 4} of the link, not {LINK_VERSION >> 4}")
+            raise FrameError(
+                f"the device speaks version {version >> 4} of the link, not {LINK_VERSION >> 4}"
+            )
         if not maximum or ring > 31 or bus > 7:
             raise FrameError("the device's sizes make no sense")
         return cls(1 << bus, memory, clock, version, maximum, 1 << ring)
@@ -73,7 +94,7 @@ class Words:
     def read(self, address: int) -> tuple[bytes, int]:
         if address >= len(self.content):
             return bytes(self.bus_bytes), Status.SLVERR
-        return bytes(self.content[address:address + self.bus_bytes]), Status.OKAY
+        return bytes(self.content[address : address + self.bus_bytes]), Status.OKAY
 
     def write(self, address: int, word: bytes, strobes: int) -> int:
         if address >= len(self.content):
@@ -91,7 +112,9 @@ class Device:
         self.identity = identity
         self._spaces = {Space.REGISTERS: registers, Space.MEMORY: memory}
         self._parser = Parser()
-        self._last: tuple[int, int] | None = None           # sequence and status of the last write to registers
+        self._last: tuple[int, int] | None = (
+            None  # sequence and status of the last write to registers
+        )
 
     def receive(self, data: bytes) -> bytes:
         """Take bytes from the host; return those that are answered."""
@@ -111,7 +134,11 @@ class Device:
             self._last = None
         if request.data is None:
             return self._read(request)
-        if request.space == Space.REGISTERS and self._last is not None and self._last[0] == request.sequence:
+        if (
+            request.space == Space.REGISTERS
+            and self._last is not None
+            and self._last[0] == request.sequence
+        ):
             return Response(request.sequence, request.kind, b"", self._last[1])
         status = self._write(request, request.data)
         if request.space == Space.REGISTERS:
@@ -121,7 +148,12 @@ class Device:
     def _read(self, request: Request) -> Response:
         if request.space == Space.IDENTITY:
             text = self.identity.encode()
-            return Response(request.sequence, request.kind, bytes(text[(request.address + k) % 16] for k in range(request.length)), Status.OKAY)
+            return Response(
+                request.sequence,
+                request.kind,
+                bytes(text[(request.address + k) % 16] for k in range(request.length)),
+                Status.OKAY,
+            )
         bus = self._bus(request.space)
         if bus is None:
             return Response(request.sequence, request.kind, bytes(request.length), Status.DECERR)
@@ -130,7 +162,7 @@ class Device:
         while len(data) < request.length:
             lane = address % bus.bus_bytes
             word, response = bus.read(address - lane)
-            taken = word[lane:lane + request.length - len(data)]
+            taken = word[lane : lane + request.length - len(data)]
             data += taken if not response else bytes(len(taken))
             address += len(taken)
             status |= response
@@ -143,7 +175,7 @@ class Device:
         status, position, address = 0, 0, request.address
         while position < len(data):
             lane = address % bus.bus_bytes
-            part = data[position:position + bus.bus_bytes - lane]
+            part = data[position : position + bus.bus_bytes - lane]
             word = bytes(lane) + part + bytes(bus.bus_bytes - lane - len(part))
             status |= bus.write(address - lane, word, (1 << len(part)) - 1 << lane)
             position, address = position + len(part), address + len(part)

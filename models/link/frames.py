@@ -31,8 +31,27 @@ import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["CRC_POLYNOMIAL", "CRC_RESIDUE", "DROPPED", "ESCAPE", "ESCAPE_XOR", "FLAG", "HEADER", "MAXIMUM", "NACK", "RING", "FrameError", "Parser", "Request",
-           "Response", "Space", "Status", "decode_request", "decode_response", "stuff"]
+__all__ = [
+    "CRC_POLYNOMIAL",
+    "CRC_RESIDUE",
+    "DROPPED",
+    "ESCAPE",
+    "ESCAPE_XOR",
+    "FLAG",
+    "HEADER",
+    "MAXIMUM",
+    "NACK",
+    "RING",
+    "FrameError",
+    "Parser",
+    "Request",
+    "Response",
+    "Space",
+    "Status",
+    "decode_request",
+    "decode_response",
+    "stuff",
+]
 
 FLAG = 0x7E
 ESCAPE = 0x7D
@@ -60,18 +79,18 @@ NACK = 0xFF
 class Space(IntEnum):
     """What an address is in."""
 
-    IDENTITY = 0     #: 16 bytes that say what the device is (`models.link.device.Identity`), again and again; read only
-    REGISTERS = 1    #: the shell's registers, on AXI4-Lite
-    MEMORY = 2       #: the engine's memory, on AXI4
+    IDENTITY = 0  #: 16 bytes that say what the device is (`models.link.device.Identity`), again and again; read only
+    REGISTERS = 1  #: the shell's registers, on AXI4-Lite
+    MEMORY = 2  #: the engine's memory, on AXI4
 
 
 class Status(IntEnum):
     """How a request went: the AXI response of its words, ORed."""
 
     OKAY = 0
-    DROPPED = 1      #: of a nack
+    DROPPED = 1  #: of a nack
     SLVERR = 2
-    DECERR = 3       #: also: a space that does not exist, a write to the identity
+    DECERR = 3  #: also: a space that does not exist, a write to the identity
 
 
 class FrameError(ValueError):
@@ -102,7 +121,9 @@ class Request:
         count = self.length if self.data is None else len(self.data)
         if count > MAXIMUM:
             raise FrameError(f"a frame carries at most {MAXIMUM} bytes, not {count}")
-        return struct.pack("<BBBI", self.sequence, self.kind, count, self.address) + (self.data or b"")
+        return struct.pack("<BBBI", self.sequence, self.kind, count, self.address) + (
+            self.data or b""
+        )
 
     def encode(self) -> bytes:
         """The bytes to send, with a flag on either side."""
@@ -120,7 +141,11 @@ class Response:
 
     def body(self) -> bytes:
         """The body without its CRC."""
-        return bytes([self.sequence, self.kind | RESPONSE, len(self.data)]) + self.data + bytes([self.status])
+        return (
+            bytes([self.sequence, self.kind | RESPONSE, len(self.data)])
+            + self.data
+            + bytes([self.status])
+        )
 
     def encode(self) -> bytes:
         """The bytes to send, with a flag on either side."""
@@ -159,7 +184,11 @@ class Parser:
             self._escape = self._seen = False
             if not seen:
                 return None
-            sound = whole and CRC_BYTES < len(body) <= self.LIMIT and zlib.crc32(body[:-CRC_BYTES]) == int.from_bytes(body[-CRC_BYTES:], "little")
+            sound = (
+                whole
+                and CRC_BYTES < len(body) <= self.LIMIT
+                and zlib.crc32(body[:-CRC_BYTES]) == int.from_bytes(body[-CRC_BYTES:], "little")
+            )
             return body[:-CRC_BYTES] if sound else b""
         self._seen = True
         if byte == ESCAPE and not self._escape:
@@ -183,7 +212,11 @@ def decode_request(body: bytes) -> Request:
     data = body[HEADER:]
     if length > MAXIMUM or len(data) != (length if kind & 1 else 0):
         raise FrameError("a request's length is not that of its data")
-    return Request(sequence, kind >> 1, address, 0, data) if kind & 1 else Request(sequence, kind >> 1, address, length)
+    return (
+        Request(sequence, kind >> 1, address, 0, data)
+        if kind & 1
+        else Request(sequence, kind >> 1, address, length)
+    )
 
 
 def decode_response(body: bytes) -> Response:

@@ -21,7 +21,9 @@ def divisor(clock_hz: int, baud: int) -> int:
     """
     cycles = round(clock_hz / baud)
     if cycles < SIMULATED_DIVISOR or abs(clock_hz / cycles / baud - 1) > _TOLERANCE:
-        raise ValueError(f"a clock of {clock_hz} Hz cannot make {baud} baud: it takes {SIMULATED_DIVISOR} cycles a bit or more, within {_TOLERANCE:.0%}")
+        raise ValueError(
+            f"a clock of {clock_hz} Hz cannot make {baud} baud: it takes {SIMULATED_DIVISOR} cycles a bit or more, within {_TOLERANCE:.0%}"
+        )
     return cycles
 
 

@@ -56,9 +56,9 @@ class Reader:
         self.bus_bytes = bus_bytes
         self.commands = commands
         self.port: ReadPort = memory.port(bus_bytes)
-        self._issue = 0                             # the first cycle that can accept the next command
-        self._left: deque[int] = deque()            # beats left of each command in flight
-        self._ended: deque[int] = deque()           # cycles of the last beats of commands, latest `commands`
+        self._issue = 0  # the first cycle that can accept the next command
+        self._left: deque[int] = deque()  # beats left of each command in flight
+        self._ended: deque[int] = deque()  # cycles of the last beats of commands, latest `commands`
         self._given = 0
 
     def command(self, valid: int, address: int, beats: int) -> int:
@@ -108,10 +108,12 @@ class Writer:
         self.bus_bytes = bus_bytes
         self.port: WritePort = memory.write_port(bus_bytes)
         self._issue = 0
-        self._beat = -1                             # the latest W transfer
-        self._lasts: deque[int] = deque()           # cycles of the last W beats of the latest AHEAD bursts
+        self._beat = -1  # the latest W transfer
+        self._lasts: deque[int] = deque()  # cycles of the last W beats of the latest AHEAD bursts
 
-    def write(self, valid: int, address: int, beats: int, source: Callable[[int], int]) -> tuple[int, list[int], int]:
+    def write(
+        self, valid: int, address: int, beats: int, source: Callable[[int], int]
+    ) -> tuple[int, list[int], int]:
         """Give a command, valid from cycle `valid` on.
 
         `source(previous)` says from which cycle on the next beat is valid, when its predecessor (of any command) was transferred

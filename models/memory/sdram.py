@@ -65,7 +65,7 @@ class Chip:
     rfc: float = 67.5
     wr: float = 15.0
     mrd: int = 2
-    interval: float = 7_812.5           #: 64 ms for 8,192 rows
+    interval: float = 7_812.5  #: 64 ms for 8,192 rows
     power_up: float = 200_000.0
     latency: int = 3
 
@@ -78,8 +78,18 @@ class Chip:
         if not 0 < clock_hz <= 133_333_333:
             raise ValueError(f"the chip's clock is at most 133 MHz, not {clock_hz} Hz")
         up = lambda ns: math.ceil(ns * clock_hz / 1e9 - 1e-9)
-        return Cycles(up(self.rcd), up(self.rp), up(self.ras), up(self.rc), up(self.rfc), max(up(self.wr), 2), self.mrd,
-                      math.floor(self.interval * clock_hz / 1e9), up(self.power_up), self.latency)
+        return Cycles(
+            up(self.rcd),
+            up(self.rp),
+            up(self.ras),
+            up(self.rc),
+            up(self.rfc),
+            max(up(self.wr), 2),
+            self.mrd,
+            math.floor(self.interval * clock_hz / 1e9),
+            up(self.power_up),
+            self.latency,
+        )
 
 
 #: what an ULX3S carries, of either maker
@@ -98,14 +108,14 @@ class Sdram:
         self.cycle = 0
         self.refreshes = 0
         self.content: dict[tuple[int, int, int], int] = {}
-        self._open: dict[int, int] = {}                       # row by bank
+        self._open: dict[int, int] = {}  # row by bank
         self._activated: dict[int, int] = {}
         self._precharged: dict[int, int] = {}
         self._written: dict[int, int] = {}
-        self._all_until = 0                                   # no command before
+        self._all_until = 0  # no command before
         self._refreshed: int | None = None
         self._mode: int | None = None
-        self._coming: dict[int, int] = {}                     # data by the cycle in which it is on the pins
+        self._coming: dict[int, int] = {}  # data by the cycle in which it is on the pins
         self._driven: int | None = None
 
     def _need(self, good: bool, what: str) -> None:
@@ -113,19 +123,32 @@ class Sdram:
             raise SdramError(f"cycle {self.cycle}: {what}")
 
     def _since(self, when: int | None, least: int, what: str) -> None:
-        self._need(when is None or self.cycle - when >= least, f"{what}: {self.cycle - (when or 0)} cycles, {least} are needed")
+        self._need(
+            when is None or self.cycle - when >= least,
+            f"{what}: {self.cycle - (when or 0)} cycles, {least} are needed",
+        )
 
-    def edge(self, command: Command, bank: int, address: int, mask: int, data: int | None) -> int | None:
+    def edge(
+        self, command: Command, bank: int, address: int, mask: int, data: int | None
+    ) -> int | None:
         """Take a rising edge with these pins (`data` is None where the controller does not drive); return what the chip drives up to the next one."""
         rules, auto = self.rules, address >> 10 & 1
         self._need(data is None or self._driven is None, "both ends drive the data pins")
         if self._refreshed is not None:
-            self._need(self.cycle - self._refreshed <= rules.interval, f"no refresh for {self.cycle - self._refreshed} cycles")
+            self._need(
+                self.cycle - self._refreshed <= rules.interval,
+                f"no refresh for {self.cycle - self._refreshed} cycles",
+            )
         if command not in (Command.NOP, Command.STOP):
             self._need(self.cycle >= rules.power_up, "a command before the power-up time is over")
-            self._need(self.cycle >= self._all_until, f"{command.name} before the command before it is over")
+            self._need(
+                self.cycle >= self._all_until,
+                f"{command.name} before the command before it is over",
+            )
         if command is Command.ACTIVATE:
-            self._need(self._mode is not None and self.refreshes >= 8, "ACTIVATE before the chip is set up")
+            self._need(
+                self._mode is not None and self.refreshes >= 8, "ACTIVATE before the chip is set up"
+            )
             self._need(bank not in self._open, "ACTIVATE of an open bank")
             self._since(self._precharged.get(bank), rules.rp, "tRP")
             self._since(self._activated.get(bank), rules.rc, "tRC")
@@ -147,7 +170,9 @@ class Sdram:
             else:
                 self._need(data is not None, "WRITE without data")
                 keep = sum(0xFF << 8 * k for k in range(2) if mask >> k & 1)
-                self.content[place] = self.content.get(place, 0xDEAD) & keep | (data or 0) & ~keep & 0xFFFF
+                self.content[place] = (
+                    self.content.get(place, 0xDEAD) & keep | (data or 0) & ~keep & 0xFFFF
+                )
                 self._written[bank] = self.cycle
         elif command is Command.REFRESH:
             self._need(not self._open and bool(self._precharged), "REFRESH with an open bank")
@@ -158,7 +183,10 @@ class Sdram:
         elif command is Command.MODE:
             self._need(not self._open and bool(self._precharged), "MODE with an open bank")
             self._since(max(self._precharged.values()), rules.rp, "tRP")
-            self._need(address & 0b111 == 0 and address >> 4 & 0b111 == rules.latency, "a mode that is not known")
+            self._need(
+                address & 0b111 == 0 and address >> 4 & 0b111 == rules.latency,
+                "a mode that is not known",
+            )
             self._mode = address
             self._all_until = self.cycle + rules.mrd
         self.cycle += 1

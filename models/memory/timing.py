@@ -36,8 +36,8 @@ class ReadPort:
     def __init__(self, latency: int, interval: int) -> None:
         self.latency = latency
         self.interval = interval
-        self._free = _NEVER                               # the first cycle that may offer the next beat
-        self._bursts: deque[list[int]] = deque()          # [earliest first beat, beats left]
+        self._free = _NEVER  # the first cycle that may offer the next beat
+        self._bursts: deque[list[int]] = deque()  # [earliest first beat, beats left]
 
     @property
     def idle_from(self) -> int:
@@ -55,13 +55,17 @@ class ReadPort:
         self._free = last + self.interval
         return first, last
 
-    def read_many(self, ar: NDArray[np.int64], beats: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def read_many(
+        self, ar: NDArray[np.int64], beats: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Read many bursts at once (arrays of AR cycles and lengths); return the cycles of their first and last beats."""
         spans = np.asarray(beats, dtype=np.int64) * self.interval
         if not len(spans):
             return spans, spans
         before = np.cumsum(spans) - spans
-        first = before + np.maximum.accumulate(np.maximum(np.asarray(ar, dtype=np.int64) + self.latency, self._free) - before)
+        first = before + np.maximum.accumulate(
+            np.maximum(np.asarray(ar, dtype=np.int64) + self.latency, self._free) - before
+        )
         self._free = int(first[-1] + spans[-1])
         return first, first + spans - self.interval
 
@@ -135,7 +139,9 @@ class FixedLatency:
         for name, low, high in (("latency", 1, 1_000_000), ("bytes_per_cycle", 1, 4096)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise ValueError(f"memory {name} must be an integer from {low} to {high}, not {value!r}")
+                raise ValueError(
+                    f"memory {name} must be an integer from {low} to {high}, not {value!r}"
+                )
 
     def interval(self, bus_bytes: int) -> int:
         """Cycles from one accepted beat to the next offer on a bus of `bus_bytes`."""
@@ -170,8 +176,10 @@ def parse_memory(text: str) -> FixedLatency:
     for part in text.split(","):
         key, sign, number = (piece.strip() for piece in part.partition("="))
         if not sign or key not in keys:
-            raise ValueError(f"cannot read memory option {part.strip()!r} in {text!r}; "
-                             "expected latency=CYCLES,bytes=BYTES_PER_CYCLE")
+            raise ValueError(
+                f"cannot read memory option {part.strip()!r} in {text!r}; "
+                "expected latency=CYCLES,bytes=BYTES_PER_CYCLE"
+            )
         if keys[key] in values:
             raise ValueError(f"memory option {key!r} is given twice in {text!r}")
         if not (number.isascii() and number.isdigit()):

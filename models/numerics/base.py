@@ -16,8 +16,22 @@ Codes = NDArray[np.int64]
 
 #: Operands of every operation; `register` adds to it.
 ARITY: dict[str, int] = {
-    "add": 2, "sub": 2, "mul": 2, "div": 2, "sqrt": 1, "neg": 1, "abs": 1, "lt": 2, "gt": 2, "le": 2, "ge": 2,
-    "max": 2, "min": 2, "select": 3, "mac": 3, "pass": 1,
+    "add": 2,
+    "sub": 2,
+    "mul": 2,
+    "div": 2,
+    "sqrt": 1,
+    "neg": 1,
+    "abs": 1,
+    "lt": 2,
+    "gt": 2,
+    "le": 2,
+    "ge": 2,
+    "max": 2,
+    "min": 2,
+    "select": 3,
+    "mac": 3,
+    "pass": 1,
 }
 _EXTENSIONS: dict[str, Callable[..., Codes]] = {}
 

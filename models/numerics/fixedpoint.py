@@ -32,9 +32,13 @@ class Fixed(Format):
 
     def __post_init__(self) -> None:
         if self.integer_bits < 1:
-            raise ValueError(f"a fixed-point format has at least 1 integer bit (its sign), not {self.integer_bits}")
+            raise ValueError(
+                f"a fixed-point format has at least 1 integer bit (its sign), not {self.integer_bits}"
+            )
         if self.fraction_bits < 0:
-            raise ValueError(f"a fixed-point format has at least 0 fraction bits, not {self.fraction_bits}")
+            raise ValueError(
+                f"a fixed-point format has at least 0 fraction bits, not {self.fraction_bits}"
+            )
         if not 2 <= self.width <= 32:
             raise ValueError(f"a fixed-point format has 2 to 32 bits, not {self.width}")
 
@@ -53,11 +57,11 @@ class Fixed(Format):
 
     @property
     def max_value(self) -> float:
-        return self.top * 2.0 ** -self.fraction_bits
+        return self.top * 2.0**-self.fraction_bits
 
     @property
     def min_value(self) -> float:
-        return (-self.top - 1) * 2.0 ** -self.fraction_bits
+        return (-self.top - 1) * 2.0**-self.fraction_bits
 
     def to_codes(self, integers: ArrayLike) -> Codes:
         """Saturate signed integers (in units of 2**−fraction_bits) to codes."""
@@ -71,11 +75,11 @@ class Fixed(Format):
     def encode(self, values: ArrayLike) -> Codes:
         x = np.asarray(values, dtype=np.float64)
         with np.errstate(over="ignore"):
-            scaled = np.rint(np.where(np.isnan(x), 0.0, x) * 2.0 ** self.fraction_bits)
+            scaled = np.rint(np.where(np.isnan(x), 0.0, x) * 2.0**self.fraction_bits)
         return self.to_codes(np.clip(scaled, -self.top - 1, self.top).astype(np.int64))
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
-        return self.to_integers(codes).astype(np.float64) * 2.0 ** -self.fraction_bits
+        return self.to_integers(codes).astype(np.float64) * 2.0**-self.fraction_bits
 
     def is_zero(self, a: ArrayLike) -> NDArray[np.bool_]:
         return as_codes(a) == 0
@@ -119,7 +123,7 @@ class Fixed(Format):
         root = np.sqrt(square.astype(np.float64)).astype(np.int64)
         root -= root * root > square
         root += (root + 1) * (root + 1) <= square
-        return root + (square - root * root > root)       # no ties: (n + 1/2)² is not an integer
+        return root + (square - root * root > root)  # no ties: (n + 1/2)² is not an integer
 
     def add(self, a: ArrayLike, b: ArrayLike) -> Codes:
         return self.to_codes(self.exact("add", a, b))

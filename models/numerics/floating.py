@@ -41,7 +41,10 @@ class Float(Format):
 
     @property
     def name(self) -> str:
-        return FLOAT_NAMES.get((self.exponent_bits, self.fraction_bits), f"float:{self.exponent_bits},{self.fraction_bits}")
+        return FLOAT_NAMES.get(
+            (self.exponent_bits, self.fraction_bits),
+            f"float:{self.exponent_bits},{self.fraction_bits}",
+        )
 
     @property
     def bias(self) -> int:
@@ -67,7 +70,7 @@ class Float(Format):
 
     @property
     def max_value(self) -> float:
-        return (2.0 - 2.0 ** -self.fraction_bits) * 2.0 ** self.bias
+        return (2.0 - 2.0**-self.fraction_bits) * 2.0**self.bias
 
     @property
     def min_value(self) -> float:
@@ -97,7 +100,9 @@ class Float(Format):
         magnitude = codes & (self.sign_bit - 1)
         bits = (magnitude << (52 - self.fraction_bits)) + ((1023 - self.bias) << 52)
         special = magnitude >= self.infinity
-        bits = np.where(special, 0x7FF << 52 | (magnitude - self.infinity) << (52 - self.fraction_bits), bits)
+        bits = np.where(
+            special, 0x7FF << 52 | (magnitude - self.infinity) << (52 - self.fraction_bits), bits
+        )
         bits = np.where(magnitude < 1 << self.fraction_bits, 0, bits)
         return (bits | (codes >> (self.width - 1)) << 63).view(np.float64)
 
@@ -129,7 +134,9 @@ class Float(Format):
             bits = result.view(np.uint32)
             magnitude = bits & np.uint32(0x7FFF_FFFF)
             bits = np.where(magnitude < 0x0080_0000, bits & np.uint32(0x8000_0000), bits)
-            out: Codes = np.where(magnitude > 0x7F80_0000, np.uint32(self.nan), bits).astype(np.int64)
+            out: Codes = np.where(magnitude > 0x7F80_0000, np.uint32(self.nan), bits).astype(
+                np.int64
+            )
             edge = magnitude == 0x0080_0000
             if edge.any():
                 operands = [np.broadcast_to(as_codes(c), out.shape)[edge] for c in codes]
@@ -173,7 +180,9 @@ class Float(Format):
     def _pick(self, a: ArrayLike, b: ArrayLike, greater: bool) -> Codes:
         a, b = self.canonical(a), self.canonical(b)
         # a key that orders codes as their numbers, −0 just below +0
-        key_a, key_b = (np.where(x & self.sign_bit, -1 - (x & (self.sign_bit - 1)), x) for x in (a, b))
+        key_a, key_b = (
+            np.where(x & self.sign_bit, -1 - (x & (self.sign_bit - 1)), x) for x in (a, b)
+        )
         picked = np.where((key_a > key_b) == greater, a, b)
         return np.where((a == self.nan) | (b == self.nan), np.int64(self.nan), picked)
 

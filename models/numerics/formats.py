@@ -31,7 +31,18 @@ from .base import ARITY, Codes, Format, register
 from .fixedpoint import Fixed
 from .floating import FLOAT_NAMES, Float, bfloat16, float16, float32
 
-__all__ = ["ARITY", "Codes", "Fixed", "Float", "Format", "bfloat16", "float16", "float32", "parse_format", "register"]
+__all__ = [
+    "ARITY",
+    "Codes",
+    "Fixed",
+    "Float",
+    "Format",
+    "bfloat16",
+    "float16",
+    "float32",
+    "parse_format",
+    "register",
+]
 
 
 def parse_format(text: str) -> Format:
@@ -45,7 +56,9 @@ def parse_format(text: str) -> Format:
             return Float(exponent_bits, fraction_bits)
     match = re.fullmatch(r"(fixed|float):([0-9]{1,4}),([0-9]{1,4})", text)
     if not match:
-        raise ValueError(f"{text!r} is not a number format; write float32, bfloat16, float16 or fixed:I,F (as in fixed:8,24)")
+        raise ValueError(
+            f"{text!r} is not a number format; write float32, bfloat16, float16 or fixed:I,F (as in fixed:8,24)"
+        )
     try:
         return (Fixed if match[1] == "fixed" else Float)(int(match[2]), int(match[3]))
     except ValueError as error:

@@ -105,7 +105,14 @@ class _Unpacked:
     def of(cls, p: Pipeline, f: Float) -> _Unpacked:
         x, m = p.input, f.fraction_bits
         magnitude = x.low(f.width - 1)
-        return cls(x >> (f.width - 1), magnitude >> m, x.low(m), magnitude, magnitude < 1 << m, ~(magnitude < f.infinity + 1))
+        return cls(
+            x >> (f.width - 1),
+            magnitude >> m,
+            x.low(m),
+            magnitude,
+            magnitude < 1 << m,
+            ~(magnitude < f.infinity + 1),
+        )
 
 
 def _amount(p: Pipeline, zero: Wire, far: Wire, right: Wire, most: int) -> Wire:
@@ -125,11 +132,13 @@ def _exp_float(f: Float) -> Pipeline:
     """2**n · (1 + p(y − n)) with y = x · log2 e, n = floor(y)."""
     p, m = Pipeline(f.width), f.fraction_bits
     u = _Unpacked.of(p, f)
-    reach = f.exponent_bits - 1                    # |x| >= 2**reach always overflows or vanishes
+    reach = f.exponent_bits - 1  # |x| >= 2**reach always overflows or vanishes
     y_bits = m + _GUARD
-    top = reach + 1 + y_bits                       # bits of |y|
+    top = reach + 1 + y_bits  # bits of |y|
     c_bits = y_bits + reach - 3 + max(0, 2 - m)
-    parts = p.product(u.fraction + (1 << m), p.const(constant(LOG2E, c_bits)), c_bits + m - reach + 1 - y_bits)
+    parts = p.product(
+        u.fraction + (1 << m), p.const(constant(LOG2E, c_bits)), c_bits + m - reach + 1 - y_bits
+    )
     far = p.const(f.bias + reach - 1) < u.exponent
     right = p.const(f.bias + reach - 1) - u.exponent
     amount = _amount(p, u.zero, far, right, top)
@@ -160,7 +169,7 @@ def _log_float(f: Float) -> Pipeline:
     columns = _lookup(p, uniform("log", 1 << j, j, degree, fraction), u.fraction >> t_bits)
     parts = p.product(u.exponent - f.bias, p.const(constant(LN2, fraction)), 0)
     value = _horner(p, columns, u.fraction.low(t_bits), t_bits, True)
-    p.stage -= 1                                   # the products are done since long: add them beside the last step
+    p.stage -= 1  # the products are done since long: add them beside the last step
     whole = p.total(parts)
     p.next_stage()
     result = value + whole
@@ -207,7 +216,11 @@ def _bell_float(function: str, f: Float) -> Pipeline:
     value = _horner(p, columns, x.low(t_bits), t_bits, True)
     one = 1 << fraction
     if function == "sigmoid":
-        value = p.where(far | (p.const(one) < value), p.where(u.sign, 0, one), p.where(u.sign, one - value, value))
+        value = p.where(
+            far | (p.const(one) < value),
+            p.where(u.sign, 0, one),
+            p.where(u.sign, one - value, value),
+        )
     else:
         value = p.where(far | (value < 0), 0, p.where(p.const(one) < value, one, value))
     normal, count = _normalise(p, value.within(0, one), fraction + 1, 8)
@@ -225,16 +238,23 @@ def _tanh_float(f: Float) -> Pipeline:
     first = max(-((m + 2) // 2), 1 - f.bias)
     end = max(min(_reach("tanh", m + 2), f.bias + 1), first + 1)
     fraction = m + _GUARD
-    degree, s = smallest_degree("tanh octaves", m + _FIT - 1, m, spare=(end - first - 1).bit_length())
+    degree, s = smallest_degree(
+        "tanh octaves", m + _FIT - 1, m, spare=(end - first - 1).bit_length()
+    )
     t_bits = m - s
     table = octaves("tanh", first, end - first, s, degree, fraction)
-    address = ((u.magnitude >> t_bits) - ((first + f.bias) << s)).low((len(table[0]) - 1).bit_length())
+    address = ((u.magnitude >> t_bits) - ((first + f.bias) << s)).low(
+        (len(table[0]) - 1).bit_length()
+    )
     columns = _lookup(p, table, address)
     value = _horner(p, columns, u.fraction.low(t_bits), t_bits, True)
     one = 1 << fraction
     low = value < one
     exponent = p.where(u.exponent < f.bias - 1, u.exponent, f.bias - 1)
-    exponent, value = p.where(low, exponent - 1, exponent), p.where(low, (value << 1) - one, value - one)
+    exponent, value = (
+        p.where(low, exponent - 1, exponent),
+        p.where(low, (value << 1) - one, value - one),
+    )
     if f.width > 16:
         p.next_stage()
     code = _pack(p, f, exponent, value, fraction)
@@ -262,7 +282,9 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
     """sigmoid, tanh and gaussian: a table of |x| up to 2**reach; beyond, the limit."""
     p, n = Pipeline(f.width), f.fraction_bits
     reach = min(_reach(function, n + 3), f.integer_bits - 1)
-    whole = reach == f.integer_bits - 1            # the table ends at the lowest number's magnitude: the last segment at t = 1
+    whole = (
+        reach == f.integer_bits - 1
+    )  # the table ends at the lowest number's magnitude: the last segment at t = 1
     fraction = n + _FIXED_GUARD
     degree, j = smallest_degree(function, n + _FIXED_FIT, n, spare=reach)
     t_bits = n - j
@@ -286,9 +308,13 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
     one = 1 << fraction
     over = p.const(one) < value if whole else far | (p.const(one) < value)
     if function == "sigmoid":
-        value = p.where(over, p.where(sign, 0, one), p.where(sign, one - value, value)).within(0, one)
+        value = p.where(over, p.where(sign, 0, one), p.where(sign, one - value, value)).within(
+            0, one
+        )
     elif function == "tanh":
-        value = p.where(over, p.where(sign, -one, one), p.where(sign, 0 - value, value)).within(-one, one)
+        value = p.where(over, p.where(sign, -one, one), p.where(sign, 0 - value, value)).within(
+            -one, one
+        )
     else:
         value = p.where(p.const(one) < value, one, p.where(value < 0, 0, value)).within(0, one)
         value = value if whole else p.where(far, 0, value)
@@ -302,7 +328,9 @@ def _exp_fixed(f: Fixed) -> Pipeline:
     """2**n · (1 + p(y − n)) with y = x · log2 e, n = floor(y), shifted by n."""
     p, n_bits, w = Pipeline(f.width), f.fraction_bits, f.width
     x = p.input.signed(w)
-    span = max(n_bits + 2, f.integer_bits - 1) * math.log(2)      # beyond it: a quarter of the last place, or saturated
+    span = max(n_bits + 2, f.integer_bits - 1) * math.log(
+        2
+    )  # beyond it: a quarter of the last place, or saturated
     reach = min(math.ceil(math.log2(span)), f.integer_bits - 1)
     limit = 1 << (reach + n_bits)
     huge, tiny = p.const(limit - 1) < x, x < -limit
@@ -321,7 +349,7 @@ def _exp_fixed(f: Fixed) -> Pipeline:
     value = _horner(p, columns, y.low(t_bits), t_bits, False) + (1 << fraction)
     power = y >> y_bits
     huge = huge | (~tiny & (p.const(f.integer_bits - 2) < power))
-    right = (fraction - n_bits - 1) - power                       # keeps one bit below the last place
+    right = (fraction - n_bits - 1) - power  # keeps one bit below the last place
     most = fraction + 2
     amount = p.where(right < 0, 0, p.where(p.const(most) < right, most, right)).within(0, most)
     p.next_stage()
@@ -402,11 +430,11 @@ def error_bound(op: str, format: Format) -> ErrorBound:
     if op not in FUNCTIONS:
         raise ValueError(f"no function {op!r}; there are {', '.join(FUNCTIONS)}")
     if isinstance(format, Fixed):
-        return ErrorBound(0.0, 1.5 * 2.0 ** -format.fraction_bits)
+        return ErrorBound(0.0, 1.5 * 2.0**-format.fraction_bits)
     assert isinstance(format, Float)
     m, least = format.fraction_bits, format.smallest_normal
     if op in ("exp", "tanh"):
-        return ErrorBound(1.0 if op == "exp" else 1.5, least * (1 + 2.0 ** -m))
+        return ErrorBound(1.0 if op == "exp" else 1.5, least * (1 + 2.0**-m))
     bound = 2.0 ** -(m + 4) if op == "log" else (1.0 if m <= 10 else 1.25) * 2.0 ** -(m + 1)
     return ErrorBound(1.0 if op == "log" else 0.0, bound if least <= bound / 4 else bound + least)
 
@@ -430,7 +458,11 @@ def _estimate(op: str, format: Format, dsp: tuple[int, int]) -> latency.Cost:
             if isinstance(a, Wire):
                 last[a.number] = max(last.get(a.number, 0), wire.stage - (wire.kind == "read"))
     for wire in p.wires:
-        ff += wire.width * max(0, last.get(wire.number, 0) - wire.stage) if wire.kind != "const" else 0
+        ff += (
+            wire.width * max(0, last.get(wire.number, 0) - wire.stage)
+            if wire.kind != "const"
+            else 0
+        )
         if wire.kind in ("add", "sub", "where", "lt", "eq"):
             lut += max(wire.width, *(a.width // 2 for a in wire.args))
         elif wire.kind == "vshr":

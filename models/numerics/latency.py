@@ -14,8 +14,18 @@ from dataclasses import dataclass
 from .convert import PG_BITS, in_order
 from .formats import Fixed, Float, Format
 
-__all__ = ["Cost", "convert_cost", "convert_latency", "cost", "digits", "digits_per_stage", "latency", "multipliers",
-           "register", "slices"]
+__all__ = [
+    "Cost",
+    "convert_cost",
+    "convert_latency",
+    "cost",
+    "digits",
+    "digits_per_stage",
+    "latency",
+    "multipliers",
+    "register",
+    "slices",
+]
 
 #: Bits of the second factor that one partial product takes: the unsigned part of an 18-bit signed multiplier port.
 SLICE = 17
@@ -31,7 +41,9 @@ class Cost:
     bram: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram + other.bram)
+        return Cost(
+            self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram + other.bram
+        )
 
     def __mul__(self, count: int) -> Cost:
         return Cost(self.lut * count, self.ff * count, self.dsp * count, self.bram * count)
@@ -79,7 +91,9 @@ def multipliers(bits: int, dsp: tuple[int, int] = (18, 18), signed: bool = False
     """
     wide = max(dsp)
     whole = bits if signed else bits + (wide > 18)
-    return slices(bits) * (1 if whole <= wide else -(-(bits - signed) // (wide - 1 if signed or wide > 18 else wide)))
+    return slices(bits) * (
+        1 if whole <= wide else -(-(bits - signed) // (wide - 1 if signed or wide > 18 else wide))
+    )
 
 
 def digits_per_stage(format: Format) -> int:
@@ -108,7 +122,11 @@ def _add(format: Format) -> int:
 
 
 def _mul(format: Format) -> int:
-    return 2 if slices(format.fraction_bits + 1 if isinstance(format, Float) else format.width) == 1 else 3
+    return (
+        2
+        if slices(format.fraction_bits + 1 if isinstance(format, Float) else format.width) == 1
+        else 3
+    )
 
 
 def _div(format: Format) -> int:
@@ -128,7 +146,11 @@ def _add_cost(format: Format, dsp: tuple[int, int]) -> Cost:
 
 def _mul_cost(format: Format, dsp: tuple[int, int]) -> Cost:
     w = format.width
-    count = multipliers(format.fraction_bits + 1, dsp) if isinstance(format, Float) else multipliers(w, dsp, signed=True)
+    count = (
+        multipliers(format.fraction_bits + 1, dsp)
+        if isinstance(format, Float)
+        else multipliers(w, dsp, signed=True)
+    )
     luts = 8 if format.is_float else 4 if _mul(format) == 2 else 6
     return Cost(luts * w, (2 if _mul(format) == 2 else 4) * w, count)
 
@@ -139,17 +161,25 @@ def _mac_cost(format: Format, dsp: tuple[int, int]) -> Cost:
 
 def _div_cost(format: Format, dsp: tuple[int, int]) -> Cost:
     p = format.fraction_bits + 2 if isinstance(format, Float) else format.width
-    return Cost(digits("div", format) * (2 * p + 6) + 6 * p, _stages("div", format) * (2 * p if format.is_float else 5 * p // 2) + 2 * p)
+    return Cost(
+        digits("div", format) * (2 * p + 6) + 6 * p,
+        _stages("div", format) * (2 * p if format.is_float else 5 * p // 2) + 2 * p,
+    )
 
 
 def _sqrt_cost(format: Format, dsp: tuple[int, int]) -> Cost:
     p = format.fraction_bits + 2 if isinstance(format, Float) else format.width
     extra = 6 if format.is_float else 0
-    return Cost(digits("sqrt", format) * (p + extra) + extra * p, (2 if format.is_float else 1) * _stages("sqrt", format) * p)
+    return Cost(
+        digits("sqrt", format) * (p + extra) + extra * p,
+        (2 if format.is_float else 1) * _stages("sqrt", format) * p,
+    )
 
 
 def _simple(float_luts: float, fixed_luts: float) -> CostFn:
-    return lambda format, dsp: Cost(int((float_luts if format.is_float else fixed_luts) * format.width), format.width)
+    return lambda format, dsp: Cost(
+        int((float_luts if format.is_float else fixed_luts) * format.width), format.width
+    )
 
 
 register("add", _add, _add_cost)
@@ -158,8 +188,13 @@ register("mul", _mul, _mul_cost)
 register("mac", lambda format: _mul(format) + _add(format), _mac_cost)
 register("div", _div, _div_cost)
 register("sqrt", _sqrt, _sqrt_cost)
-for _ops, _float_luts, _fixed_luts in (("lt gt le ge", 3.5, 1.5), ("max min", 6.0, 2.5), ("neg abs", 1.5, 2.0), ("select", 1.2, 1.5),
-                                       ("pass", 0.0, 0.0)):
+for _ops, _float_luts, _fixed_luts in (
+    ("lt gt le ge", 3.5, 1.5),
+    ("max min", 6.0, 2.5),
+    ("neg abs", 1.5, 2.0),
+    ("select", 1.2, 1.5),
+    ("pass", 0.0, 0.0),
+):
     for _op in _ops.split():
         register(_op, lambda format: 1, _simple(_float_luts, _fixed_luts))
 
@@ -167,8 +202,10 @@ for _ops, _float_luts, _fixed_luts in (("lt gt le ge", 3.5, 1.5), ("max min", 6.
 def _widths(pgtypes: Collection[str]) -> tuple[int, int]:
     """Bits of the widest integer and of the widest float type (0: none)."""
     names = in_order(pgtypes)
-    return (max((PG_BITS[name] for name in names if name.startswith("int")), default=0),
-            max((PG_BITS[name] for name in names if name.startswith("float")), default=0))
+    return (
+        max((PG_BITS[name] for name in names if name.startswith("int")), default=0),
+        max((PG_BITS[name] for name in names if name.startswith("float")), default=0),
+    )
 
 
 def convert_latency(pgtypes: Collection[str], format: Format) -> int:

@@ -33,7 +33,9 @@ _FEW = 32
 
 def bits_of(lo: int, hi: int) -> int:
     """Bits of the narrowest shape for lo … hi: two's complement where lo < 0, else unsigned."""
-    return max(lo.bit_length() if lo >= 0 else (-lo - 1).bit_length() + 1, hi.bit_length() + (lo < 0))
+    return max(
+        lo.bit_length() if lo >= 0 else (-lo - 1).bit_length() + 1, hi.bit_length() + (lo < 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,19 @@ class Table:
 class Wire:
     """One result in a pipeline: `lo` <= value <= `hi`, computed in `stage` by operation `kind` from `args` (wires, integers)."""
 
-    def __init__(self, pipeline: Pipeline, kind: str, args: tuple[Any, ...], lo: int, hi: int, stage: int) -> None:
+    def __init__(
+        self, pipeline: Pipeline, kind: str, args: tuple[Any, ...], lo: int, hi: int, stage: int
+    ) -> None:
         if not -(1 << 62) <= lo <= hi < 1 << 62:
             raise ValueError(f"a wire of {lo} to {hi} does not fit 63 bits")
-        self.pipeline, self.kind, self.args, self.lo, self.hi, self.stage = pipeline, kind, args, lo, hi, stage
+        self.pipeline, self.kind, self.args, self.lo, self.hi, self.stage = (
+            pipeline,
+            kind,
+            args,
+            lo,
+            hi,
+            stage,
+        )
         self.number = len(pipeline.wires)
         pipeline.wires.append(self)
 
@@ -174,7 +185,9 @@ class Pipeline:
     def where(self, condition: Wire, a: Wire | int, b: Wire | int) -> Wire:
         """a where the condition is 1, else b."""
         a, b = condition._of(a), condition._of(b)
-        return Wire(self, "where", (condition._flag(), a, b), min(a.lo, b.lo), max(a.hi, b.hi), self.stage)
+        return Wire(
+            self, "where", (condition._flag(), a, b), min(a.lo, b.lo), max(a.hi, b.hi), self.stage
+        )
 
     def read(self, columns: Sequence[Sequence[int]], address: Wire) -> list[Wire]:
         """Read a table: its columns at `address`, in the next stage (it becomes the current one)."""
@@ -182,13 +195,19 @@ class Pipeline:
         padded = tuple(tuple(c) + (0,) * (depth - len(c)) for c in columns)
         self.tables.append(Table(padded))
         self.next_stage()
-        return [Wire(self, "read", (address, len(self.tables) - 1, n), min(c), max(c), self.stage) for n, c in enumerate(padded)]
+        return [
+            Wire(self, "read", (address, len(self.tables) - 1, n), min(c), max(c), self.stage)
+            for n, c in enumerate(padded)
+        ]
 
     def total(self, wires: Sequence[Wire]) -> Wire:
         """The sum, as a balanced tree."""
         level = list(wires) or [self.const(0)]
         while len(level) > 1:
-            level = [level[k] + level[k + 1] if k + 1 < len(level) else level[k] for k in range(0, len(level), 2)]
+            level = [
+                level[k] + level[k + 1] if k + 1 < len(level) else level[k]
+                for k in range(0, len(level), 2)
+            ]
         return level[0]
 
     def _pieces(self, a: Wire) -> list[tuple[Wire, int]]:
@@ -198,7 +217,10 @@ class Pipeline:
             return [(a, 0)]
         if a.kind == "const":
             value = a.args[0]
-            return [(self.const(value >> cut), cut), *self._pieces(self.const(value & ((1 << cut) - 1)))]
+            return [
+                (self.const(value >> cut), cut),
+                *self._pieces(self.const(value & ((1 << cut) - 1))),
+            ]
         return [(a >> cut, cut), *self._pieces(a.low(cut))]
 
     def product(self, a: Wire, b: Wire, shift: int) -> list[Wire]:
@@ -243,13 +265,19 @@ class Pipeline:
                 contents = self.tables[table].columns[column]
                 columns[names[1]] = contents if scalar else np.array(contents, dtype=np.int64)
             if wire.kind != "input":
-                template = "({1} if {0} else {2})" if scalar and wire.kind == "where" else _TEMPLATES[wire.kind]
+                template = (
+                    "({1} if {0} else {2})"
+                    if scalar and wire.kind == "where"
+                    else _TEMPLATES[wire.kind]
+                )
                 lines.append(f"    v{wire.number} = {template.format(*names)}")
-            if wire.number in dead and not scalar:             # the memory of a chunk's arrays is used again while in the cache
+            if (
+                wire.number in dead and not scalar
+            ):  # the memory of a chunk's arrays is used again while in the cache
                 lines.append(f"    del {', '.join(f'v{n}' for n in dead[wire.number])}")
         lines.append(f"    return v{self.output.number}")
         scope: dict[str, Any] = {"where": np.where, **columns}
-        exec("\n".join(lines), scope)                          # our own text: names of wires and integers
+        exec("\n".join(lines), scope)  # our own text: names of wires and integers
         return scope["function"]
 
     def _checked(self, codes: NDArray[np.int64]) -> Any:
@@ -258,7 +286,9 @@ class Pipeline:
         for wire in self._order()[0]:
             if wire.kind == "read":
                 address, table, column = wire.args
-                value = np.array(self.tables[table].columns[column], dtype=np.int64)[values[f"v{address.number}"]]
+                value = np.array(self.tables[table].columns[column], dtype=np.int64)[
+                    values[f"v{address.number}"]
+                ]
             elif wire.kind == "input":
                 continue
             else:
@@ -277,16 +307,31 @@ class Pipeline:
             self._functions[few] = self._function(few)
         function: Callable[[Any], Any] = self._checked if check else self._functions[few]
         if few:
-            return np.array([function(code) for code in flat.tolist()], dtype=np.int64).reshape(np.shape(codes))
+            return np.array([function(code) for code in flat.tolist()], dtype=np.int64).reshape(
+                np.shape(codes)
+            )
         result = np.empty_like(flat)
         for start in range(0, flat.size, _CHUNK):
-            result[start:start + _CHUNK] = function(flat[start:start + _CHUNK])
+            result[start : start + _CHUNK] = function(flat[start : start + _CHUNK])
         return result.reshape(np.shape(codes))
 
 
 _TEMPLATES = {
-    "const": "{0}", "within": "{0}", "read": "{1}[{0}]", "where": "where({0}, {1}, {2})",
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}", "vshr": "{0} >> {1}",
-    "low": "{0} & ((1 << {1}) - 1)", "signed": "({0} ^ (1 << ({1} - 1))) - (1 << ({1} - 1))",
-    "eq": "{0} == {1}", "lt": "{0} < {1}", "and": "{0} & {1}", "or": "{0} | {1}", "not": "{0} ^ 1",
+    "const": "{0}",
+    "within": "{0}",
+    "read": "{1}[{0}]",
+    "where": "where({0}, {1}, {2})",
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "shl": "{0} << {1}",
+    "shr": "{0} >> {1}",
+    "vshr": "{0} >> {1}",
+    "low": "{0} & ((1 << {1}) - 1)",
+    "signed": "({0} ^ (1 << ({1} - 1))) - (1 << ({1} - 1))",
+    "eq": "{0} == {1}",
+    "lt": "{0} < {1}",
+    "and": "{0} & {1}",
+    "or": "{0} | {1}",
+    "not": "{0} ^ 1",
 }

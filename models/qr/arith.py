@@ -11,24 +11,45 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.formats import Codes, float32
 
-__all__ = ["LABEL_MAX", "Numbers", "add", "codes", "div", "dot", "from_integer", "mul", "numbers", "plain", "predict", "scores", "sub", "to_label", "tree"]
+__all__ = [
+    "LABEL_MAX",
+    "Numbers",
+    "add",
+    "codes",
+    "div",
+    "dot",
+    "from_integer",
+    "mul",
+    "numbers",
+    "plain",
+    "predict",
+    "scores",
+    "sub",
+    "to_label",
+    "tree",
+]
 
 Numbers = NDArray[np.float32]
 
 #: the greatest label and prediction
 LABEL_MAX = (1 << 31) - 1
-_TINY = np.float32(2.0 ** -126)
+_TINY = np.float32(2.0**-126)
 
 
 def numbers(a: ArrayLike) -> Numbers:
     """float32 numbers of codes."""
-    with np.errstate(invalid="ignore"):                     # a NaN's payload
+    with np.errstate(invalid="ignore"):  # a NaN's payload
         return np.asarray(float32.decode(a), dtype=np.float32)
 
 
 def codes(a: ArrayLike) -> Codes:
     """Codes of float32 numbers (canonical: one NaN, no subnormals)."""
-    return float32.canonical(np.ascontiguousarray(a, dtype=np.float32).view(np.uint32).reshape(np.shape(a)).astype(np.int64))
+    return float32.canonical(
+        np.ascontiguousarray(a, dtype=np.float32)
+        .view(np.uint32)
+        .reshape(np.shape(a))
+        .astype(np.int64)
+    )
 
 
 def _settle(name: str, result: Numbers, a: ArrayLike, b: ArrayLike) -> Numbers:
@@ -79,7 +100,9 @@ def tree(terms: Numbers) -> Numbers:
     terms = np.asarray(terms, dtype=np.float32)
     while terms.shape[-1] > 1:
         if terms.shape[-1] % 2:
-            terms = np.concatenate([terms, np.zeros((*terms.shape[:-1], 1), dtype=np.float32)], axis=-1)
+            terms = np.concatenate(
+                [terms, np.zeros((*terms.shape[:-1], 1), dtype=np.float32)], axis=-1
+            )
         terms = add(terms[..., 0::2], terms[..., 1::2])
     return terms[..., 0]
 

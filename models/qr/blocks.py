@@ -13,7 +13,19 @@ from .config import FitPlan
 from .layout import ENTRY_BYTES
 from .schedule import CONVERT, DIV, FLOOR
 
-__all__ = ["END", "LISTED", "FullScan", "Gearbox", "Loader", "Merge", "NormalEquationAccumulator", "Records", "Rows", "Shift", "Slice"]
+__all__ = [
+    "END",
+    "LISTED",
+    "FullScan",
+    "Gearbox",
+    "Loader",
+    "Merge",
+    "NormalEquationAccumulator",
+    "Records",
+    "Rows",
+    "Shift",
+    "Slice",
+]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
@@ -82,7 +94,13 @@ class Records:
         self.kinds: list[int] = []
 
     def begin(self, length: int, inserted: int, buried: int, removed: int, moved: int) -> None:
-        self.kinds = [END, *[0] * moved, *[1] * removed, *[0] * buried, *[1] * inserted]       # popped from the end
+        self.kinds = [
+            END,
+            *[0] * moved,
+            *[1] * removed,
+            *[0] * buried,
+            *[1] * inserted,
+        ]  # popped from the end
         size, count = 2 + -(-length // 4), len(self.kinds) - 1
         self.cutter.begin(size, 0, count, size * count)
 
@@ -120,7 +138,10 @@ class Rows:
         self.word_ends = self.word_left <= self.each or self.left <= self.each
         self.bits_end = self.bits_left <= self.each or self.left <= self.each
         more = self.left > (self.each if self.go else 0)
-        return (more and (self.bits_left == 0 or (self.go and self.bits_end)), more and (self.word_left == 0 or (self.go and self.word_ends)))
+        return (
+            more and (self.bits_left == 0 or (self.go and self.bits_end)),
+            more and (self.word_left == 0 or (self.go and self.word_ends)),
+        )
 
     def step(self, bits: bool, put: bool, taken: bool) -> bool:
         offers = self.active and self.word_left > 0 and self.bits_left > 0
@@ -219,7 +240,12 @@ class Shift:
         self.left = self.settles = 0
 
     def begin(self, frames: int, shifts: int, blocks: int, fresh: bool) -> None:
-        self.active, self.fresh, self.done, self.left = True, fresh, False, frames + (0 if fresh else shifts) + blocks
+        self.active, self.fresh, self.done, self.left = (
+            True,
+            fresh,
+            False,
+            frames + (0 if fresh else shifts) + blocks,
+        )
 
     @property
     def ready(self) -> bool:
@@ -248,7 +274,11 @@ class Merge:
         self.out: int | None = None
 
     def begin(self, of_c: int, of_gram: int, fresh: bool) -> None:
-        self.active, self.fresh, self.left = True, fresh, deque([0] * of_c + [1] * (of_gram - 1) + [2])
+        self.active, self.fresh, self.left = (
+            True,
+            fresh,
+            deque([0] * of_c + [1] * (of_gram - 1) + [2]),
+        )
 
     @property
     def anew(self) -> bool:
@@ -279,7 +309,7 @@ class Loader:
         self.rows, self.wake = Gearbox(self.each, config.n_max), wake
         self.active = self.all_in = False
         self.under_way = self.columns = 0
-        self.converted: deque[int] = deque()                # when they are in the queue
+        self.converted: deque[int] = deque()  # when they are in the queue
         self.known: int | None = None
         self.side: int | None = None
 
@@ -288,7 +318,13 @@ class Loader:
         return not self.active and not self.rows.active
 
     def begin(self, columns: int) -> None:
-        self.active, self.all_in, self.columns, self.known, self.side = True, False, columns, None, None
+        self.active, self.all_in, self.columns, self.known, self.side = (
+            True,
+            False,
+            columns,
+            None,
+            None,
+        )
         self.rows.begin(1, 1, columns, columns * (columns + 1) // 2)
 
     @property
@@ -296,7 +332,9 @@ class Loader:
         return self.active and not self.all_in and self.under_way != 2 * CONVERT
 
     def offers(self, now: int) -> bool:
-        return self.rows.offers and (self.rows.left > 0 or (self.side is not None and self.side <= now))
+        return self.rows.offers and (
+            self.rows.left > 0 or (self.side is not None and self.side <= now)
+        )
 
     def step(self, now: int, word: int | None, taken: bool) -> bool:
         """A word comes, a row is taken."""

@@ -11,16 +11,25 @@ from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
 from .ranks import TREND_BITS, Frames, shifts
 
-__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "pass_over", "update_anchor", "update_rank_anchor", "widen_bounds", "widen_rank_bounds"]
+__all__ = [
+    "EMPTY",
+    "LARGE_POWER",
+    "SLACK_POWER",
+    "pass_over",
+    "update_anchor",
+    "update_rank_anchor",
+    "widen_bounds",
+    "widen_rank_bounds",
+]
 
 #: err_min of a segment without rows; its err_max is the negative
 EMPTY = (1 << 31) - 1
 #: float32 roundings add at most 2**-19 of the sum of |w| · |x| to a difference of two scores: see the proof
 SLACK_POWER = 19
-_SLACK = np.float32(2.0 ** -SLACK_POWER)
+_SLACK = np.float32(2.0**-SLACK_POWER)
 #: scores of this size are not bounded
 LARGE_POWER = 30
-_LARGE = np.float32(2.0 ** LARGE_POWER)
+_LARGE = np.float32(2.0**LARGE_POWER)
 
 
 def pass_over(job: Job, weights: Codes) -> tuple[int, int, Anchor]:
@@ -31,7 +40,12 @@ def pass_over(job: Job, weights: Codes) -> tuple[int, int, Anchor]:
     errors = labels - guesses
     zero = np.zeros(1, dtype=np.int64)
     box = np.zeros((1, rows.shape[1]), dtype=np.uint8)
-    anchor = _include(Anchor(weights, zero, zero + EMPTY, zero - EMPTY, zero, zero, zero + EMPTY, box + 255, box), rows, guesses, errors)
+    anchor = _include(
+        Anchor(weights, zero, zero + EMPTY, zero - EMPTY, zero, zero, zero + EMPTY, box + 255, box),
+        rows,
+        guesses,
+        errors,
+    )
     return (int(errors.min()), int(errors.max()), anchor) if len(rows) else (1, 0, anchor)
 
 
@@ -39,8 +53,14 @@ def _include(anchor: Anchor, rows: Rows, guesses: Integers, errors: Integers) ->
     """The anchor with more rows: their bytes, predictions and errors."""
     if not len(rows):
         return anchor
-    return replace(anchor, err_min=np.minimum(anchor.err_min, errors.min()), err_max=np.maximum(anchor.err_max, errors.max()),
-                   least=np.minimum(anchor.least, guesses.min()), low=np.minimum(anchor.low, rows.min(axis=0)), high=np.maximum(anchor.high, rows.max(axis=0)))
+    return replace(
+        anchor,
+        err_min=np.minimum(anchor.err_min, errors.min()),
+        err_max=np.maximum(anchor.err_max, errors.max()),
+        least=np.minimum(anchor.least, guesses.min()),
+        low=np.minimum(anchor.low, rows.min(axis=0)),
+        high=np.maximum(anchor.high, rows.max(axis=0)),
+    )
 
 
 def update_anchor(anchor: Anchor, job: Job) -> Anchor:
@@ -57,7 +77,10 @@ def update_rank_anchor(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
     the errors of their virtual labels.
     """
     found = shifts(job)
-    come, where = np.concatenate([job.inserted, found.moved]), np.concatenate([found.inserted, found.where])
+    come, where = (
+        np.concatenate([job.inserted, found.moved]),
+        np.concatenate([found.inserted, found.where]),
+    )
     live = job.alive[come]
     come, where = come[live], where[live]
     guesses = predict(anchor.weights, job.offsets, job.rows[come])
@@ -65,7 +88,9 @@ def update_rank_anchor(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
     return _include(anchor, job.rows[come], guesses, errors)
 
 
-def widen_rank_bounds(anchor: Anchor, weights: Codes, offsets: Rows, frames: Frames) -> tuple[int, int] | None:
+def widen_rank_bounds(
+    anchor: Anchor, weights: Codes, offsets: Rows, frames: Frames
+) -> tuple[int, int] | None:
     """Return what `widen_bounds` does, of a group with blocks.
 
     With g = 1 + trend, Δ = w - g · w_anchor, both rounded, and the other sums those of `widen_bounds` for g · w_anchor in place of
@@ -80,10 +105,14 @@ def widen_rank_bounds(anchor: Anchor, weights: Codes, offsets: Rows, frames: Fra
         return None
     rise, fall = max(int(np.ceil(upper)[0]), 0), min(int(np.floor(lower)[0]), 0)
     err_min, err_max = int(anchor.err_min[0]), int(anchor.err_max[0])
-    return ((err_min - 1) * scale + frames.low >> TREND_BITS) + 1 - rise, -(-(err_max * scale + frames.high) >> TREND_BITS) - fall
+    return ((err_min - 1) * scale + frames.low >> TREND_BITS) + 1 - rise, -(
+        -(err_max * scale + frames.high) >> TREND_BITS
+    ) - fall
 
 
-def _ends(new: Numbers, old: Numbers, anchor: Anchor, offsets: Rows) -> tuple[Numbers, Numbers, Numbers]:
+def _ends(
+    new: Numbers, old: Numbers, anchor: Anchor, offsets: Rows
+) -> tuple[Numbers, Numbers, Numbers]:
     """M, U and L for these two models."""
     low, high = np.ones((1, len(new)), dtype=np.float32), np.ones((1, len(new)), dtype=np.float32)
     low[:, 1:] = anchor.low.astype(np.int16) - offsets.astype(np.int16)
@@ -107,7 +136,7 @@ def widen_bounds(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, in
     if anchor.err_min[0] == EMPTY:
         return 1, 0
     size, upper, lower = _ends(numbers(weights), numbers(anchor.weights), anchor, offsets)
-    if not (size < _LARGE).all():                                                        # NaN too; the sums are no greater
+    if not (size < _LARGE).all():  # NaN too; the sums are no greater
         return None
     least = int(anchor.least[0])
     rise, fall = int(np.ceil(upper)[0]), int(np.floor(lower)[0])

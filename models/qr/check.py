@@ -49,7 +49,13 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
         return FitError.QR_COLUMNS
-    if job.rows.ndim != 2 or job.rows.shape[1] != length or job.offsets.shape != (length,) or job.alive.shape != (m,) or job.window.prefix < 0:
+    if (
+        job.rows.ndim != 2
+        or job.rows.shape[1] != length
+        or job.offsets.shape != (length,)
+        or job.alive.shape != (m,)
+        or job.window.prefix < 0
+    ):
         return FitError.QR_DESCRIPTOR
     if m > ROWS_MAX:
         return FitError.QR_ROWS
@@ -67,12 +73,18 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
     if full and job.memo is not None:
         return FitError.QR_ROWS
     unseen = config.needs_live and not job.alive.all()
-    return (disorder(job, config) if everything else None) or (FitError.QR_ROWS if full else FitError.QR_DESCRIPTOR if unseen else None)
+    return (disorder(job, config) if everything else None) or (
+        FitError.QR_ROWS if full else FitError.QR_DESCRIPTOR if unseen else None
+    )
 
 
 def disorder(job: Job, config: FitPlan) -> HardwareCode | None:
     """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
-    return FitError.QR_ORDER if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows) else None
+    return (
+        FitError.QR_ORDER
+        if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows)
+        else None
+    )
 
 
 def _labels(job: Job) -> HardwareCode | None:
@@ -83,7 +95,12 @@ def _labels(job: Job) -> HardwareCode | None:
 
 def _changes(job: Job) -> HardwareCode | None:
     m, k = len(job.rows), len(job.gone)
-    if job.gone.ndim != 2 or job.gone.shape[1] != job.window.length or job.removed_at.shape != (k,) or job.gone_live.shape != (k,):
+    if (
+        job.gone.ndim != 2
+        or job.gone.shape[1] != job.window.length
+        or job.removed_at.shape != (k,)
+        or job.gone_live.shape != (k,)
+    ):
         return FitError.QR_DESCRIPTOR
     for values in (job.inserted, job.buried, job.moved):
         code = _indices(values, m)
@@ -94,11 +111,19 @@ def _changes(job: Job) -> HardwareCode | None:
     if (np.diff(job.removed_at) < 0).any():
         return FitError.QR_ORDER
     slots = job.labels is not None
-    if len(job.removed_labels) != (k if slots else 0) or len(job.moved) != len(job.moved_from) or (len(job.moved) and not slots):
+    if (
+        len(job.removed_labels) != (k if slots else 0)
+        or len(job.moved) != len(job.moved_from)
+        or (len(job.moved) and not slots)
+    ):
         return FitError.QR_DESCRIPTOR
-    if job.alive[job.buried].any():                      # a buried row that is alive
+    if job.alive[job.buried].any():  # a buried row that is alive
         return FitError.QR_DESCRIPTOR
-    if len(np.unique(np.concatenate([job.inserted, job.buried]))) != len(job.inserted) + len(job.buried) or np.isin(job.moved, job.inserted).any():
+    if (
+        len(np.unique(np.concatenate([job.inserted, job.buried])))
+        != len(job.inserted) + len(job.buried)
+        or np.isin(job.moved, job.inserted).any()
+    ):
         return FitError.QR_DESCRIPTOR
     return _slots(job.removed_labels) or _slots(job.moved_from)
 
@@ -114,7 +139,9 @@ def _memo(job: Job, config: FitPlan) -> HardwareCode | None:
         return FitError.QR_WINDOW
     if memo.epoch != job.epoch or memo.rows + len(job.inserted) - len(job.gone) != len(job.rows):
         return FitError.QR_MEMO
-    live = memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum())
+    live = (
+        memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum())
+    )
     if live != int(job.alive.sum()):
         return FitError.QR_MEMO
     return FitError.QR_REMOVED if config.method is Method.GIVENS and len(job.gone) else None

@@ -24,8 +24,19 @@ from .arith import codes, from_integer, numbers
 from .job import Integers
 
 __all__ = [
-    "BITS_MAX", "ROWS_MAX", "Columns", "Solution", "Totals", "add_rows", "decode_solution", "initial_totals", "needs_recentring", "recentre", "remove_rows",
-    "solve"]
+    "BITS_MAX",
+    "ROWS_MAX",
+    "Columns",
+    "Solution",
+    "Totals",
+    "add_rows",
+    "decode_solution",
+    "initial_totals",
+    "needs_recentring",
+    "recentre",
+    "remove_rows",
+    "solve",
+]
 
 #: most bits of a value, its sign included
 BITS_MAX = 17
@@ -50,7 +61,9 @@ class Columns:
         if not 2 <= self.n <= 64 or not 1 <= self.gram_lanes <= self.products:
             raise ValueError(f"no such engine: {self}")
         if not isinstance(self.format, Fixed) or self.format.width > BITS_MAX:
-            raise ValueError(f"values are fixed point of at most {BITS_MAX} bits, not {self.format_name}")
+            raise ValueError(
+                f"values are fixed point of at most {BITS_MAX} bits, not {self.format_name}"
+            )
 
     @property
     def format(self) -> Fixed:
@@ -99,7 +112,9 @@ class Solution:
 def initial_totals(rows: Integers) -> Totals:
     """Return empty totals with the offsets for rows int64 (m, n): features, then the label; 0 where there are none."""
     means = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
-    return Totals(np.rint(means).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64))
+    return Totals(
+        np.rint(means).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64)
+    )
 
 
 def add_rows(totals: Totals, rows: Integers) -> Totals:
@@ -131,10 +146,14 @@ def needs_recentring(totals: Totals) -> bool:
 def recentre(totals: Totals) -> Totals:
     """Return the totals of the same rows, exactly, with offsets that are their rounded means."""
     full = np.triu(totals.sums).astype(object)
-    full = full + np.triu(full, 1).T                             # Python integers: products of sums are longer than 64 bits
+    full = full + np.triu(full, 1).T  # Python integers: products of sums are longer than 64 bits
     rows = totals.rows
-    moved = np.array([0, *((2 * total + rows) // (2 * rows) for total in full[0, 1:])], dtype=object)
-    sums = full - np.outer(full[0], moved) - np.outer(moved, full[0]) + rows * np.outer(moved, moved)
+    moved = np.array(
+        [0, *((2 * total + rows) // (2 * rows) for total in full[0, 1:])], dtype=object
+    )
+    sums = (
+        full - np.outer(full[0], moved) - np.outer(moved, full[0]) + rows * np.outer(moved, moved)
+    )
     return Totals(totals.offsets + moved[1:].astype(np.int64), rows, np.triu(sums).astype(np.int64))
 
 
@@ -143,7 +162,7 @@ def _sums(totals: Totals, rows: Integers) -> Integers:
     a[:, 1:] = rows - totals.offsets
     found = np.zeros((a.shape[1],) * 2, dtype=np.int64)
     for at in range(0, len(a), _CHUNK):
-        part = a[at:at + _CHUNK]
+        part = a[at : at + _CHUNK]
         found += (part.T @ part).astype(np.int64)
     return np.triu(found)
 
@@ -151,12 +170,16 @@ def _sums(totals: Totals, rows: Integers) -> Integers:
 def solve(totals: Totals, fmt: Fixed) -> Solution:
     """Return the weights: AᵀA rounded to float32 once and eliminated, c likewise, two triangular solves (`factor`)."""
     d, u, keep = factor.eliminate(totals.sums[:-1, :-1])
-    return decode_solution(totals, codes(factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))), keep, fmt)
+    return decode_solution(
+        totals, codes(factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))), keep, fmt
+    )
 
 
-def decode_solution(totals: Totals, weights: Codes, mask: NDArray[np.bool_], fmt: Fixed) -> Solution:
+def decode_solution(
+    totals: Totals, weights: Codes, mask: NDArray[np.bool_], fmt: Fixed
+) -> Solution:
     """Return the solution that these codes are, its values for features as they are."""
     real = numbers(weights).astype(np.float64)
-    offsets = totals.offsets * 2.0 ** -fmt.fraction_bits
-    bias = real[0] * 2.0 ** -fmt.fraction_bits + offsets[-1] - float(real[1:] @ offsets[:-1])
+    offsets = totals.offsets * 2.0**-fmt.fraction_bits
+    bias = real[0] * 2.0**-fmt.fraction_bits + offsets[-1] - float(real[1:] @ offsets[:-1])
     return Solution(weights, mask, np.concatenate([[bias if totals.rows else 0.0], real[1:]]))

@@ -55,12 +55,26 @@ class FitPlan:
     jobs: int = 16
 
     def __post_init__(self) -> None:
-        for name, low, high in (("n_max", 4, 64), ("blocks", 0, 256), ("bus_bytes", 8, 128), ("gram_lanes", 1, 2080),
-                                ("row_units", 1, 16), ("solvers", 1, 64), ("vectors", 1, 64), ("lanes", 1, 64), ("contexts", 1, 64), ("jobs", 1, 4096)):
+        for name, low, high in (
+            ("n_max", 4, 64),
+            ("blocks", 0, 256),
+            ("bus_bytes", 8, 128),
+            ("gram_lanes", 1, 2080),
+            ("row_units", 1, 16),
+            ("solvers", 1, 64),
+            ("vectors", 1, 64),
+            ("lanes", 1, 64),
+            ("contexts", 1, 64),
+            ("jobs", 1, 4096),
+        ):
             if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)!r}")
+                raise ValueError(
+                    f"{name} must be from {low} to {high}, not {getattr(self, name)!r}"
+                )
         if (self.solvers if self.method is Method.GIVENS else self.vectors) != 1:
-            raise ValueError("method givens has one solver of several vector units, method gram several solvers of one vector unit")
+            raise ValueError(
+                "method givens has one solver of several vector units, method gram several solvers of one vector unit"
+            )
         for name in ("blocks", "bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
@@ -85,7 +99,10 @@ class FitPlan:
         if self.bus_bytes < row_stride(self.n_max - 1):
             return False
         # a word of sums takes as many of the triangle's lanes as it has entries
-        whole = self.gram_lanes >= self.n_max * (self.n_max + 1) // 2 or self.gram_lanes % (self.bus_bytes // ENTRY_BYTES) == 0
+        whole = (
+            self.gram_lanes >= self.n_max * (self.n_max + 1) // 2
+            or self.gram_lanes % (self.bus_bytes // ENTRY_BYTES) == 0
+        )
         return self.method is Method.GIVENS or (self.lanes >= self.n_max and whole)
 
     def to_json(self) -> dict[str, Any]:
@@ -97,5 +114,12 @@ class FitPlan:
         data = dict(data)
         if data.pop("segments", 1) != 1:
             raise ValueError("an anchor has one segment")
-        return cls(**{**data, "method": Method(data["method"]), "target": Label(data["target"]), "sums": Sums(data["sums"]),
-                      "bounds": Bounds(data["bounds"])})
+        return cls(
+            **{
+                **data,
+                "method": Method(data["method"]),
+                "target": Label(data["target"]),
+                "sums": Sums(data["sums"]),
+                "bounds": Bounds(data["bounds"]),
+            }
+        )

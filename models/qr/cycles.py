@@ -30,7 +30,13 @@ class Cycles:
     done: list[int] = field(default_factory=list)
 
 
-def run(config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places] | None = None, ring: int = 1 << 20) -> Cycles:
+def run(
+    config: FitPlan,
+    works: Sequence[Work],
+    memory: FixedLatency,
+    places: Sequence[Places] | None = None,
+    ring: int = 1 << 20,
+) -> Cycles:
     """Return the cycles of the hardware from its start to its end, for jobs in this order that are all known at the start.
 
     The jobs lie at `places`, by default as `layout.place` puts them, with the ring of descriptors at `ring`. Raises ValueError where there is no hardware for
@@ -38,9 +44,23 @@ def run(config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Se
     """
     if not config.built:
         raise ValueError(f"there is no hardware for {config}")
-    times = run_machine(config, works, memory, place([work.size for work in works], config, ring) if places is None else places, ring)
-    return Cycles(times.total, times.words_read, times.words_written, times.sums, times.slots, sum(work.multiplications(config) for work in works),
-                  sum(work.dot_cycles(config) for work in works), times.ended)
+    times = run_machine(
+        config,
+        works,
+        memory,
+        place([work.size for work in works], config, ring) if places is None else places,
+        ring,
+    )
+    return Cycles(
+        times.total,
+        times.words_read,
+        times.words_written,
+        times.sums,
+        times.slots,
+        sum(work.multiplications(config) for work in works),
+        sum(work.dot_cycles(config) for work in works),
+        times.ended,
+    )
 
 
 @dataclass(frozen=True)
@@ -59,7 +79,9 @@ class Bound:
 
     @property
     def by(self) -> str:
-        return max(("memory", "sums", "solver", "dot", "recurrence"), key=lambda name: getattr(self, name))
+        return max(
+            ("memory", "sums", "solver", "dot", "recurrence"), key=lambda name: getattr(self, name)
+        )
 
 
 def bound(config: FitPlan, works: Sequence[Work], memory: FixedLatency) -> Bound:
@@ -70,18 +92,34 @@ def bound(config: FitPlan, works: Sequence[Work], memory: FixedLatency) -> Bound
     latencies, its words, each column's pivot to the next one, both solves.
     """
     interval = memory.interval(config.bus_bytes)
-    lanes = config.solvers * config.vectors * config.lanes * (3 if config.method is Method.GIVENS else 1)
+    lanes = (
+        config.solvers
+        * config.vectors
+        * config.lanes
+        * (3 if config.method is Method.GIVENS else 1)
+    )
     read = sum(sum(work.read(config)) for work in works)
     written = sum(work.written(config) for work in works)
     chains = []
     for work in works:
         kept = sum(work.keep)
         pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
-        chains.append(3 * memory.latency + interval * sum(work.read(config)) + kept * (pivot + 2 * (MUL + ADD)) + dot_latency(config.n_max))
+        chains.append(
+            3 * memory.latency
+            + interval * sum(work.read(config))
+            + kept * (pivot + 2 * (MUL + ADD))
+            + dot_latency(config.n_max)
+        )
     if config.method is Method.GIVENS:
         foldings = [work.folding() for work in works]
-        solver = max(-(-sum(folding.products for folding in foldings) // lanes), sum(folding.rotations + folding.columns for folding in foldings))
+        solver = max(
+            -(-sum(folding.products for folding in foldings) // lanes),
+            sum(folding.rotations + folding.columns for folding in foldings),
+        )
     else:
         solver = -(-sum(work.multiplications(config) for work in works) // lanes)
-    sums, dot = sum(work.sums_cycles(config) for work in works), sum(work.dot_cycles(config) for work in works)
+    sums, dot = (
+        sum(work.sums_cycles(config) for work in works),
+        sum(work.dot_cycles(config) for work in works),
+    )
     return Bound(interval * max(read, written), sums, solver, dot, max(chains, default=0))

@@ -45,7 +45,13 @@ class Descriptor:
 def unpack_descriptor(data: bytes) -> Descriptor:
     """The fields of a descriptor of 64 bytes."""
     numbers = struct.unpack_from("<IHBBIIIi4I", data)
-    return Descriptor(*numbers, *(int.from_bytes(data[at:at + 6], "little") for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)))
+    return Descriptor(
+        *numbers,
+        *(
+            int.from_bytes(data[at : at + 6], "little")
+            for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)
+        ),
+    )
 
 
 def check_descriptor(d: Descriptor, config: FitPlan) -> HardwareCode:
@@ -69,11 +75,24 @@ def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
-    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack("<IBBBBHHIIIQ", head[:HEAD_BYTES])
+    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack(
+        "<IBBBBHHIIIQ", head[:HEAD_BYTES]
+    )
     segmented = int(config.bounds is Bounds.WIDENED)
-    expected = MAGIC, _METHODS.index(config.method), _LABELS.index(config.target), segmented, config.blocks, 0
+    expected = (
+        MAGIC,
+        _METHODS.index(config.method),
+        _LABELS.index(config.target),
+        segmented,
+        config.blocks,
+        0,
+    )
     if (magic, method, target, segments, blocks, end) != expected or live > rows:
         return FitError.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
         return FitError.QR_WINDOW
-    return ErrorCode.OK if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows) else FitError.QR_MEMO
+    return (
+        ErrorCode.OK
+        if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows)
+        else FitError.QR_MEMO
+    )

@@ -13,8 +13,18 @@ class FitError(HardwareCode):
 
     QR_DESCRIPTOR = 80, "the job's descriptor contradicts itself", "", "E817"
     QR_COLUMNS = 81, "the job has more columns than the engine, or an empty window", "", "E817"
-    QR_ROWS = 82, "the job has more rows, or a larger label, than the engine's integers hold", "", "E817"
+    QR_ROWS = (
+        82,
+        "the job has more rows, or a larger label, than the engine's integers hold",
+        "",
+        "E817",
+    )
     QR_ORDER = 83, "rows or labels are out of order", "", "E817"
     QR_MEMO = 84, "the memo is of another method or set of rows, or there is none", "", "E817"
     QR_WINDOW = 85, "the memo is of another byte window, or of other offsets", "", "E817"
-    QR_REMOVED = 86, "rows were removed from a triangular factor, which cannot forget them", "", "E817"
+    QR_REMOVED = (
+        86,
+        "rows were removed from a triangular factor, which cannot forget them",
+        "",
+        "E817",
+    )

@@ -15,13 +15,15 @@ from .job import Integers
 __all__ = ["TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
 
 #: a column is kept if its pivot is greater than this times its sum of squares: about 8 roundings of a chain of 64 operations
-TOLERANCE = np.float32(2.0 ** -16)
+TOLERANCE = np.float32(2.0**-16)
 _ONE = np.float32(1)
 #: fewer rows than this are folded one by one
 _FEW = 4
 
 
-def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, first: int = 0) -> list[int]:
+def fold(
+    d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, first: int = 0
+) -> list[int]:
     """Fold rows (k, n) into the factor d (n,), u (n, n), in place, one after the other. Return how many columns each row met.
 
     For a row x of weight δ and each column k from `first` on: e = δ · x_k, d' = d_k + e · x_k; unless d' is 0 (nothing to do) c = d_k / d', s = e / d',
@@ -33,7 +35,9 @@ def fold(d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, fi
     return _in_waves(d[first:], u[first:, first:], rows[:, first:], weight)
 
 
-def _one_by_one(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first: int = 0) -> list[int]:
+def _one_by_one(
+    d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first: int = 0
+) -> list[int]:
     """The definition."""
     n, met = len(d), []
     for row in rows:
@@ -43,7 +47,7 @@ def _one_by_one(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first
             pivot, c, s = _vector(d[k], x[k], delta)
             if pivot == 0:
                 continue
-            u[k, k + 1:], x[k + 1:] = _rotate(c, s, x[k], u[k, k + 1:], x[k + 1:])
+            u[k, k + 1 :], x[k + 1 :] = _rotate(c, s, x[k], u[k, k + 1 :], x[k + 1 :])
             d[k] = pivot
             delta = np.float32(mul(delta, c))
             if delta == 0:
@@ -56,7 +60,9 @@ def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list
     """The same as a triangular array does it: in wave w row w - k meets column k, all columns at once."""
     m, n = rows.shape
     met = np.full(m, n, dtype=np.int64)
-    x = np.zeros((n, n), dtype=np.float32)                       # the row before each column, from there on; zeros before, as in u
+    x = np.zeros(
+        (n, n), dtype=np.float32
+    )  # the row before each column, from there on; zeros before, as in u
     delta, here = np.zeros(n, dtype=np.float32), np.zeros(n, dtype=bool)
     columns = np.arange(n)
     for wave in range(m + n - 1):
@@ -75,7 +81,7 @@ def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list
             continue
         old, row = u[some], x[some]
         turned_u, turned_x = _rotate(c[:, None], s[:, None], head[:, None], old, row)
-        behind = columns > some[:, None]                         # what lies before is 0, and 0 times infinity is not
+        behind = columns > some[:, None]  # what lies before is 0, and 0 times infinity is not
         u[some], x[some] = np.where(behind, turned_u, old), np.where(behind, turned_x, 0)
         d[some], delta[some] = pivot, left
         ends = some[left == 0]
@@ -84,7 +90,9 @@ def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list
     return met.tolist()
 
 
-def _vectors(d: Numbers, x: Numbers, delta: Numbers) -> tuple[NDArray[np.bool_], Numbers, Numbers, Numbers, Numbers]:
+def _vectors(
+    d: Numbers, x: Numbers, delta: Numbers
+) -> tuple[NDArray[np.bool_], Numbers, Numbers, Numbers, Numbers]:
     """Which rows are turned, and d', c, s, δ' of each."""
     with np.errstate(all="ignore"):
         e = delta * x
@@ -105,7 +113,9 @@ def _vectors(d: Numbers, x: Numbers, delta: Numbers) -> tuple[NDArray[np.bool_],
     return turned, pivot, c, div(e, safe), mul(delta, c)
 
 
-def _vector(d: np.float32, x: np.float32, delta: np.float32) -> tuple[np.float32, np.float32, np.float32]:
+def _vector(
+    d: np.float32, x: np.float32, delta: np.float32
+) -> tuple[np.float32, np.float32, np.float32]:
     """d', c and s of a rotation; c and s mean nothing where d' is 0."""
     with np.errstate(all="ignore"):
         e = delta * x
@@ -119,7 +129,13 @@ def _vector(d: np.float32, x: np.float32, delta: np.float32) -> tuple[np.float32
     return pivot, np.float32(div(d, pivot)), np.float32(div(e, pivot))
 
 
-def _rotate(c: np.float32 | Numbers, s: np.float32 | Numbers, head: np.float32 | Numbers, u: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
+def _rotate(
+    c: np.float32 | Numbers,
+    s: np.float32 | Numbers,
+    head: np.float32 | Numbers,
+    u: Numbers,
+    x: Numbers,
+) -> tuple[Numbers, Numbers]:
     """The new u and x of the columns behind the pivot's."""
     with np.errstate(all="ignore"):
         cu, sx, hu = c * u, s * x, head * u
@@ -129,7 +145,9 @@ def _rotate(c: np.float32 | Numbers, s: np.float32 | Numbers, head: np.float32 |
     return add(mul(c, u), mul(s, x)), sub(x, mul(head, u))
 
 
-def full_rank(d: Numbers, u: Numbers, squares: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_], list[int | None]]:
+def full_rank(
+    d: Numbers, u: Numbers, squares: Integers
+) -> tuple[Numbers, Numbers, NDArray[np.bool_], list[int | None]]:
     """Apply the rank rule to a folded factor: return d, u (copies) of the columns kept, which those are, and how many columns each dropped row met (or None).
 
     In order: column k is kept if d_k > `TOLERANCE` · squares_k. A column that is not has its row of the factor taken out and folded into
@@ -143,7 +161,7 @@ def full_rank(d: Numbers, u: Numbers, squares: Integers) -> tuple[Numbers, Numbe
         keep[k] = d[k] > limit[k]
         if not keep[k]:
             row, weight = u[k].copy(), d[k]
-            u[k, k + 1:] = 0
+            u[k, k + 1 :] = 0
             d[k] = 0
             if weight > 0 and k + 1 < len(d):
                 met[k] = fold(d, u, row[None], weight=weight, first=k + 1)[0]
@@ -159,13 +177,19 @@ def eliminate(gram: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     n = len(gram)
     g = from_integer(gram)
     limit = mul(TOLERANCE, np.diagonal(g))
-    d, u, keep = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32), np.zeros(n, dtype=bool)
+    d, u, keep = (
+        np.zeros(n, dtype=np.float32),
+        np.zeros((n, n), dtype=np.float32),
+        np.zeros(n, dtype=bool),
+    )
     for k in range(n):
         keep[k] = g[k, k] > limit[k]
         if keep[k]:
             d[k] = g[k, k]
-            u[k, k + 1:] = mul(g[k, k + 1:], div(_ONE, d[k]))
-            g[k + 1:, k + 1:] = sub(g[k + 1:, k + 1:], np.triu(mul(u[k, k + 1:, None], g[None, k, k + 1:])))
+            u[k, k + 1 :] = mul(g[k, k + 1 :], div(_ONE, d[k]))
+            g[k + 1 :, k + 1 :] = sub(
+                g[k + 1 :, k + 1 :], np.triu(mul(u[k, k + 1 :, None], g[None, k, k + 1 :]))
+            )
     return d, u, keep
 
 
@@ -178,11 +202,9 @@ def solve(d: Numbers, u: Numbers, keep: NDArray[np.bool_], c: Numbers) -> Number
     y = np.where(keep, c, np.float32(0))
     kept = np.flatnonzero(keep)
     for k in kept:
-        y[k + 1:] = sub(y[k + 1:], mul(u[k, k + 1:], y[k]))
+        y[k + 1 :] = sub(y[k + 1 :], mul(u[k, k + 1 :], y[k]))
     z = np.zeros_like(y)
     z[kept] = mul(y[kept], div(_ONE, d[kept]))
     for j in kept[::-1]:
         z[:j] = sub(z[:j], mul(u[:j, j], z[j]))
     return np.where(keep, z, np.float32(0))
-
-

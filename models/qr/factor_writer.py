@@ -18,15 +18,17 @@ class FactorWriter:
 
     def __init__(self, config: FitPlan) -> None:
         self.lanes, self.word = config.lanes, config.bus_bytes // 4
-        self.most = self.word + self.lanes + 1                   # floats with which one more piece is taken
+        self.most = self.word + self.lanes + 1  # floats with which one more piece is taken
         self.asked: list[tuple[Context, State | None]] = []
         self.now: tuple[Context, State | None] | None = None
         self.left: deque[int] = deque()
         self.piece = self.level = 0
         self.closing = False
-        self.final = False                                       # the piece is the job's last one
-        self.of_piece = self.of_words = 0                        # jobs
-        self.whole: int | None = None                            # the job whose last word leaves in the cycle of the latest step
+        self.final = False  # the piece is the job's last one
+        self.of_piece = self.of_words = 0  # jobs
+        self.whole: int | None = (
+            None  # the job whose last word leaves in the cycle of the latest step
+        )
 
     @property
     def busy(self) -> bool:
@@ -63,5 +65,7 @@ class FactorWriter:
             n = self.now[0].work.columns
             for behind in range(n - 1, -1, -1):
                 self.left.append(1 + min(self.lanes, behind))
-                self.left.extend(min(self.lanes, behind - k) for k in range(self.lanes, behind, self.lanes))
+                self.left.extend(
+                    min(self.lanes, behind - k) for k in range(self.lanes, behind, self.lanes)
+                )
         return gone

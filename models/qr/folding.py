@@ -21,7 +21,9 @@ class Folding:
     @property
     def _rows(self) -> list[tuple[int, int]]:
         """First column and number of columns of each row that is rotated."""
-        return [(0, count) for count in self.met] + [(k + 1, count) for k, count in enumerate(self.again) if count]
+        return [(0, count) for count in self.met] + [
+            (k + 1, count) for k, count in enumerate(self.again) if count
+        ]
 
     @property
     def rotations(self) -> int:
@@ -31,7 +33,11 @@ class Folding:
     def products(self) -> int:
         """Of the lanes: rotations and both solves."""
         n = self.columns
-        return sum(3 * (n - 1 - k) for first, count in self._rows for k in range(first, first + count)) + n * (n - 1) + 1
+        return (
+            sum(3 * (n - 1 - k) for first, count in self._rows for k in range(first, first + count))
+            + n * (n - 1)
+            + 1
+        )
 
     @property
     def multiplications(self) -> int:
@@ -44,8 +50,10 @@ class Folding:
         rows = self._rows
         for k in range(n):
             behind = -(-(n - 1 - k) // lanes)
-            units[k % vectors] += behind * (sum(first <= k < first + count for first, count in rows) + (not self.fresh)) + max(1, behind)
-        units[-1] += sum(-(-j // lanes) for j in (*range(1, n), n))              # back substitution
+            units[k % vectors] += behind * (
+                sum(first <= k < first + count for first, count in rows) + (not self.fresh)
+            ) + max(1, behind)
+        units[-1] += sum(-(-j // lanes) for j in (*range(1, n), n))  # back substitution
         return units
 
     @property

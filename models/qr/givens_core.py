@@ -55,10 +55,12 @@ class Refresh:
         self.cutter = Gearbox(config.bus_bytes // 8, 1)
         self.active = self.fresh = False
         self.columns = self.part = self.column = self.asked = 0
-        self.known: int | None = None                       # when h is
+        self.known: int | None = None  # when h is
         self.under_way = 0
-        self.sides: deque[tuple[int, bool]] = deque()       # when columns are there, whether they are their job's last
-        self.ends: int | None = None                        # when the last word is taken
+        self.sides: deque[tuple[int, bool]] = (
+            deque()
+        )  # when columns are there, whether they are their job's last
+        self.ends: int | None = None  # when the last word is taken
 
     def begin(self, columns: int, fresh: bool) -> None:
         self.active, self.fresh, self.columns, self.known = True, fresh, columns, None
@@ -74,7 +76,9 @@ class Refresh:
         cutter = self.cutter
         none = self.fresh or (self.scans and not self.part)
         offers = cutter.offers and cutter.left > 0
-        waits = self.part == 2 and (self.known is None or self.known > now or self.under_way == _SIDES)
+        waits = self.part == 2 and (
+            self.known is None or self.known > now or self.under_way == _SIDES
+        )
         take = self.active and (none or offers) and not waits
         ends = cutter.active and cutter.left == 0
         commands = self.active and not self.fresh and self.asked != 2 and not cutter.active
@@ -113,20 +117,31 @@ class GivensCoreStage:
     def __init__(self, run: Running) -> None:
         self.run, self.config = run, run.config
         config = run.config
-        self.records, self.full_scan, self.totals, self.refresh = Records(config), FullScan(config), Totals(run.wake), Refresh(config, run.wake)
+        self.records, self.full_scan, self.totals, self.refresh = (
+            Records(config),
+            FullScan(config),
+            Totals(run.wake),
+            Refresh(config, run.wake),
+        )
         self.solver = Rotations(config, run.wake)
         self.cutter = Gearbox(config.bus_bytes // 4, config.n_max)
         self.busy = self.places = self.merging = False
         self.scans = config.sums is Sums.SCAN
-        self.waiting: deque[int] = deque()                  # jobs whose sums are to come, whose start, whose factor
+        self.waiting: deque[int] = deque()  # jobs whose sums are to come, whose start, whose factor
         self.starts: deque[int] = deque()
         self.factors: deque[int] = deque()
         self.bits = self.put = False
         largest = Size(config.n_max, 0)
         # words of sums in their queue
-        self.held, self.room = 0, frame_words(config) + shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))
+        self.held, self.room = (
+            0,
+            frame_words(config)
+            + shift_words(config)
+            + block_words(largest, config)
+            + sum(sums_words(largest, config)),
+        )
         self.shift, self.staged = Shift(), False
-        self.half: set[int] = set()                         # jobs whose weights are there, or whose new factor is
+        self.half: set[int] = set()  # jobs whose weights are there, or whose new factor is
 
     def look(self, now: int) -> None:
         self.totals.look(now)
@@ -134,12 +149,24 @@ class GivensCoreStage:
         self.bits, self.put = self.full_scan.rows.look()
 
     def ready(self, work: Work) -> bool:
-        free = (self.full_scan.ready or not (work.size.full or self.scans)) and (work.size.full or not self.records.cutter.active)
-        return not self.busy and free and max(len(self.waiting), len(self.starts), len(self.factors)) < _QUEUED
+        free = (self.full_scan.ready or not (work.size.full or self.scans)) and (
+            work.size.full or not self.records.cutter.active
+        )
+        return (
+            not self.busy
+            and free
+            and max(len(self.waiting), len(self.starts), len(self.factors)) < _QUEUED
+        )
 
     def takes(self, route: int) -> bool:
-        ways = {Route.CHANGES: self.records.cutter.ready, Route.SUMS: self.held < self.room, Route.SHIFTS: self.held < self.room,
-                Route.FACTOR: self.cutter.ready, Route.BITS: self.bits, Route.ROWS: self.put}
+        ways = {
+            Route.CHANGES: self.records.cutter.ready,
+            Route.SUMS: self.held < self.room,
+            Route.SHIFTS: self.held < self.room,
+            Route.FACTOR: self.cutter.ready,
+            Route.BITS: self.bits,
+            Route.ROWS: self.put,
+        }
         return ways[Route(route)]
 
     def step(self, now: int, fed: int, given: int | None) -> bool:
@@ -150,11 +177,21 @@ class GivensCoreStage:
         if passed or holds:
             item = None
         folded = item is not None and item != 0
-        taken = item is not None and self.totals.ready(item == END) and (not folded or self.solver.row_ready(item == END))
+        taken = (
+            item is not None
+            and self.totals.ready(item == END)
+            and (not folded or self.solver.row_ready(item == END))
+        )
         self.run.times.sums += taken and item != END
         free = not self.refresh.active
-        stages = self.config.blocks > 0 and self.totals.full and not self.merging and not self.staged
-        begins = free and (self.staged and self.shift.done if self.config.blocks else self.totals.full and not self.merging)
+        stages = (
+            self.config.blocks > 0 and self.totals.full and not self.merging and not self.staged
+        )
+        begins = free and (
+            self.staged and self.shift.done
+            if self.config.blocks
+            else self.totals.full and not self.merging
+        )
         shifted = self.held > 0 and self.shift.ready
         moved = self._solve(now, fed == Route.FACTOR, item == END if taken and folded else None)
 
@@ -164,7 +201,12 @@ class GivensCoreStage:
         moved |= self.shift.step(shifted)
         if stages:
             size, self.staged, moved = self.run.works[self.waiting[0]].size, True, True
-            self.shift.begin(frame_words(self.config), shift_words(self.config), block_words(size, self.config), size.full)
+            self.shift.begin(
+                frame_words(self.config),
+                shift_words(self.config),
+                block_words(size, self.config),
+                size.full,
+            )
         if begins:
             job, self.staged = self.waiting.popleft(), False
             size = self.run.works[job].size
@@ -179,7 +221,9 @@ class GivensCoreStage:
 
         # records, rows
         if self.places or self.scans:
-            moved |= self.full_scan.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
+            moved |= self.full_scan.step(
+                fed == Route.BITS, fed == Route.ROWS, taken and self.places
+            )
         if not self.places:
             moved |= self.records.step(fed == Route.CHANGES, taken or passed)
         self.places |= passed
@@ -193,7 +237,11 @@ class GivensCoreStage:
         solver, cutter, works = self.solver, self.cutter, self.run.works
         for job in solver.ended:
             self._half(job, now + 1)
-        start = (self.starts[0], works[self.starts[0]].folding()) if self.starts and solver.start_ready else None
+        start = (
+            (self.starts[0], works[self.starts[0]].folding())
+            if self.starts and solver.start_ready
+            else None
+        )
         side = self.refresh.side(now) if solver.to_side else None
         word = self.held > 0 and self.refresh.cutter.ready
         offers, ends = cutter.offers and cutter.left > 0, cutter.active and cutter.left == 0
@@ -230,4 +278,6 @@ class GivensCoreStage:
             self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
         if not size.full:
             self.factors.append(job)
-            self.records.begin(size.columns - 1, size.inserted, size.buried, size.removed, size.moved)
+            self.records.begin(
+                size.columns - 1, size.inserted, size.buried, size.removed, size.moved
+            )

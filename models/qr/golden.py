@@ -28,10 +28,14 @@ def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
     if not exact.rows:
         return from_integer(exact.right_hand_side), np.float32(0)
     middle = int(to_label(div(from_integer(exact.right_hand_side[0]), from_integer(exact.rows))))
-    return from_integer(exact.right_hand_side - middle * exact.sums), np.float32(from_integer(middle))
+    return from_integer(exact.right_hand_side - middle * exact.sums), np.float32(
+        from_integer(middle)
+    )
 
 
-def factors(job: Job, config: FitPlan, exact: Exact) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
+def factors(
+    job: Job, config: FitPlan, exact: Exact
+) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
     """Return d, u to solve with, the columns kept, and d, u of the memo (method `givens`)."""
     if config.method is Method.GRAM:
         assert exact.gram is not None
@@ -57,10 +61,14 @@ def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     Of jobs in error too, as long as there is a memo that fits: hardware finds an order that is wrong on its way.
     """
     if job.memo is None and job.labels is not None:
-        job = replace(job, rows=job.rows[job.alive])         # a place without its bit has no row
+        job = replace(job, rows=job.rows[job.alive])  # a place without its bit has no row
     d, u, met = _folded(job)
-    squares = (design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets) ** 2).sum(axis=0)
-    return tuple(met), tuple(factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3])
+    squares = (
+        design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets) ** 2
+    ).sum(axis=0)
+    return tuple(met), tuple(
+        factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3]
+    )
 
 
 def _moved(config: FitPlan, framed: Frames | None, rescanned: bool) -> Integers | None:
@@ -89,7 +97,11 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     if code is not None:
         return HardwareError(code, index)
     memo = job.memo
-    exact = sum_all_rows(job, config.method is Method.GRAM) if memo is None else update_sums(job, memo, config.sums is Sums.SCAN)
+    exact = (
+        sum_all_rows(job, config.method is Method.GRAM)
+        if memo is None
+        else update_sums(job, memo, config.sums is Sums.SCAN)
+    )
     c, middle = right_side(exact)
     d, u, keep, kept_d, kept_u = factors(job, config, exact)
     solution = factor.solve(d, u, keep, c)
@@ -117,7 +129,22 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         low, high, anchor = bounds.pass_over(job, weights)
     else:
         low, high = found
-    new = Memo(config.method, target_of(job), job.window, job.offsets, 0 if memo is None else memo.epoch + 1, exact.rows, exact.live, exact.sums, exact.squares,
-               exact.right_hand_side, exact.gram, kept_d, kept_u, anchor if config.bounds is Bounds.WIDENED else None,
-               sums, _moved(config, framed, rescanned))
+    new = Memo(
+        config.method,
+        target_of(job),
+        job.window,
+        job.offsets,
+        0 if memo is None else memo.epoch + 1,
+        exact.rows,
+        exact.live,
+        exact.sums,
+        exact.squares,
+        exact.right_hand_side,
+        exact.gram,
+        kept_d,
+        kept_u,
+        anchor if config.bounds is Bounds.WIDENED else None,
+        sums,
+        _moved(config, framed, rescanned),
+    )
     return Fit(job.group, weights, keep, low, high, rescanned, new)

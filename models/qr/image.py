@@ -35,8 +35,24 @@ from .layout import (
 from .normal_equations import old_ranks
 from .ranks import BLOCK_BITS, block_sums, frames, shifts
 
-__all__ = ["LIVE", "MAGIC", "Placed", "Places", "Record", "pack_changes", "pack_descriptor", "pack_head", "pack_memo", "pack_result", "pack_rows",
-           "place_jobs", "published", "unpack_changes", "unpack_memo", "unpack_result"]
+__all__ = [
+    "LIVE",
+    "MAGIC",
+    "Placed",
+    "Places",
+    "Record",
+    "pack_changes",
+    "pack_descriptor",
+    "pack_head",
+    "pack_memo",
+    "pack_result",
+    "pack_rows",
+    "place_jobs",
+    "published",
+    "unpack_changes",
+    "unpack_memo",
+    "unpack_result",
+]
 
 #: "QRM1", the first word of a memo
 MAGIC = 0x314D5251
@@ -58,9 +74,25 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
     """
     size = Size.of(job)
     flags = size.full | _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2
-    head = struct.pack("<IHBBIIIi4I", job.group, job.window.prefix, job.window.length, flags, size.rows, size.places, job.epoch, job.limit, size.inserted,
-                       size.buried, size.removed, size.moved)
-    data = head + b"".join(address.to_bytes(6, "little") for address in (places.memo, places.changes, places.rows, places.result))
+    head = struct.pack(
+        "<IHBBIIIi4I",
+        job.group,
+        job.window.prefix,
+        job.window.length,
+        flags,
+        size.rows,
+        size.places,
+        job.epoch,
+        job.limit,
+        size.inserted,
+        size.buried,
+        size.removed,
+        size.moved,
+    )
+    data = head + b"".join(
+        address.to_bytes(6, "little")
+        for address in (places.memo, places.changes, places.rows, places.result)
+    )
     assert len(data) == DESCRIPTOR_BYTES
     return _padded(data, config.bus_bytes)
 
@@ -76,10 +108,20 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
     blocks = [np.zeros(len(rows), dtype=np.int64) for rows in (job.inserted, job.gone, job.moved)]
     if job.memo is not None and job.memo.blocks is not None:
         found = shifts(job)
-        moved, before, gone, blocks = found.moved, found.before, found.gone, [found.inserted, found.removed, found.where]
+        moved, before, gone, blocks = (
+            found.moved,
+            found.before,
+            found.gone,
+            [found.inserted, found.removed, found.where],
+        )
         sums = block_sums(job, config)
-        trend = frames(job, sums).trend if sums is not None and len(sums) == len(found.blocks) else 0
-        first = _padded(found.blocks.astype("<i2").tobytes() + trend.to_bytes(4, "little", signed=True), config.bus_bytes)
+        trend = (
+            frames(job, sums).trend if sums is not None and len(sums) == len(found.blocks) else 0
+        )
+        first = _padded(
+            found.blocks.astype("<i2").tobytes() + trend.to_bytes(4, "little", signed=True),
+            config.bus_bytes,
+        )
     elif job.labels is None:
         before, gone = old_ranks(job)
     else:
@@ -92,11 +134,24 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
 
     def then(label: int, live: bool) -> int:
         return int(label) & LIVE - 1 | (LIVE if live else 0)
-    records += [(now(i, int(block)), 0, job.rows[i].tobytes()) for i, block in zip(job.inserted, blocks[0], strict=True)]
+
+    records += [
+        (now(i, int(block)), 0, job.rows[i].tobytes())
+        for i, block in zip(job.inserted, blocks[0], strict=True)
+    ]
     records += [(now(i), then(before[i], True), job.rows[i].tobytes()) for i in job.buried]
-    records += [(int(block) << BLOCK, then(b, live), row.tobytes()) for row, b, live, block in zip(job.gone, gone, job.gone_live, blocks[1], strict=True)]
-    records += [(now(i, int(block)), then(before[i], alive[i]), job.rows[i].tobytes()) for i, block in zip(moved, blocks[2], strict=True)]
-    return first + _padded(b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records), config.bus_bytes)
+    records += [
+        (int(block) << BLOCK, then(b, live), row.tobytes())
+        for row, b, live, block in zip(job.gone, gone, job.gone_live, blocks[1], strict=True)
+    ]
+    records += [
+        (now(i, int(block)), then(before[i], alive[i]), job.rows[i].tobytes())
+        for i, block in zip(moved, blocks[2], strict=True)
+    ]
+    return first + _padded(
+        b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records),
+        config.bus_bytes,
+    )
 
 
 @dataclass(frozen=True)
@@ -117,16 +172,40 @@ class Record:
 
 def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record]:
     """The records of a job of this size with target `slot`, or with `blocks` (then of target `rank`), from the first of them on."""
-    length, records, kinds = size.columns - 1, [], [size.inserted, size.buried, size.removed, size.moved]
+    length, records, kinds = (
+        size.columns - 1,
+        [],
+        [size.inserted, size.buried, size.removed, size.moved],
+    )
     step = 8 + -(-length // 4) * 4
     for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
         new, old = struct.unpack_from("<II", data, number * step)
-        label, before, new_live, old_live = new & ~LIVE, old & ~LIVE, bool(new & LIVE), bool(old & LIVE)
+        label, before, new_live, old_live = (
+            new & ~LIVE,
+            old & ~LIVE,
+            bool(new & LIVE),
+            bool(old & LIVE),
+        )
         block = label >> BLOCK if blocks else 0
         if blocks:
             label, before = label & (1 << BLOCK) - 1, before - (LIVE if before >= LIVE >> 1 else 0)
-        value, sign, live = [(label, 1, int(new_live)), (0, 0, -1), (-before, -1, -int(old_live)), (label - before, 0, 0)][kind]
-        records.append(Record(value, sign, live, label, kind in (0, 3) and new_live, data[number * step + 8:number * step + 8 + length], block))
+        value, sign, live = [
+            (label, 1, int(new_live)),
+            (0, 0, -1),
+            (-before, -1, -int(old_live)),
+            (label - before, 0, 0),
+        ][kind]
+        records.append(
+            Record(
+                value,
+                sign,
+                live,
+                label,
+                kind in (0, 3) and new_live,
+                data[number * step + 8 : number * step + 8 + length],
+                block,
+            )
+        )
     return records
 
 
@@ -136,9 +215,11 @@ def pack_rows(job: Job, config: FitPlan) -> bytes:
     at = np.arange(len(job.rows)) if job.labels is None else job.labels
     rows = np.zeros((size.places, row_stride(job.window.length)), dtype=np.uint8)
     bits = np.zeros(size.places, dtype=np.uint8)
-    rows[at, :job.window.length] = job.rows
+    rows[at, : job.window.length] = job.rows
     bits[at] = job.alive
-    return _padded(rows.tobytes(), config.bus_bytes) + _padded(np.packbits(bits, bitorder="little").tobytes(), config.bus_bytes)
+    return _padded(rows.tobytes(), config.bus_bytes) + _padded(
+        np.packbits(bits, bitorder="little").tobytes(), config.bus_bytes
+    )
 
 
 def _triangle(n: int) -> tuple[Integers, Integers]:
@@ -147,10 +228,26 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
     return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
 
 
-def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int) -> bytes:
+def _head(
+    config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int
+) -> bytes:
     segments = int(config.bounds is Bounds.WIDENED)
     kinds = _METHODS.index(config.method), _LABELS.index(config.target)
-    return struct.pack("<IBBBBHHIII8x", MAGIC, *kinds, window.length, segments, window.prefix, config.blocks, epoch, rows, live) + offsets.tobytes()
+    return (
+        struct.pack(
+            "<IBBBBHHIII8x",
+            MAGIC,
+            *kinds,
+            window.length,
+            segments,
+            window.prefix,
+            config.blocks,
+            epoch,
+            rows,
+            live,
+        )
+        + offsets.tobytes()
+    )
 
 
 def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
@@ -171,9 +268,13 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     if memo.gram is not None:
         each = bus // ENTRY_BYTES
         entries = np.zeros((words(len(i), each), each), dtype="<i8")
-        entries.flat[:len(i)] = memo.gram[i, j]
+        entries.flat[: len(i)] = memo.gram[i, j]
         whole = np.zeros((len(entries), bus), dtype=np.uint8)
-        whole[:, :each * ENTRY_BYTES] = entries.view(np.uint8).reshape(-1, each, 8)[:, :, :ENTRY_BYTES].reshape(len(entries), -1)
+        whole[:, : each * ENTRY_BYTES] = (
+            entries.view(np.uint8)
+            .reshape(-1, each, 8)[:, :, :ENTRY_BYTES]
+            .reshape(len(entries), -1)
+        )
         parts.append(whole.tobytes())
     else:
         assert memo.d is not None and memo.u is not None
@@ -182,8 +283,23 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
         parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
     if anchor is not None:
         parts.append(anchor.weights.astype("<u4").tobytes())
-        numbers = zip(anchor.start, anchor.err_min, anchor.err_max, anchor.shift_min, anchor.shift_max, anchor.least, strict=True)
-        parts.append(b"".join(_SEGMENT.pack(*map(int, values)) + anchor.low[s].tobytes() + anchor.high[s].tobytes() for s, values in enumerate(numbers)))
+        numbers = zip(
+            anchor.start,
+            anchor.err_min,
+            anchor.err_max,
+            anchor.shift_min,
+            anchor.shift_max,
+            anchor.least,
+            strict=True,
+        )
+        parts.append(
+            b"".join(
+                _SEGMENT.pack(*map(int, values))
+                + anchor.low[s].tobytes()
+                + anchor.high[s].tobytes()
+                for s, values in enumerate(numbers)
+            )
+        )
     return b"".join(_padded(part, bus) for part in parts)
 
 
@@ -193,17 +309,27 @@ def _pack_blocks(blocks: Integers, config: FitPlan) -> bytes:
     count = words(n, each)
     numbers = np.zeros((len(blocks) // together, count * each), dtype=np.int64)
     for k in range(together):
-        numbers[:, k * config.n_max:k * config.n_max + n] = blocks[k::together]
+        numbers[:, k * config.n_max : k * config.n_max + n] = blocks[k::together]
     bits = np.zeros((len(numbers) * count, 8 * config.bus_bytes), dtype=np.uint8)
-    bits[:, :each * BLOCK_BITS] = (numbers.reshape(-1, each, 1) >> np.arange(BLOCK_BITS) & 1).reshape(len(bits), -1)
+    bits[:, : each * BLOCK_BITS] = (
+        numbers.reshape(-1, each, 1) >> np.arange(BLOCK_BITS) & 1
+    ).reshape(len(bits), -1)
     return np.packbits(bits, axis=1, bitorder="little").tobytes()
 
 
 def _unpack_blocks(data: bytes, config: FitPlan, n: int) -> Integers:
     each, together = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config)
-    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8).reshape(-1, config.bus_bytes), axis=1, bitorder="little")[:, :each * BLOCK_BITS].astype(np.int64)
-    numbers = (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS)).sum(axis=1).reshape(config.blocks // together, -1)
-    found: Integers = np.stack([numbers[:, k * config.n_max:k * config.n_max + n] for k in range(together)], axis=1).reshape(config.blocks, n)
+    bits = np.unpackbits(
+        np.frombuffer(data, dtype=np.uint8).reshape(-1, config.bus_bytes), axis=1, bitorder="little"
+    )[:, : each * BLOCK_BITS].astype(np.int64)
+    numbers = (
+        (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS))
+        .sum(axis=1)
+        .reshape(config.blocks // together, -1)
+    )
+    found: Integers = np.stack(
+        [numbers[:, k * config.n_max : k * config.n_max + n] for k in range(together)], axis=1
+    ).reshape(config.blocks, n)
     return found - (found >> BLOCK_BITS - 1 << BLOCK_BITS)
 
 
@@ -211,8 +337,16 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
     if len(data) < HEAD_BYTES:
         return FitError.QR_MEMO
-    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack_from("<IBBBBHHIIIQ", data)
-    if magic != MAGIC or blocks != config.blocks or end or method >= len(_METHODS) or target >= len(_LABELS):
+    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = (
+        struct.unpack_from("<IBBBBHHIIIQ", data)
+    )
+    if (
+        magic != MAGIC
+        or blocks != config.blocks
+        or end
+        or method >= len(_METHODS)
+        or target >= len(_LABELS)
+    ):
         return FitError.QR_MEMO
     if not 2 <= length + 1 <= config.n_max or live > rows:
         return FitError.QR_MEMO
@@ -222,25 +356,41 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
 
     def take(count: int) -> bytes:
         nonlocal at
-        part = data[at:at + count]
+        part = data[at : at + count]
         at += -(-count // config.bus_bytes) * config.bus_bytes
         return part
+
     i, j = _triangle(n)
     each = config.bus_bytes // ENTRY_BYTES
     of_blocks = config.bus_bytes * block_words(Size(n, rows), config)
-    size = HEAD_BYTES + length, config.bus_bytes * frame_words(config), of_blocks, 8 * n, *(
-        (config.bus_bytes * words(len(i), each),) if config.method is Method.GRAM else (16 * n, 4 * len(i)))
+    size = (
+        HEAD_BYTES + length,
+        config.bus_bytes * frame_words(config),
+        of_blocks,
+        8 * n,
+        *(
+            (config.bus_bytes * words(len(i), each),)
+            if config.method is Method.GRAM
+            else (16 * n, 4 * len(i))
+        ),
+    )
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
         return FitError.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
-    moved = np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
+    moved = (
+        np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
+    )
     sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
     right_hand_side = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
-        raw = np.frombuffer(take(size[4]), dtype=np.uint8).reshape(-1, config.bus_bytes)[:, :each * ENTRY_BYTES].reshape(-1, ENTRY_BYTES)
+        raw = (
+            np.frombuffer(take(size[4]), dtype=np.uint8)
+            .reshape(-1, config.bus_bytes)[:, : each * ENTRY_BYTES]
+            .reshape(-1, ENTRY_BYTES)
+        )
         wide = np.zeros((len(i), 8), dtype=np.uint8)
-        wide[:, :ENTRY_BYTES] = raw[:len(i)]
+        wide[:, :ENTRY_BYTES] = raw[: len(i)]
         shift = 64 - 8 * ENTRY_BYTES
         gram = np.zeros((n, n), dtype=np.int64)
         gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
@@ -254,12 +404,33 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         u[i, j] = packed
         d[:] = np.diagonal(u)
         np.fill_diagonal(u, 0)
-    anchor = _unpack_anchor(take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length) if segments else None
+    anchor = (
+        _unpack_anchor(
+            take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length
+        )
+        if segments
+        else None
+    )
     if segments and anchor is None:
         return FitError.QR_MEMO
-    return Memo(config.method, _LABELS[target], Window(prefix, length), offsets, epoch, rows, live, sums, squares, right_hand_side, gram, d, u, anchor,
-                sums_of_blocks,
-                moved)
+    return Memo(
+        config.method,
+        _LABELS[target],
+        Window(prefix, length),
+        offsets,
+        epoch,
+        rows,
+        live,
+        sums,
+        squares,
+        right_hand_side,
+        gram,
+        d,
+        u,
+        anchor,
+        sums_of_blocks,
+        moved,
+    )
 
 
 def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
@@ -267,10 +438,17 @@ def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
     if len(weights) < 4 * (length + 1) or not data or len(data) % step:
         return None
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, step)
-    numbers = np.array([_SEGMENT.unpack(record[:_SEGMENT.size].tobytes()) for record in records], dtype=np.int64).T
-    low, high = records[:, _SEGMENT.size:_SEGMENT.size + length], records[:, _SEGMENT.size + length:]
+    numbers = np.array(
+        [_SEGMENT.unpack(record[: _SEGMENT.size].tobytes()) for record in records], dtype=np.int64
+    ).T
+    low, high = (
+        records[:, _SEGMENT.size : _SEGMENT.size + length],
+        records[:, _SEGMENT.size + length :],
+    )
     codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
-    return Anchor(codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high)
+    return Anchor(
+        codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high
+    )
 
 
 def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> bytes:
@@ -280,8 +458,12 @@ def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> byt
     """
     if isinstance(result, HardwareError):
         return _padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
-    mask = sum(1 << int(k) for k in np.flatnonzero(result.mask))              # of 64 columns: beyond what an int64 holds
-    head = struct.pack("<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask)
+    mask = sum(
+        1 << int(k) for k in np.flatnonzero(result.mask)
+    )  # of 64 columns: beyond what an int64 holds
+    head = struct.pack(
+        "<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask
+    )
     return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
 
 
@@ -295,7 +477,15 @@ def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareC
     memo = unpack_memo(data[begin:], config)
     if isinstance(memo, HardwareCode):
         return memo
-    return Fit(group, weights, np.array([mask >> k & 1 for k in range(columns)], dtype=bool), low, high, bool(flags & 1), memo)
+    return Fit(
+        group,
+        weights,
+        np.array([mask >> k & 1 for k in range(columns)], dtype=bool),
+        low,
+        high,
+        bool(flags & 1),
+        memo,
+    )
 
 
 @dataclass(frozen=True)
@@ -321,7 +511,10 @@ class Placed:
 def place_jobs(jobs: Sequence[Job], config: FitPlan, base: int = 1 << 20) -> Placed:
     """Lay jobs out in memory as `layout.place` says."""
     bus, sizes = config.bus_bytes, [Size.of(job) for job in jobs]
-    places, rooms = place(sizes, config, base), [bus * (result_words(size, config) + memo_words(size, config)) for size in sizes]
+    places, rooms = (
+        place(sizes, config, base),
+        [bus * (result_words(size, config) + memo_words(size, config)) for size in sizes],
+    )
     parts = [pack_descriptor(job, config, at) for job, at in zip(jobs, places, strict=True)]
     for job, room in zip(jobs, rooms, strict=True):
         if job.memo is None:
@@ -333,7 +526,9 @@ def place_jobs(jobs: Sequence[Job], config: FitPlan, base: int = 1 << 20) -> Pla
     return Placed(base, content, places, rooms)
 
 
-def published(placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: FitPlan) -> Rows:
+def published(
+    placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: FitPlan
+) -> Rows:
     """The memory after the run: results and memos where the jobs wanted them; of an error just its result's head; all else as it was."""
     content = placed.memory.copy()
     for job, at, result in zip(jobs, placed.places, results, strict=True):
@@ -341,5 +536,5 @@ def published(placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | Hardw
         if not isinstance(result, HardwareError):
             data += pack_memo(result.memo, config)
         first = at.result - placed.base
-        content[first:first + len(data)] = np.frombuffer(data, dtype=np.uint8)
+        content[first : first + len(data)] = np.frombuffer(data, dtype=np.uint8)
     return content

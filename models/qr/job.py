@@ -16,7 +16,21 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = ["ENTRY_BYTES", "Anchor", "Bounds", "Fit", "Job", "Label", "Memo", "Method", "Sums", "Window", "change", "empty_rows", "row_stride"]
+__all__ = [
+    "ENTRY_BYTES",
+    "Anchor",
+    "Bounds",
+    "Fit",
+    "Job",
+    "Label",
+    "Memo",
+    "Method",
+    "Sums",
+    "Window",
+    "change",
+    "empty_rows",
+    "row_stride",
+]
 
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -230,7 +244,9 @@ class Job:
     @property
     def gone_live(self) -> NDArray[np.bool_]:
         """`removed_live` with its default filled in."""
-        return np.ones(len(self.gone), dtype=bool) if self.removed_live is None else self.removed_live
+        return (
+            np.ones(len(self.gone), dtype=bool) if self.removed_live is None else self.removed_live
+        )
 
     def target_labels(self) -> Integers:
         """Labels of `rows`, int64 (m,): the slots, or how many live rows lie before each."""
@@ -278,7 +294,26 @@ class Fit:
         return predict(self.weights, self.memo.offsets, rows)
 
 
-def change(fit: Fit, rows: Rows, *, inserted: Integers, removed: Rows, removed_at: Integers, limit: int = 1 << 30) -> Job:
+def change(
+    fit: Fit,
+    rows: Rows,
+    *,
+    inserted: Integers,
+    removed: Rows,
+    removed_at: Integers,
+    limit: int = 1 << 30,
+) -> Job:
     """Return the job that follows `fit` where no tombstones are kept and labels are ranks; parameters as in `Job`."""
     memo = fit.memo
-    return Job(fit.group, memo.window, memo.offsets, rows, inserted=inserted, removed=removed, removed_at=removed_at, memo=memo, epoch=memo.epoch, limit=limit)
+    return Job(
+        fit.group,
+        memo.window,
+        memo.offsets,
+        rows,
+        inserted=inserted,
+        removed=removed,
+        removed_at=removed_at,
+        memo=memo,
+        epoch=memo.epoch,
+        limit=limit,
+    )

@@ -25,9 +25,32 @@ from .config import FitPlan
 from .job import ENTRY_BYTES, Bounds, Job, Method, Sums, row_stride
 from .ranks import BLOCK_BITS, shifts
 
-__all__ = ["DESCRIPTOR_BYTES", "ENTRY_BYTES", "HEAD_BYTES", "SEGMENT_BYTES", "Places", "Size", "anchor_words", "block_words", "blocks_together", "change_words",
-           "factor_words", "frame_words", "head_words", "memo_words", "pass_requests", "place", "read_sums", "record_words", "result_words", "row_stride",
-           "row_words", "shift_words", "sums_words", "words"]
+__all__ = [
+    "DESCRIPTOR_BYTES",
+    "ENTRY_BYTES",
+    "HEAD_BYTES",
+    "SEGMENT_BYTES",
+    "Places",
+    "Size",
+    "anchor_words",
+    "block_words",
+    "blocks_together",
+    "change_words",
+    "factor_words",
+    "frame_words",
+    "head_words",
+    "memo_words",
+    "pass_requests",
+    "place",
+    "read_sums",
+    "record_words",
+    "result_words",
+    "row_stride",
+    "row_words",
+    "shift_words",
+    "sums_words",
+    "words",
+]
 
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
@@ -53,7 +76,15 @@ class Size:
         if job.memo is None:
             return cls(job.window.columns, len(job.rows), full=True, span=span)
         moved = job.moved if job.memo.blocks is None else shifts(job).moved
-        return cls(job.window.columns, len(job.rows), len(job.inserted), len(job.buried), len(job.gone), len(moved), span=span)
+        return cls(
+            job.window.columns,
+            len(job.rows),
+            len(job.inserted),
+            len(job.buried),
+            len(job.gone),
+            len(moved),
+            span=span,
+        )
 
     @property
     def places(self) -> int:
@@ -88,7 +119,11 @@ def sums_words(size: Size, config: FitPlan) -> tuple[int, int]:
 
 def factor_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's factor (method `givens`)."""
-    return words(2 * size.columns * (size.columns + 1), config.bus_bytes) if config.method is Method.GIVENS else 0
+    return (
+        words(2 * size.columns * (size.columns + 1), config.bus_bytes)
+        if config.method is Method.GIVENS
+        else 0
+    )
 
 
 def read_sums(size: Size, config: FitPlan) -> int:
@@ -100,7 +135,11 @@ def read_sums(size: Size, config: FitPlan) -> int:
 def block_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's sums of blocks."""
     together = blocks_together(config)
-    return config.blocks // together if together > 1 else config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
+    return (
+        config.blocks // together
+        if together > 1
+        else config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
+    )
 
 
 def blocks_together(config: FitPlan) -> int:
@@ -132,7 +171,13 @@ def anchor_words(size: Size, config: FitPlan) -> int:
 
 def memo_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo."""
-    total = head_words(size, config) + frame_words(config) + block_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
+    total = (
+        head_words(size, config)
+        + frame_words(config)
+        + block_words(size, config)
+        + sum(sums_words(size, config))
+        + factor_words(size, config)
+    )
     if config.bounds is Bounds.WIDENED:
         total += anchor_words(size, config)
     return total
@@ -150,7 +195,9 @@ def record_words(size: Size, config: FitPlan) -> int:
 
 def row_words(size: Size, config: FitPlan) -> int:
     """Bus words of one pass over all rows."""
-    return words(size.places * row_stride(size.columns - 1), config.bus_bytes) + words(-(-size.places // 8), config.bus_bytes)
+    return words(size.places * row_stride(size.columns - 1), config.bus_bytes) + words(
+        -(-size.places // 8), config.bus_bytes
+    )
 
 
 def pass_requests(places: int, length: int, bus_bytes: int) -> list[tuple[int, int, bool]]:
@@ -162,7 +209,13 @@ def pass_requests(places: int, length: int, bus_bytes: int) -> list[tuple[int, i
     behind = words(places * stride, bus_bytes)
     for number, first in enumerate(range(0, places, 8 * bus_bytes)):
         requests.append((behind + number, 1, True))
-        requests.append((first * stride // bus_bytes, words(min(places - first, 8 * bus_bytes) * stride, bus_bytes), False))
+        requests.append(
+            (
+                first * stride // bus_bytes,
+                words(min(places - first, 8 * bus_bytes) * stride, bus_bytes),
+                False,
+            )
+        )
     return requests
 
 

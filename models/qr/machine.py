@@ -29,8 +29,8 @@ class Port:
     def __init__(self, memory: FixedLatency, bus_bytes: int) -> None:
         self.bus_bytes, self.port = bus_bytes, memory.port(bus_bytes)
         self.flight: deque[Request] = deque()
-        self.left = 0                                       # words of the oldest one that have not come
-        self.free = 0                                       # the first cycle that can take the next request
+        self.left = 0  # words of the oldest one that have not come
+        self.free = 0  # the first cycle that can take the next request
 
     def ready(self, now: int) -> bool:
         return now >= self.free and len(self.flight) < COMMANDS
@@ -60,16 +60,28 @@ class Port:
 
 
 class Run:
-    def __init__(self, config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> None:
+    def __init__(
+        self,
+        config: FitPlan,
+        works: Sequence[Work],
+        memory: FixedLatency,
+        places: Sequence[Places],
+        ring: int,
+    ) -> None:
         self.config, self.works, self.places, self.ring = config, works, places, ring
         self.alarms: list[int] = []
         self.now = 0
         self.times = Times(0, [0] * len(works))
         self.port, self.writer = Port(memory, config.bus_bytes), Writer(memory, config.bus_bytes)
-        self.over: set[int] = set()                         # jobs that have been solved, or never will be
+        self.over: set[int] = set()  # jobs that have been solved, or never will be
         self.overs: dict[int, list[int]] = {}
         core = GivensCoreStage if config.method is Method.GIVENS else CoreStage
-        self.fetch, self.intake, self.core, self.bounds = FetchStage(self), IntakeStage(self), core(self), BoundsStage(self)
+        self.fetch, self.intake, self.core, self.bounds = (
+            FetchStage(self),
+            IntakeStage(self),
+            core(self),
+            BoundsStage(self),
+        )
 
     def wake(self, cycle: int) -> None:
         if cycle > self.now:
@@ -98,7 +110,13 @@ class Run:
         return self.times
 
     def _cycle(self, now: int) -> bool:
-        fetch, intake, core, bounds, port = self.fetch, self.intake, self.core, self.bounds, self.port
+        fetch, intake, core, bounds, port = (
+            self.fetch,
+            self.intake,
+            self.core,
+            self.bounds,
+            self.port,
+        )
         core.look(now)
         bounds.look(now)
         request = port.word(now)
@@ -117,7 +135,9 @@ class Run:
         asks = bounds.asks
         given = intake.pending and core.ready(self.works[intake.job])
         pops = intake.pops(request if taken else None, last, given)
-        moved |= fetch.step(now, retired, route == Route.DESCRIPTOR and last, bounds.job if asks else None, pops)
+        moved |= fetch.step(
+            now, retired, route == Route.DESCRIPTOR and last, bounds.job if asks else None, pops
+        )
         job = intake.job
         moved |= bounds.step(now, fed)
         moved |= core.step(now, fed, job if given else None)
@@ -129,6 +149,12 @@ class Run:
         return moved
 
 
-def run(config: FitPlan, works: Sequence[Work], memory: FixedLatency, places: Sequence[Places], ring: int) -> Times:
+def run(
+    config: FitPlan,
+    works: Sequence[Work],
+    memory: FixedLatency,
+    places: Sequence[Places],
+    ring: int,
+) -> Times:
     """Return the cycles of a run of jobs that lie in memory where `places` and `ring` say."""
     return Run(config, works, memory, places, ring).go()

@@ -47,16 +47,33 @@ def _gram(a: Integers) -> Integers:
 def sum_all_rows(job: Job, gram: bool) -> Exact:
     """Everything from a pass over all rows."""
     a = design(job.rows, job.offsets)
-    return Exact(len(a), int(job.alive.sum()), a.sum(axis=0), (a * a).sum(axis=0), job.target_labels() @ a, _gram(a) if gram else None)
+    return Exact(
+        len(a),
+        int(job.alive.sum()),
+        a.sum(axis=0),
+        (a * a).sum(axis=0),
+        job.target_labels() @ a,
+        _gram(a) if gram else None,
+    )
 
 
 def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
     """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`."""
     new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
     gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
-    right_hand_side = job.target_labels() @ design(job.rows, job.offsets) if scan else memo.right_hand_side + _moved(job, new, gone)
-    return Exact(len(job.rows), memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum()),
-                 memo.sums + new.sum(axis=0) - gone.sum(axis=0), memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0), right_hand_side, gram)
+    right_hand_side = (
+        job.target_labels() @ design(job.rows, job.offsets)
+        if scan
+        else memo.right_hand_side + _moved(job, new, gone)
+    )
+    return Exact(
+        len(job.rows),
+        memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum()),
+        memo.sums + new.sum(axis=0) - gone.sum(axis=0),
+        memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0),
+        right_hand_side,
+        gram,
+    )
 
 
 def _moved(job: Job, new: Integers, gone: Integers) -> Integers:
@@ -65,13 +82,17 @@ def _moved(job: Job, new: Integers, gone: Integers) -> Integers:
     delta = labels[job.inserted] @ new
     if job.labels is not None:
         moved = design(job.rows[job.moved], job.offsets)
-        return np.asarray(delta - job.removed_labels @ gone + (labels[job.moved] - job.moved_from) @ moved)
+        return np.asarray(
+            delta - job.removed_labels @ gone + (labels[job.moved] - job.moved_from) @ moved
+        )
     before, gone_before = old_ranks(job)
     # rows between two changes all shift alike: hardware adds up suffix sums of rows behind each change, which is the same number
     shift = labels - before
     shift[job.inserted] = 0
     some = np.flatnonzero(shift)
-    return np.asarray(delta - gone_before @ gone + shift[some] @ design(job.rows[some], job.offsets))
+    return np.asarray(
+        delta - gone_before @ gone + shift[some] @ design(job.rows[some], job.offsets)
+    )
 
 
 def old_ranks(job: Job) -> tuple[Integers, NDArray[np.int64]]:
@@ -81,8 +102,10 @@ def old_ranks(job: Job) -> tuple[Integers, NDArray[np.int64]]:
     was[job.inserted] = 0
     was[job.buried] = 1
     gone = job.gone_live.astype(np.int64)
-    lost = np.bincount(job.removed_at, weights=gone, minlength=m + 1)[:m + 1].astype(np.int64)      # live rows removed just before row i
-    before = np.concatenate([[0], np.cumsum(was)])                                             # live old rows still there, before row i
+    lost = np.bincount(job.removed_at, weights=gone, minlength=m + 1)[: m + 1].astype(
+        np.int64
+    )  # live rows removed just before row i
+    before = np.concatenate([[0], np.cumsum(was)])  # live old rows still there, before row i
     return before[:m] + np.cumsum(lost)[:m], before[job.removed_at] + np.cumsum(gone) - gone
 
 

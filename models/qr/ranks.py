@@ -18,7 +18,18 @@ from .config import FitPlan
 from .job import Integers, Job
 from .normal_equations import design, old_ranks
 
-__all__ = ["BLOCK_BITS", "BLOCK_ROWS", "MOVE_BITS", "TREND_BITS", "Frames", "Shifts", "block_sums", "crowded", "frames", "shifts"]
+__all__ = [
+    "BLOCK_BITS",
+    "BLOCK_ROWS",
+    "MOVE_BITS",
+    "TREND_BITS",
+    "Frames",
+    "Shifts",
+    "block_sums",
+    "crowded",
+    "frames",
+    "shifts",
+]
 
 #: rows of a block at most: so its sums, of numbers from -255 to 255, have
 BLOCK_ROWS = 64
@@ -64,11 +75,14 @@ def shifts(job: Job) -> Shifts:
     count = len(ends)
     old = np.ones(m, dtype=np.int64)
     old[job.inserted] = 0
-    kept = np.concatenate([[0], np.cumsum(old)])                            # old rows that are still there, before row i
-    number = kept[:m] + np.searchsorted(job.removed_at, np.arange(m), side="right")          # and those that went
+    kept = np.concatenate([[0], np.cumsum(old)])  # old rows that are still there, before row i
+    number = kept[:m] + np.searchsorted(
+        job.removed_at, np.arange(m), side="right"
+    )  # and those that went
 
     def block(numbers: Integers) -> Integers:
         return np.clip(np.searchsorted(ends, numbers, side="right"), 0, count - 1)
+
     removed = block(kept[job.removed_at] + np.arange(len(job.removed_at)))
     inserted = block(np.maximum(number[job.inserted] - 1, 0))
     before, gone = old_ranks(job)
@@ -82,7 +96,9 @@ def shifts(job: Job) -> Shifts:
     before = before.copy()
     before[rows] += together[of]
     other = shift != together[of]
-    return Shifts(together, inserted, removed, rows[other], of[other], before, gone + together[removed])
+    return Shifts(
+        together, inserted, removed, rows[other], of[other], before, gone + together[removed]
+    )
 
 
 @dataclass(frozen=True)
@@ -117,9 +133,18 @@ def frames(job: Job, sums: Integers) -> Frames:
         middle = (first + last) / 2
         spread = middle - middle.mean()
         steep = (spread * moves).sum() / max(float((spread * spread).sum()), 1.0)
-        trend = int(np.clip(np.rint(steep * (1 << TREND_BITS)), -(1 << TREND_BITS - 1), (1 << TREND_BITS) - 1))
+        trend = int(
+            np.clip(
+                np.rint(steep * (1 << TREND_BITS)), -(1 << TREND_BITS - 1), (1 << TREND_BITS) - 1
+            )
+        )
     ends = (moves << TREND_BITS) - trend * np.stack([first, last])
-    return Frames(moved, trend, int(ends.min(initial=1 << 62)) if len(first) else 0, int(ends.max(initial=-1 << 62)) if len(first) else 0)
+    return Frames(
+        moved,
+        trend,
+        int(ends.min(initial=1 << 62)) if len(first) else 0,
+        int(ends.max(initial=-1 << 62)) if len(first) else 0,
+    )
 
 
 def block_sums(job: Job, config: FitPlan) -> Integers | None:
@@ -142,5 +167,9 @@ def crowded(job: Job, config: FitPlan) -> bool:
     sums = block_sums(job, config)
     if sums is None or (sums[:, 0] > BLOCK_ROWS).any():
         return sums is not None
-    moved = np.zeros(1, dtype=np.int64) if job.memo is None or job.memo.moved is None else job.memo.moved + shifts(job).blocks
+    moved = (
+        np.zeros(1, dtype=np.int64)
+        if job.memo is None or job.memo.moved is None
+        else job.memo.moved + shifts(job).blocks
+    )
     return bool((moved < -1 << MOVE_BITS - 1).any() or (moved >= 1 << MOVE_BITS - 1).any())

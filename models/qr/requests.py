@@ -66,7 +66,7 @@ class FetchStage:
         self.state, self.pauses = "LOOK", 0
         self.bodies: deque[int] = deque()
         self.pops = 0
-        self.next: deque[Request] = deque()                 # of the job that begins
+        self.next: deque[Request] = deque()  # of the job that begins
         self.passes: deque[Request] = deque()
         self.held: Request | None = None
 
@@ -81,14 +81,28 @@ class FetchStage:
         frames, of_factor = frame_words(config), factor_words(size, config)
         of_c = frames + block_words(size, config) + sum(sums_words(size, config)) - sums
         if config.bounds is Bounds.WIDENED:
-            found.append(Request(Route.ANCHOR, job, at.memo + (head + of_c + sums + of_factor) * bus, anchor_words(size, config)))
+            found.append(
+                Request(
+                    Route.ANCHOR,
+                    job,
+                    at.memo + (head + of_c + sums + of_factor) * bus,
+                    anchor_words(size, config),
+                )
+            )
         if of_factor:
-            found.append(Request(Route.FACTOR, job, at.memo + (head + of_c + sums) * bus, of_factor))
+            found.append(
+                Request(Route.FACTOR, job, at.memo + (head + of_c + sums) * bus, of_factor)
+            )
         moves = shift_words(config)
         if moves:
-            found += [Request(Route.SHIFTS, job, at.memo + head * bus, frames), Request(Route.SHIFTS, job, at.changes, moves)]
+            found += [
+                Request(Route.SHIFTS, job, at.memo + head * bus, frames),
+                Request(Route.SHIFTS, job, at.changes, moves),
+            ]
         if size.records:
-            found.append(Request(Route.CHANGES, job, at.changes + moves * bus, record_words(size, config)))
+            found.append(
+                Request(Route.CHANGES, job, at.changes + moves * bus, record_words(size, config))
+            )
         if config.sums is Sums.SCAN:
             found += self._pass(job, Route.BITS, Route.ROWS)
         return deque([*found, Request(Route.SUMS, job, at.memo + (head + of_c) * bus, sums, True)])
@@ -98,8 +112,16 @@ class FetchStage:
         size, bus = run.works[job].size, run.config.bus_bytes
         asked = pass_requests(size.places, size.columns - 1, bus)
         last = len(asked) - 1 if rows == Route.ROWS and size.full else -1
-        return [Request(bits if of_bits else rows, job, run.places[job].rows + first * bus, beats, number == last)
-                for number, (first, beats, of_bits) in enumerate(asked)]
+        return [
+            Request(
+                bits if of_bits else rows,
+                job,
+                run.places[job].rows + first * bus,
+                beats,
+                number == last,
+            )
+            for number, (first, beats, of_bits) in enumerate(asked)
+        ]
 
     def step(self, now: int, retired: int, came: bool, asks: int | None, pops: bool) -> bool:
         run, config, moved = self.run, self.run.config, False
@@ -119,7 +141,9 @@ class FetchStage:
             elif self.asked < len(run.works) and self.asked - self.begun < AHEAD:
                 bus = config.bus_bytes
                 beats = words(DESCRIPTOR_BYTES, bus)
-                self.held = Request(Route.DESCRIPTOR, self.asked, run.ring + self.asked * beats * bus, beats)
+                self.held = Request(
+                    Route.DESCRIPTOR, self.asked, run.ring + self.asked * beats * bus, beats
+                )
                 self.asked += 1
             elif wants:
                 self.held, granted = self.next[0], True
@@ -155,6 +179,9 @@ class FetchStage:
 
     def _pauses(self, done: Request, following: Request) -> int:
         """Cycles without a request: where there are no changes, and before rows."""
-        none = (done.route in (Route.HEAD, Route.ANCHOR, Route.FACTOR, Route.SHIFTS) and following.route in (Route.BITS, Route.SUMS)
-                and not self.run.works[done.job].size.full)
+        none = (
+            done.route in (Route.HEAD, Route.ANCHOR, Route.FACTOR, Route.SHIFTS)
+            and following.route in (Route.BITS, Route.SUMS)
+            and not self.run.works[done.job].size.full
+        )
         return none + (following.route == Route.BITS and done.route != Route.ROWS)

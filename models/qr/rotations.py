@@ -39,13 +39,13 @@ _READ = VECTORING + 1
 class State(Enum):
     """What the right side of a context waits for."""
 
-    SIDE = auto()       # its turn in its column
-    FLIES = auto()      # to arrive in the next one
-    KEEPS = auto()      # the rest of the factor's rows, on their way out before a dropped one is folded
-    LEAVES = auto()     # that the factor has gone out
-    DROPS = auto()      # its column's row of u to be folded into those below
-    BACK = auto()       # the next step of back substitution
-    ENDS = auto()       # its weights
+    SIDE = auto()  # its turn in its column
+    FLIES = auto()  # to arrive in the next one
+    KEEPS = auto()  # the rest of the factor's rows, on their way out before a dropped one is folded
+    LEAVES = auto()  # that the factor has gone out
+    DROPS = auto()  # its column's row of u to be folded into those below
+    BACK = auto()  # the next step of back substitution
+    ENDS = auto()  # its weights
 
 
 @dataclass
@@ -54,22 +54,24 @@ class Context:
     work: Folding
     place: int
     loaded: int
-    free: int                                                    # columns that may be rotated, one bit each
+    free: int  # columns that may be rotated, one bit each
     state: State = State.SIDE
     column: int = 0
-    again: bool = False                                          # the column's row of u has been folded
+    again: bool = False  # the column's row of u has been folded
     keeps: int = 0
     back: int = 0
-    entered: int = 0                                             # rows that left the ring
-    ring: int = 0                                                # rows in the ring, and those whose place is not free yet
+    entered: int = 0  # rows that left the ring
+    ring: int = 0  # rows in the ring, and those whose place is not free yet
     held: int = 0
     ended: bool = False
     side: bool = False
-    gone: bool = False                                           # the factor has gone out
+    gone: bool = False  # the factor has gone out
     weights: bool = False
-    waiting: int = 0                                             # columns before which a row waits
-    room: int = 0                                                # columns before which there is a place at the tail
-    rows: list[deque[tuple[int, int]]] = field(default_factory=list)      # by column: place and last column of the rows that wait
+    waiting: int = 0  # columns before which a row waits
+    room: int = 0  # columns before which there is a place at the tail
+    rows: list[deque[tuple[int, int]]] = field(
+        default_factory=list
+    )  # by column: place and last column of the rows that wait
     taken: list[int] = field(default_factory=list)
     tail: list[int] = field(default_factory=list)
 
@@ -89,17 +91,20 @@ class Rotations:
 
     def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         self.config, self.wake = config, wake
-        self.contexts: list[Context] = []                        # by age
+        self.contexts: list[Context] = []  # by age
         self.places = list(range(config.contexts))
-        self.units = [0] * config.vectors                        # first free cycles
-        self.of_unit = [sum(1 << k for k in range(v, config.n_max, config.vectors)) for v in range(config.vectors)]
-        self.loads = self.takes = 0                              # first cycles in which a row may come in, and one may go out
+        self.units = [0] * config.vectors  # first free cycles
+        self.of_unit = [
+            sum(1 << k for k in range(v, config.n_max, config.vectors))
+            for v in range(config.vectors)
+        ]
+        self.loads = self.takes = 0  # first cycles in which a row may come in, and one may go out
         self.events: dict[int, list[Callable[[], None]]] = {}
         self.to_fill: deque[Context] = deque()
         self.to_side: deque[Context] = deque()
         self.writer = FactorWriter(config)
-        self.ended: list[int] = []                               # jobs whose weights are there in this cycle
-        self.rotated = 0                                         # the cycle in which the last rotation's results are written
+        self.ended: list[int] = []  # jobs whose weights are there in this cycle
+        self.rotated = 0  # the cycle in which the last rotation's results are written
 
     def look(self, time: int) -> None:
         """Begin a cycle."""
@@ -124,7 +129,14 @@ class Rotations:
         """Whether the last lanes of a factor's row are taken in this cycle; known after `step`."""
         return time == self.loads - 1
 
-    def step(self, time: int, start: tuple[int, Folding] | None, load: bool, row: bool | None, side: bool | None) -> bool:
+    def step(
+        self,
+        time: int,
+        start: tuple[int, Folding] | None,
+        load: bool,
+        row: bool | None,
+        side: bool | None,
+    ) -> bool:
         """One cycle. `start`: a job is taken; `load`: a row of a factor is offered; `row`: a new row is taken, or (True) the end of a job's; `side`: a column
         of the right side is taken, True: its last one. Return whether anything has moved.
         """
@@ -151,8 +163,17 @@ class Rotations:
 
     def _start(self, job: int, work: Folding) -> None:
         n = work.columns
-        context = Context(job, work, heapq.heappop(self.places), n if work.fresh else 0, (1 << n) - 1 if work.fresh else 0, room=(2 << n) - 1,
-                          rows=[deque() for _ in range(n + 1)], taken=[0] * (n + 1), tail=[0] * (n + 1))
+        context = Context(
+            job,
+            work,
+            heapq.heappop(self.places),
+            n if work.fresh else 0,
+            (1 << n) - 1 if work.fresh else 0,
+            room=(2 << n) - 1,
+            rows=[deque() for _ in range(n + 1)],
+            taken=[0] * (n + 1),
+            tail=[0] * (n + 1),
+        )
         self.contexts.append(context)
         self.to_fill.append(context)
         self.to_side.append(context)
@@ -221,7 +242,10 @@ class Rotations:
             end = context.work.met[context.entered]
             context.ring -= 1
             context.entered += 1
-            self._at(time + _READ + self._slots(context, 0), lambda: setattr(context, "held", context.held - 1))
+            self._at(
+                time + _READ + self._slots(context, 0),
+                lambda: setattr(context, "held", context.held - 1),
+            )
         else:
             place, end = context.rows[column].popleft()
             self._leave(context, column, place)
@@ -254,6 +278,7 @@ class Rotations:
                 self._mark(context, column)
             else:
                 self._leave(context, column, place)
+
         self._at(time + ARRIVE, arrive)
 
     def _token(self, context: Context, time: int, free_units: int) -> bool:
@@ -275,7 +300,11 @@ class Rotations:
             self._fly(context, column + 1, column + 1 + again, time)
             context.state, context.again = State.SIDE, True
             return True
-        if self.takes > time or (context.taken[column] if column else not context.ended or context.ring) or not context.side:
+        if (
+            self.takes > time
+            or (context.taken[column] if column else not context.ended or context.ring)
+            or not context.side
+        ):
             return False
         slots = max(1, self._slots(context, column))
         self._use(context, column, time, slots)
@@ -293,7 +322,9 @@ class Rotations:
 
     def _arrived(self, context: Context) -> None:
         if context.work.again[context.column] and not context.again:
-            context.state, context.keeps = (State.DROPS, 0) if context.gone else (State.KEEPS, context.column + 1)
+            context.state, context.keeps = (
+                (State.DROPS, 0) if context.gone else (State.KEEPS, context.column + 1)
+            )
         elif context.column + 1 < context.work.columns:
             context.state, context.column, context.again = State.SIDE, context.column + 1, False
         else:
@@ -331,7 +362,10 @@ class Rotations:
 def alone(config: FitPlan, works: Sequence[Folding], *, rotated: bool = False) -> int:
     """Return the cycles of one solver from the first job's start to the last weights (`rotated`: to the last rotation), everything there from the start."""
     solver, waiting = Rotations(config, lambda time: None), deque(enumerate(works))
-    rows, sides = deque[int](), deque[int]()                     # of each job: rows and columns of its right side that are still to come
+    rows, sides = (
+        deque[int](),
+        deque[int](),
+    )  # of each job: rows and columns of its right side that are still to come
     time = end = 0
     while True:
         solver.look(time)

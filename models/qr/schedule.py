@@ -13,8 +13,22 @@ from functools import lru_cache
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = ["ADD", "CONVERT", "DIV", "FLOOR", "MIDDLE", "MUL", "WIDEN_SHARED", "Task", "dot_latency", "gram_tasks", "multiplications", "settling",
-           "widen_latency", "widen_turns"]
+__all__ = [
+    "ADD",
+    "CONVERT",
+    "DIV",
+    "FLOOR",
+    "MIDDLE",
+    "MUL",
+    "WIDEN_SHARED",
+    "Task",
+    "dot_latency",
+    "gram_tasks",
+    "multiplications",
+    "settling",
+    "widen_latency",
+    "widen_turns",
+]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
@@ -64,7 +78,11 @@ def widen_turns(blocks: bool = False) -> tuple[int, int, int]:
 
 def settling(n_max: int) -> int:
     """Cycles in which whatever is in the pipelines comes out of them while nothing goes in: all of them one behind the other, which none is."""
-    return dot_latency(n_max) + widen_latency(n_max, blocks=True) + 2 * (VECTORING + STEP + DIV + MIDDLE)
+    return (
+        dot_latency(n_max)
+        + widen_latency(n_max, blocks=True)
+        + 2 * (VECTORING + STEP + DIV + MIDDLE)
+    )
 
 
 def _slots(count: int, lanes: int) -> int:
@@ -78,16 +96,22 @@ def gram_tasks(n: int, lanes: int) -> tuple[Task, ...]:
     For each column k a SCALE (u_k; its pivot went into the divider when row k passed in column k - 1) and a ROW for each row behind it, the right side
     last, in which entry k is scaled as well. Then a BACK for each column from the last to the second, and h. Columns that are not kept take as long.
     """
+
     def groups(first: int, last: int) -> int:
         return last // lanes - first // lanes + 1
+
     tasks = [Task(groups(0, min(j, n - 1)), (), load=True) for j in range(n + 1)]
     pivot, side = 0, n
     for k in range(n):
         scale = len(tasks)
-        tasks.append(Task(groups(min(k + 1, n - 1), n - 1), ((pivot, STEP + DIV), (side, STEP)), n - 1 - k))
+        tasks.append(
+            Task(groups(min(k + 1, n - 1), n - 1), ((pivot, STEP + DIV), (side, STEP)), n - 1 - k)
+        )
         for j in range(k + 1, n + 1):
             last = min(j, n - 1)
-            tasks.append(Task(groups(k, last), ((scale, STEP),) if j == k + 1 else (), last - k + 1))
+            tasks.append(
+                Task(groups(k, last), ((scale, STEP),) if j == k + 1 else (), last - k + 1)
+            )
         pivot, side = scale + 1, len(tasks) - 1
     for j in range(n - 1, 0, -1):
         tasks.append(Task(groups(0, j - 1), ((len(tasks) - 1, STEP),), j))

@@ -17,8 +17,18 @@ def register_map(design: int = 0) -> RegisterMap:
     A run: the jobs whose descriptors lie from `ring` on, one behind the other, each in 64 bytes, or a bus word if that is larger.
     """
     return RegisterMap(
-        [EngineRegister("ring", ADDRESS_BITS, "the first job's descriptor, aligned to the bus"), EngineRegister("jobs", 32, "how many there are")],
-        [Counter("jobs_ended", "jobs whose result is written"), Counter("jobs_failed", "those among them whose result is an error"),
-         Counter("passes", "passes over all rows for the bounds"), Counter("records", "changes and places added up"),
-         Counter("held", "cycles in which a word was there and not taken", progress=False)],
-        [Monitor("words"), Monitor("results")], design, errors=(FitError,))
+        [
+            EngineRegister("ring", ADDRESS_BITS, "the first job's descriptor, aligned to the bus"),
+            EngineRegister("jobs", 32, "how many there are"),
+        ],
+        [
+            Counter("jobs_ended", "jobs whose result is written"),
+            Counter("jobs_failed", "those among them whose result is an error"),
+            Counter("passes", "passes over all rows for the bounds"),
+            Counter("records", "changes and places added up"),
+            Counter("held", "cycles in which a word was there and not taken", progress=False),
+        ],
+        [Monitor("words"), Monitor("results")],
+        design,
+        errors=(FitError,),
+    )

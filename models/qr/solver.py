@@ -17,7 +17,7 @@ class Solver:
         self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
         self.contexts: list[_Context] = []
         self.loading = False
-        self.waiting: _Context | None = None                # may issue now
+        self.waiting: _Context | None = None  # may issue now
 
     def look(self, now: int) -> bool:
         """Return whether a row is taken in this cycle."""
@@ -38,7 +38,9 @@ class Solver:
 
     def _next(self, context: _Context, now: int) -> None:
         number, issued = len(context.issued), context.issued
-        context.ready = max([now + 1, *(issued[k] + wait for k, wait in context.tasks[number].after)])
+        context.ready = max(
+            [now + 1, *(issued[k] + wait for k, wait in context.tasks[number].after)]
+        )
         self.wake(context.ready)
 
     def step(self, now: int) -> int | None:
@@ -63,7 +65,9 @@ class _Context:
 def alone(config: FitPlan, columns: Sequence[int]) -> int:
     """Return the cycles of one solver from the first row to the last weights, for jobs of so many columns whose rows are all there."""
     solver = Solver(config, lambda time: None)
-    rows = [(job, count, row == count) for job, count in enumerate(columns) for row in range(count + 1)]
+    rows = [
+        (job, count, row == count) for job, count in enumerate(columns) for row in range(count + 1)
+    ]
     rows.reverse()
     time, left = 0, len(columns)
     while left:

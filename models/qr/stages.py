@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 
-from .blocks import END, LISTED, FullScan, Loader, Merge, NormalEquationAccumulator, Records, Rows, Shift
+from .blocks import (
+    END,
+    LISTED,
+    FullScan,
+    Loader,
+    Merge,
+    NormalEquationAccumulator,
+    Records,
+    Rows,
+    Shift,
+)
 from .job import Bounds, Sums
-from .layout import HEAD_BYTES, Size, block_words, frame_words, memo_words, result_words, row_stride, shift_words, sums_words, words
+from .layout import (
+    HEAD_BYTES,
+    Size,
+    block_words,
+    frame_words,
+    memo_words,
+    result_words,
+    row_stride,
+    shift_words,
+    sums_words,
+    words,
+)
 from .requests import Request, Route
 from .running import Running
 from .schedule import STEP, dot_latency, widen_latency, widen_turns
@@ -42,7 +63,13 @@ class IntakeStage:
         """Whether a job's words have all come, and it has been given on."""
         if self.state == "LAST":
             return not self.pending
-        return self.state == "BODY" and request is not None and request.final and last and not (self.pending and not given)
+        return (
+            self.state == "BODY"
+            and request is not None
+            and request.final
+            and last
+            and not (self.pending and not given)
+        )
 
     def step(self, now: int, request: Request | None, last: bool, given: bool) -> bool:
         run, config, state = self.run, self.run.config, self.state
@@ -86,12 +113,18 @@ class CoreStage:
         self.busy = self.places = self.merging = False
         self.scans = config.sums is Sums.SCAN
         self.waiting: deque[int] = deque()
-        self.loaded = 0                                     # the job that the loader has
+        self.loaded = 0  # the job that the loader has
         self.bits = self.put = False
         self.shift, self.staged, self.listed, self.lists = Shift(), False, 0, config.blocks > 0
         largest = Size(config.n_max, 0)
         # words of sums in their queue
-        self.held, self.room = 0, frame_words(config) + shift_words(config) + block_words(largest, config) + sum(sums_words(largest, config))
+        self.held, self.room = (
+            0,
+            frame_words(config)
+            + shift_words(config)
+            + block_words(largest, config)
+            + sum(sums_words(largest, config)),
+        )
 
     def look(self, now: int) -> None:
         self.accumulator.look(now)
@@ -99,7 +132,9 @@ class CoreStage:
         self.rows_taken = [solver.look(now) for solver in self.solvers]
 
     def ready(self, work: Work) -> bool:
-        free = (self.full_scan.ready or not (work.size.full or self.scans)) and (work.size.full or not self.records.cutter.active)
+        free = (self.full_scan.ready or not (work.size.full or self.scans)) and (
+            work.size.full or not self.records.cutter.active
+        )
         return not self.busy and free and len(self.waiting) < 2
 
     def takes(self, route: int) -> bool:
@@ -136,7 +171,11 @@ class CoreStage:
                     run.set_over(job, now + STEP)
         # words
         moves = run.config.blocks > 0
-        begin = (self.staged and self.shift.done if moves else done and not self.merging) and not self.merge.active and self.loader.idle
+        begin = (
+            (self.staged and self.shift.done if moves else done and not self.merging)
+            and not self.merge.active
+            and self.loader.idle
+        )
         begin_shift = moves and done and not self.staged and not self.merging
         room = self.loader.ready
         word = self.merge.out if room else None
@@ -151,7 +190,12 @@ class CoreStage:
             self.merging = False
         if begin_shift:
             size, self.staged, moved = run.works[self.waiting[0]].size, True, True
-            self.shift.begin(frame_words(run.config), shift_words(run.config), block_words(size, run.config), size.full)
+            self.shift.begin(
+                frame_words(run.config),
+                shift_words(run.config),
+                block_words(size, run.config),
+                size.full,
+            )
         if begin:
             self.loaded, self.staged = self.waiting.popleft(), False
             size = run.works[self.loaded].size
@@ -160,7 +204,9 @@ class CoreStage:
             self.merging = moved = True
         self.accumulator.step(now, item, freed)
         if self.places or self.scans:
-            moved |= self.full_scan.step(fed == Route.BITS, fed == Route.ROWS, taken and self.places)
+            moved |= self.full_scan.step(
+                fed == Route.BITS, fed == Route.ROWS, taken and self.places
+            )
         put = fed == Route.CHANGES
         if self.lists:
             put = self.listed > 0 and self.records.cutter.ready
@@ -178,7 +224,9 @@ class CoreStage:
             if size.full or self.scans:
                 self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
             if not size.full:
-                self.records.begin(size.columns - 1, size.inserted, size.buried, size.removed, size.moved)
+                self.records.begin(
+                    size.columns - 1, size.inserted, size.buried, size.removed, size.moved
+                )
         return moved or working or holds
 
 
@@ -189,8 +237,8 @@ class BoundsStage:
         self.run, self.state, self.job = run, "WAIT", 0
         self.rows, self.takes = Rows(run.config, run.config.row_units), (False, False)
         self.until = self.left = self.begun = 0
-        self.asks = self.uses = False                       # uses: the dot unit, where changes want it too
-        self.active_until = 0                               # the last job's last word
+        self.asks = self.uses = False  # uses: the dot unit, where changes want it too
+        self.active_until = 0  # the last job's last word
         self.ends: list[int] = []
         self.gone = 0
         self.retired_all: int | None = None
@@ -206,7 +254,9 @@ class BoundsStage:
         self.asks = self.state == "ASK"
         config = self.run.config
         self.uses = config.bounds is Bounds.WIDENED and (
-            self.rows.out.item is not None or (self.state == "JUDGE" and now - self.begun in widen_turns(config.blocks > 0)))
+            self.rows.out.item is not None
+            or (self.state == "JUDGE" and now - self.begun in widen_turns(config.blocks > 0))
+        )
 
     def step(self, now: int, fed: int) -> bool:
         run, config = self.run, self.run.config
@@ -263,7 +313,11 @@ class BoundsStage:
     def _write(self, now: int, work: Work) -> None:
         run, config, size = self.run, self.run.config, work.size
         failed = work.fails is not Fails.NOT
-        beats = words(HEAD_BYTES, config.bus_bytes) if failed else result_words(size, config) + memo_words(size, config)
+        beats = (
+            words(HEAD_BYTES, config.bus_bytes)
+            if failed
+            else result_words(size, config) + memo_words(size, config)
+        )
         first = True
 
         def source(previous: int) -> int:
@@ -271,6 +325,7 @@ class BoundsStage:
             cycle = now + 2 if first else previous + 1
             first = False
             return cycle
+
         _, taken, idle = run.writer.write(now + 1, run.places[self.job].result, beats, source)
         run.times.words_written += beats
         self.active_until = taken[-1]

@@ -43,13 +43,25 @@ class TableFitPlan:
     def __post_init__(self) -> None:
         if self.bus_bytes < UNIT_BYTES:
             raise ValueError(f"a sum has {UNIT_BYTES} bytes, the memory port {self.bus_bytes}")
-        if (self.walk.layout.lanes, self.walk.layout.beats) != (self.columns.n, 1) or self.walk.format != self.columns.format:
-            raise ValueError("the Striders must give a row's features and label in one beat, in the columns' format")
+        if (self.walk.layout.lanes, self.walk.layout.beats) != (
+            self.columns.n,
+            1,
+        ) or self.walk.format != self.columns.format:
+            raise ValueError(
+                "the Striders must give a row's features and label in one beat, in the columns' format"
+            )
 
     @cached_property
     def port(self) -> PortConfig:
         """The Striders, with their program built in."""
-        return port_config(self.walk, self.bus_bytes, striders=self.walkers, buffers=self.buffers, slots=self.slots, lean=True)
+        return port_config(
+            self.walk,
+            self.bus_bytes,
+            striders=self.walkers,
+            buffers=self.buffers,
+            slots=self.slots,
+            lean=True,
+        )
 
     @cached_property
     def solver(self) -> FitPlan:
@@ -57,15 +69,30 @@ class TableFitPlan:
         return FitPlan(n_max=n, lanes=n, contexts=1, jobs=1, bus_bytes=self.bus_bytes)
 
     def to_json(self) -> dict[str, Any]:
-        return {**{name: getattr(self, name) for name in ("bus_bytes", "walkers", "buffers", "slots")}, "columns": self.columns.to_json(),
-                "schema": self.walk.schema.to_json(), "layout": asdict(self.walk.layout), "visibility": self.walk.visibility}
+        return {
+            **{name: getattr(self, name) for name in ("bus_bytes", "walkers", "buffers", "slots")},
+            "columns": self.columns.to_json(),
+            "schema": self.walk.schema.to_json(),
+            "layout": asdict(self.walk.layout),
+            "visibility": self.walk.visibility,
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TableFitPlan:
         columns, said = Columns(**data["columns"]), data["layout"]
-        placed = TupleLayout(said["lanes"], said["beats"], (), tuple(Source(**source) for source in said["sources"]), said["on_null"])
-        walk = WalkConfig(Schema.from_json(data["schema"]), placed, columns.format, data["visibility"])
-        return cls(columns, walk, *(data[name] for name in ("bus_bytes", "walkers", "buffers", "slots")))
+        placed = TupleLayout(
+            said["lanes"],
+            said["beats"],
+            (),
+            tuple(Source(**source) for source in said["sources"]),
+            said["on_null"],
+        )
+        walk = WalkConfig(
+            Schema.from_json(data["schema"]), placed, columns.format, data["visibility"]
+        )
+        return cls(
+            columns, walk, *(data[name] for name in ("bus_bytes", "walkers", "buffers", "slots"))
+        )
 
     @property
     def units(self) -> int:
@@ -83,7 +110,13 @@ class TableFitPlan:
 
 def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleLayout:
     """Return where a row's values go: `columns` are attribute and element of each feature, then of the label."""
-    return TupleLayout(len(columns), 1, (), tuple(Source(attribute, element, 1, k) for k, (attribute, element) in enumerate(columns)), on_null)
+    return TupleLayout(
+        len(columns),
+        1,
+        (),
+        tuple(Source(attribute, element, 1, k) for k, (attribute, element) in enumerate(columns)),
+        on_null,
+    )
 
 
 @dataclass(frozen=True)
@@ -102,11 +135,28 @@ class Segment:
 
 def register_map(design: int = 0) -> RegisterMap:
     """Return the engine's register map: totals and answer are aligned to the bus, pages to their size."""
-    made = [EngineRegister("totals", ADDRESS_BITS, "the sums of the fit before"), EngineRegister("answer", ADDRESS_BITS, "where new sums and weights go")]
+    made = [
+        EngineRegister("totals", ADDRESS_BITS, "the sums of the fit before"),
+        EngineRegister("answer", ADDRESS_BITS, "where new sums and weights go"),
+    ]
     for name, what in (("come", "come"), ("go", "go")):
-        made += [EngineRegister(f"{name}_address", ADDRESS_BITS, f"the first page of the rows that {what}"),
-                 EngineRegister(f"{name}_pages", 32, "how many pages; 0: none"), EngineRegister(f"{name}_skip", 32, "rows before them"),
-                 EngineRegister(f"{name}_rows", 32, "how many rows"), EngineRegister(f"{name}_block", 32, "the first page's number, for errors")]
-    return RegisterMap(made, [Counter("summed", "rows added or taken"), Counter("left", "rows of the same pages left alone"),
-                              Counter("held", "cycles in which a row waited for the sums", progress=False)], [Monitor("tuples"), Monitor("words")], design,
-                       errors=(PageError,))
+        made += [
+            EngineRegister(
+                f"{name}_address", ADDRESS_BITS, f"the first page of the rows that {what}"
+            ),
+            EngineRegister(f"{name}_pages", 32, "how many pages; 0: none"),
+            EngineRegister(f"{name}_skip", 32, "rows before them"),
+            EngineRegister(f"{name}_rows", 32, "how many rows"),
+            EngineRegister(f"{name}_block", 32, "the first page's number, for errors"),
+        ]
+    return RegisterMap(
+        made,
+        [
+            Counter("summed", "rows added or taken"),
+            Counter("left", "rows of the same pages left alone"),
+            Counter("held", "cycles in which a row waited for the sums", progress=False),
+        ],
+        [Monitor("tuples"), Monitor("words")],
+        design,
+        errors=(PageError,),
+    )

@@ -19,7 +19,14 @@ __all__ = ["bound", "run", "words_read"]
 GATHER, CHOOSE = 3, 2
 
 
-def run(engine: TableFitPlan, segments: Sequence[tuple[Segment, Costs | None]], memory: FixedLatency, *, totals: int = 0, answer: int = 0) -> int:
+def run(
+    engine: TableFitPlan,
+    segments: Sequence[tuple[Segment, Costs | None]],
+    memory: FixedLatency,
+    *,
+    totals: int = 0,
+    answer: int = 0,
+) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
     Pages are free of errors. `totals`, `answer`: addresses. Cycle 0 is the one in which the engine's `start` is high.
@@ -27,13 +34,19 @@ def run(engine: TableFitPlan, segments: Sequence[tuple[Segment, Costs | None]], 
     reader = Reader(memory, engine.bus_bytes)
     now = _loaded(engine, reader, totals)
     for segment, costs in segments:
-        now = _walked(engine, segment, costs, reader, now) if segment.pages and costs is not None else now + 1
+        now = (
+            _walked(engine, segment, costs, reader, now)
+            if segment.pages and costs is not None
+            else now + 1
+        )
     return _written(engine, memory, now + 1, answer)
 
 
 def words_read(engine: TableFitPlan, segments: Sequence[Segment]) -> int:
     """Return the bus words that a run reads."""
-    return engine.totals_words + engine.port.words_per_page * sum(segment.pages for segment in segments)
+    return engine.totals_words + engine.port.words_per_page * sum(
+        segment.pages for segment in segments
+    )
 
 
 def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: FixedLatency) -> Bound:
@@ -44,7 +57,13 @@ def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: FixedLatenc
     """
     interval, rows = memory.interval(engine.bus_bytes), sum(segment.rows for segment in segments)
     chain = 3 * memory.latency + engine.columns.n * (DIV + 2 * MUL + ADD + 2 * (MUL + ADD))
-    return Bound(interval * max(words_read(engine, segments), engine.answer_words), rows * engine.columns.row_cycles, 0, 0, chain)
+    return Bound(
+        interval * max(words_read(engine, segments), engine.answer_words),
+        rows * engine.columns.row_cycles,
+        0,
+        0,
+        chain,
+    )
 
 
 def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:
@@ -59,17 +78,25 @@ def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:
     return ready - units + used + filler + 1
 
 
-def _walked(engine: TableFitPlan, segment: Segment, costs: Costs, reader: Reader, origin: int) -> int:
+def _walked(
+    engine: TableFitPlan, segment: Segment, costs: Costs, reader: Reader, origin: int
+) -> int:
     """Return the cycle after the Striders have been flushed.
 
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
     """
-    port, seen, ready, cycles = PortModel(engine.port, costs, reader.port, origin), 0, 0, engine.columns.row_cycles
+    port, seen, ready, cycles = (
+        PortModel(engine.port, costs, reader.port, origin),
+        0,
+        0,
+        engine.columns.row_cycles,
+    )
     last, page, end = segment.skip + segment.rows, -1, 0
     marks: dict[tuple[object, ...], tuple[int, int, int]] = {}
 
     def accept(earliest: int) -> int:
         return max(earliest, ready)
+
     while True:
         cycle, kind = port.pull(accept)
         if kind != "tuple":
@@ -79,21 +106,29 @@ def _walked(engine: TableFitPlan, segment: Segment, costs: Costs, reader: Reader
         seen += 1
         if seen == last and segment.rows:
             if port.page < costs.pages - 1:
-                raise ValueError(f"the last of {segment.rows} rows is not in the last of {costs.pages} pages")
+                raise ValueError(
+                    f"the last of {segment.rows} rows is not in the last of {costs.pages} pages"
+                )
             return ready + 2
         if port.page == page or port.alike < 3:
             continue
         page = port.page
         if page + port.alike != end:
             marks, end = {}, page + port.alike
-        left = segment.skip - seen if seen < segment.skip else last - seen if seen < last else 1 << 62
+        left = (
+            segment.skip - seen if seen < segment.skip else last - seen if seen < last else 1 << 62
+        )
         key = (port.state(cycle), ready - cycle, seen < segment.skip, seen < last)
         if key in marks:
             before, first, rows = marks[key]
             times = min((port.alike - 2) // (page - first), left // (seen - rows))
             if times > 0:
                 port.leap(times * (page - first), times * (cycle - before))
-                ready, seen, page = ready + times * (cycle - before), seen + times * (seen - rows), port.page
+                ready, seen, page = (
+                    ready + times * (cycle - before),
+                    seen + times * (seen - rows),
+                    port.page,
+                )
             marks = {}
         else:
             marks[key] = cycle, page, seen
@@ -120,7 +155,10 @@ def _written(engine: TableFitPlan, memory: FixedLatency, first: int, address: in
             begin = max(begin, solved)
         starts.append(begin)
         return begin + units + GATHER
-    _, sent, idle = Writer(memory, engine.bus_bytes).write(first, address, engine.answer_words, source)
+
+    _, sent, idle = Writer(memory, engine.bus_bytes).write(
+        first, address, engine.answer_words, source
+    )
     return max(sent[-1] + 1, idle)
 
 
@@ -131,7 +169,7 @@ def _solved(engine: TableFitPlan, starts: list[int]) -> int:
     now = entry = 0
     for column in range(n + 1):
         entry += column + 1
-        last = n + (entry if column < n else entry - 1) - 1      # not the label's square
+        last = n + (entry if column < n else entry - 1) - 1  # not the label's square
         now = starts[last // units] + last % units + CHOOSE + CONVERT + 1
         solver.look(now)
         solver.load(now, 0, n, column == n)

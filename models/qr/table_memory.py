@@ -20,7 +20,16 @@ from .columns import Solution, Totals
 from .job import Integers
 from .table_config import Segment, TableFitPlan
 
-__all__ = ["SIMULATED", "Places", "memory_for", "pack_answer", "pack_totals", "places", "registers", "unpack_answer"]
+__all__ = [
+    "SIMULATED",
+    "Places",
+    "memory_for",
+    "pack_answer",
+    "pack_totals",
+    "places",
+    "registers",
+    "unpack_answer",
+]
 
 #: bursts do not cross such a boundary: what begins at one costs the bursts that the cycle model counts
 _PIECE = 4096
@@ -40,7 +49,10 @@ SIMULATED = Places((0x0100_0000, 0x0200_0000), 0x1_0000_0000)
 
 def places(engine: TableFitPlan) -> Places:
     """Return where things lie in a memory that begins at address 0, packed as closely as bursts allow."""
-    answer, page = _up(engine.answer_words * engine.bus_bytes, _PIECE), max(_PIECE, engine.walk.schema.page_size)
+    answer, page = (
+        _up(engine.answer_words * engine.bus_bytes, _PIECE),
+        max(_PIECE, engine.walk.schema.page_size),
+    )
     return Places((0, answer), _up(2 * answer, page))
 
 
@@ -52,7 +64,15 @@ def memory_for(engine: TableFitPlan, pages: int) -> int:
 def registers(totals: int, answer: int, segments: Sequence[Segment]) -> dict[str, int]:
     """Return the registers of a run: the rows that come, those that go."""
     named = zip(("come", "go"), segments, strict=True)
-    return {"totals": totals, "answer": answer, **{f"{name}_{field}": value for name, segment in named for field, value in asdict(segment).items()}}
+    return {
+        "totals": totals,
+        "answer": answer,
+        **{
+            f"{name}_{field}": value
+            for name, segment in named
+            for field, value in asdict(segment).items()
+        },
+    }
 
 
 def _up(size: int, unit: int) -> int:
@@ -63,27 +83,35 @@ def pack_totals(totals: Totals, engine: TableFitPlan) -> NDArray[np.uint8]:
     """Return the totals' bytes, in whole bus words."""
     memory = np.zeros(engine.totals_words * engine.units, dtype="<i8")
     n, products = engine.columns.n, engine.columns.products
-    memory[:n], memory[n:n + products] = totals.offsets, _packed(totals.sums)
+    memory[:n], memory[n : n + products] = totals.offsets, _packed(totals.sums)
     return memory.view(np.uint8)
 
 
-def unpack_answer(memory: NDArray[np.uint8], engine: TableFitPlan) -> tuple[Totals, Codes, NDArray[np.bool_]]:
+def unpack_answer(
+    memory: NDArray[np.uint8], engine: TableFitPlan
+) -> tuple[Totals, Codes, NDArray[np.bool_]]:
     """Return the new totals, the weights' codes and the mask of an answer's bytes."""
     n, products = engine.columns.n, engine.columns.products
-    numbers = np.frombuffer(memory[:engine.answer_words * engine.bus_bytes].tobytes(), dtype="<i8")
+    numbers = np.frombuffer(memory[: engine.answer_words * engine.bus_bytes].tobytes(), dtype="<i8")
     sums = np.zeros((n + 1, n + 1), dtype=np.int64)
     columns, rows = np.tril_indices(n + 1)
-    sums[rows, columns] = numbers[n:n + products]
-    result = numbers[engine.totals_words * engine.units:]
+    sums[rows, columns] = numbers[n : n + products]
+    result = numbers[engine.totals_words * engine.units :]
     mask = (int(result[0]) >> np.arange(n) & 1).astype(bool)
-    return Totals(numbers[:n].astype(np.int64), int(sums[0, 0]), sums), result[1:].view("<u4")[:n].astype(np.int64), mask
+    return (
+        Totals(numbers[:n].astype(np.int64), int(sums[0, 0]), sums),
+        result[1:].view("<u4")[:n].astype(np.int64),
+        mask,
+    )
 
 
 def pack_answer(totals: Totals, solution: Solution, engine: TableFitPlan) -> NDArray[np.uint8]:
     """Return the bytes that the hardware writes for these."""
     result = np.zeros((engine.answer_words - engine.totals_words) * engine.units, dtype="<i8")
-    result[0] = np.array([sum(int(kept) << k for k, kept in enumerate(solution.mask))], dtype="<u8").view("<i8")[0]
-    result[1:].view("<u4")[:engine.columns.n] = solution.weights
+    result[0] = np.array(
+        [sum(int(kept) << k for k, kept in enumerate(solution.mask))], dtype="<u8"
+    ).view("<i8")[0]
+    result[1:].view("<u4")[: engine.columns.n] = solution.weights
     return np.concatenate([pack_totals(totals, engine), result.view(np.uint8)])
 
 

@@ -16,24 +16,48 @@ _BITS = 8 * UNIT_BYTES
 #: bits of a factor of a product
 _FACTOR = 18
 #: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/fit_estimates.py compares
-COEFFICIENTS = {"device": DEVICE, "shell": SHELL, "engine": 2450.0, "bus": 5.0, "column": 193.0, "lane": 242.0, "operands": 0.75, "units": 0.91, "cells": 4.4}
+COEFFICIENTS = {
+    "device": DEVICE,
+    "shell": SHELL,
+    "engine": 2450.0,
+    "bus": 5.0,
+    "column": 193.0,
+    "lane": 242.0,
+    "operands": 0.75,
+    "units": 0.91,
+    "cells": 4.4,
+}
 
 
 def _memories(engine: TableFitPlan) -> list[tuple[int, Storage]]:
     """Return (copies, memory) of what is behind the Striders: sums, words of the answer, the solver's rows and limits."""
     columns, places = engine.columns, 2 << (engine.solver.n_max - 1).bit_length()
     sums = [(columns.gram_lanes, Storage(_BITS, columns.slots))] if columns.slots > 1 else []
-    return [*sums, (1, Storage(8 * engine.bus_bytes, AHEAD)), (engine.solver.lanes + 1, Storage(32, places, apart=True))]
+    return [
+        *sums,
+        (1, Storage(8 * engine.bus_bytes, AHEAD)),
+        (engine.solver.lanes + 1, Storage(32, places, apart=True)),
+    ]
 
 
 def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
     """Return how many of each kind of thing there are behind the Striders: `COEFFICIENTS` has what one takes."""
     columns, shape = engine.columns, target.multiplier
     mul, add, div = (cost(op, float32, shape).lut for op in ("mul", "add", "div"))
-    cells = sum(copies * map_storage(memory, target.family).cells for copies, memory in _memories(engine))
-    return {"device": int(target.shared is not None), "shell": 1, "engine": 1, "bus": 8 * engine.bus_bytes, "column": columns.n, "lane": columns.gram_lanes,
-            "operands": columns.gram_lanes * 2 * _FACTOR * (columns.slots - 1), "cells": cells,
-            "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut}
+    cells = sum(
+        copies * map_storage(memory, target.family).cells for copies, memory in _memories(engine)
+    )
+    return {
+        "device": int(target.shared is not None),
+        "shell": 1,
+        "engine": 1,
+        "bus": 8 * engine.bus_bytes,
+        "column": columns.n,
+        "lane": columns.gram_lanes,
+        "operands": columns.gram_lanes * 2 * _FACTOR * (columns.slots - 1),
+        "cells": cells,
+        "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut,
+    }
 
 
 def flops(engine: TableFitPlan, target: Target) -> float:
@@ -42,7 +66,14 @@ def flops(engine: TableFitPlan, target: Target) -> float:
     mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
     units = engine.solver.lanes * (mul + add) + div
     around = 880 + 600 * (target.shared is not None)
-    return strider.flops(engine.port) + around + 94 * engine.bus_bytes + 432 * columns.n + 150 * columns.gram_lanes + 1.66 * units
+    return (
+        strider.flops(engine.port)
+        + around
+        + 94 * engine.bus_bytes
+        + 432 * columns.n
+        + 150 * columns.gram_lanes
+        + 1.66 * units
+    )
 
 
 def estimate(engine: TableFitPlan, target: Target) -> Resources:
@@ -59,8 +90,16 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
     if target.shared is not None:
         memories += device_memories(engine.bus_bytes, target.shared)
     blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)
-    floats = sum(copies * cost(op, float32, target.multiplier).dsp for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div")))
-    constant = columns.slots == 1                                # one lane counts rows, a product of constants
+    floats = sum(
+        copies * cost(op, float32, target.multiplier).dsp
+        for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div"))
+    )
+    constant = columns.slots == 1  # one lane counts rows, a product of constants
     dsp = (columns.gram_lanes - constant) * multiplier_blocks([(_FACTOR, _FACTOR)], family) + floats
-    bram = -(-blocks // 2) if family == "amd" else blocks           # counted in halves there
-    return Resources(round(SCALE.get(family, 1.0) * lut), round(flops(engine, target)), dsp if target.dsp else 0, bram)
+    bram = -(-blocks // 2) if family == "amd" else blocks  # counted in halves there
+    return Resources(
+        round(SCALE.get(family, 1.0) * lut),
+        round(flops(engine, target)),
+        dsp if target.dsp else 0,
+        bram,
+    )

@@ -16,7 +16,17 @@ from .errors import FitError
 from .folding import Folding
 from .golden import folds
 from .job import Bounds, Fit, Job, Memo, Method, Sums
-from .layout import DESCRIPTOR_BYTES, Size, change_words, head_words, memo_words, result_words, row_words, sums_words, words
+from .layout import (
+    DESCRIPTOR_BYTES,
+    Size,
+    change_words,
+    head_words,
+    memo_words,
+    result_words,
+    row_words,
+    sums_words,
+    words,
+)
 from .normal_equations import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
 
@@ -60,9 +70,17 @@ class Work:
             live[job.labels[job.alive]] = True
         if isinstance(fit, HardwareError):
             fails = _where(job, fit.code, config)
-            met, again = folds(job) if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS) else ((), ())
-            return cls(size, (True,) * size.columns, fails is Fails.PASS, False, met, again, live, fails)
-        tried = config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
+            met, again = (
+                folds(job)
+                if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS)
+                else ((), ())
+            )
+            return cls(
+                size, (True,) * size.columns, fails is Fails.PASS, False, met, again, live, fails
+            )
+        tried = (
+            config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
+        )
         met, again = folds(job) if config.method is Method.GIVENS else ((), ())
         return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, met, again, live)
 
@@ -85,12 +103,20 @@ class Work:
     def read(self, config: FitPlan) -> tuple[int, int, int]:
         """Bus words of descriptor, body, and the pass for the bounds."""
         size = self.size
-        body = head_words(size, config) if size.full else memo_words(size, config) + change_words(size, config)
+        body = (
+            head_words(size, config)
+            if size.full
+            else memo_words(size, config) + change_words(size, config)
+        )
         if size.full or config.sums is Sums.SCAN:
             body += row_words(size, config)
         if not size.full and config.sums is Sums.SCAN:
             body -= sums_words(size, config)[0]
-        return words(DESCRIPTOR_BYTES, config.bus_bytes), body, row_words(size, config) if self.rescanned else 0
+        return (
+            words(DESCRIPTOR_BYTES, config.bus_bytes),
+            body,
+            row_words(size, config) if self.rescanned else 0,
+        )
 
     def written(self, config: FitPlan) -> int:
         return memo_words(self.size, config) + result_words(self.size, config)
@@ -113,7 +139,9 @@ class Work:
 
     def dot_cycles(self, config: FitPlan) -> int:
         """Cycles of the dot unit: widening, places of a pass."""
-        return self.widen_cycles(config) + (-(-self.size.places // config.row_units) if self.rescanned else 0)
+        return self.widen_cycles(config) + (
+            -(-self.size.places // config.row_units) if self.rescanned else 0
+        )
 
     def tasks(self, config: FitPlan) -> Sequence[Task]:
         """The solver's tasks, in order (method `gram`)."""
@@ -125,11 +153,19 @@ class Work:
 
     def slots(self, config: FitPlan) -> int:
         """Cycles of the solver's vector units, all of them together."""
-        return sum(self.folding().slots(config.lanes)) if config.method is Method.GIVENS else sum(task.slots for task in self.tasks(config))
+        return (
+            sum(self.folding().slots(config.lanes))
+            if config.method is Method.GIVENS
+            else sum(task.slots for task in self.tasks(config))
+        )
 
     def multiplications(self, config: FitPlan) -> int:
         """Float32 products of the solver."""
-        return self.folding().multiplications if config.method is Method.GIVENS else multiplications(self.tasks(config))
+        return (
+            self.folding().multiplications
+            if config.method is Method.GIVENS
+            else multiplications(self.tasks(config))
+        )
 
 
 def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
@@ -139,14 +175,31 @@ def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     if code in (FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_REMOVED):
         return Fails.DESCRIPTOR
     if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
-        return Fails.RECORDS if code == FitError.QR_MEMO and job.memo is not None and _of_this_job(job.memo, job, config) else Fails.HEAD
-    if job.memo is None or code != FitError.QR_ORDER or config.sums is Sums.SCAN or descending(job.rows[job.inserted]):
+        return (
+            Fails.RECORDS
+            if code == FitError.QR_MEMO
+            and job.memo is not None
+            and _of_this_job(job.memo, job, config)
+            else Fails.HEAD
+        )
+    if (
+        job.memo is None
+        or code != FitError.QR_ORDER
+        or config.sums is Sums.SCAN
+        or descending(job.rows[job.inserted])
+    ):
         return Fails.RECORDS
-    return Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
+    return (
+        Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
+    )
 
 
 def _of_this_job(memo: Memo, job: Job, config: FitPlan) -> bool:
     """Whether nothing in the memo's head is wrong: just its count of live rows does not become the job's."""
     blocks = 0 if memo.blocks is None else len(memo.blocks)
-    return (memo.method, memo.target, blocks, memo.epoch) == (config.method, config.target, config.blocks, job.epoch) and memo.live <= memo.rows and (
-        memo.rows + len(job.inserted) - len(job.gone) == len(job.rows))
+    return (
+        (memo.method, memo.target, blocks, memo.epoch)
+        == (config.method, config.target, config.blocks, job.epoch)
+        and memo.live <= memo.rows
+        and (memo.rows + len(job.inserted) - len(job.gone) == len(job.rows))
+    )

@@ -62,11 +62,15 @@ class WalkConfig:
                 raise ValueError(f"column {column.name!r} holds no numbers that a kernel can use")
             count = self.array_length(source.column) if column.is_array else 1
             if source.first < 0 or source.count < 1 or source.first + source.count > count:
-                raise ValueError(f"column {column.name!r} has {count} elements; elements {source.first} to "
-                                 f"{source.first + source.count - 1} were asked for")
+                raise ValueError(
+                    f"column {column.name!r} has {count} elements; elements {source.first} to "
+                    f"{source.first + source.count - 1} were asked for"
+                )
             span = range(source.position, source.position + source.count)
             if span.start < 0 or span.stop > self.positions or not taken.isdisjoint(span):
-                raise ValueError(f"flat positions {span.start} to {span.stop - 1} are taken or outside the tuple's {self.positions}")
+                raise ValueError(
+                    f"flat positions {span.start} to {span.stop - 1} are taken or outside the tuple's {self.positions}"
+                )
             taken.update(span)
 
     @property
@@ -106,7 +110,10 @@ class WalkConfig:
         found: dict[int, list[Source]] = {}
         for source in self.layout.sources:
             found.setdefault(source.column, []).append(source)
-        return {index: tuple(sorted(sources, key=lambda s: (s.first, s.position))) for index, sources in found.items()}
+        return {
+            index: tuple(sorted(sources, key=lambda s: (s.first, s.position)))
+            for index, sources in found.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -160,8 +167,15 @@ class PortConfig:
             raise ValueError(f"page_size must be one of {PAGE_SIZES}, not {self.page_size}")
         if self.bus_bytes not in (4, 8, 16, 32, 64):
             raise ValueError(f"bus_bytes must be 4, 8, 16, 32 or 64, not {self.bus_bytes}")
-        for name, low, high in (("lanes", 1, 128), ("beats", 1, 1 << 16), ("striders", 1, 64), ("buffers", 2, 16), ("slots", 2, 4096),
-                                ("program_depth", 4, 1 << 14), ("latency", 4, 5)):
+        for name, low, high in (
+            ("lanes", 1, 128),
+            ("beats", 1, 1 << 16),
+            ("striders", 1, 64),
+            ("buffers", 2, 16),
+            ("slots", 2, 4096),
+            ("program_depth", 4, 1 << 14),
+            ("latency", 4, 5),
+        ):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)}")
         if not self.types or any(name not in FIXED_TYPES for name in self.types):
@@ -173,6 +187,7 @@ class PortConfig:
         if self.program is None:
             return None
         from .fixed import FixedProgram
+
         return FixedProgram.of(self)
 
     @property

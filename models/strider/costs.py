@@ -43,9 +43,13 @@ class Costs:
 
     def every(self, step: int, first: int = 0) -> Costs:
         """The costs of pages first, first + step, …: one port's share of a striped table."""
-        share = Costs(errors={(k - first) // step: event for k, event in self.errors.items() if k % step == first})
+        share = Costs(
+            errors={
+                (k - first) // step: event for k, event in self.errors.items() if k % step == first
+            }
+        )
         begin = 0
-        for count, events in self.runs:         # pages k = first mod step with begin <= k < begin + count
+        for count, events in self.runs:  # pages k = first mod step with begin <= k < begin + count
             share.add((begin + count - first - 1) // step - (begin - first - 1) // step, events)
             begin += count
         return share
@@ -59,7 +63,9 @@ def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> C
     for first, chunk in chunks(pages):
         found = classify(walk, chunk)
         shape = tuple(sorted(found.places.items()))
-        kinds = np.where(found.pages, found.counts, -1 - np.arange(len(chunk)))        # irregular pages are each of their own kind
+        kinds = np.where(
+            found.pages, found.counts, -1 - np.arange(len(chunk))
+        )  # irregular pages are each of their own kind
         begins = [0, *(np.nonzero(np.diff(kinds))[0] + 1).tolist(), len(chunk)]
         for k, end in pairwise(begins):
             regular, kind = bool(found.pages[k]), (int(found.counts[k]), shape)

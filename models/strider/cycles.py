@@ -48,10 +48,16 @@ def _profile(config: PortConfig, events: Events) -> _Profile | None:
     if end[0] != END or any(kind != TUPLE for kind, _, _ in tuples):
         return None
     starts = list(accumulate([wait for _, wait, _ in tuples], initial=0))
-    takes = [start + issue + PIPE + config.latency + config.depth for start, (_, _, issue) in zip(starts[1:], tuples, strict=True)]
+    takes = [
+        start + issue + PIPE + config.latency + config.depth
+        for start, (_, _, issue) in zip(starts[1:], tuples, strict=True)
+    ]
     if any(b - a < config.beats for a, b in pairwise(takes)):
         return None
-    if any(take + config.beats > start for take, start in zip(takes, starts[config.slots + 1:], strict=False)):
+    if any(
+        take + config.beats > start
+        for take, start in zip(takes, starts[config.slots + 1 :], strict=False)
+    ):
         return None
     return _Profile(starts, takes)
 
@@ -71,19 +77,19 @@ class Collector:
     def __init__(self, config: PortConfig, costs: Costs, arrival: Callable[[int], int]) -> None:
         self.config, self.costs, self.arrival = config, costs, arrival
         self.pipe = PIPE + config.latency + config.depth
-        self.free: list[int] = []               # pulses on `free`, by page
-        self.page = 0                           # page being collected, over epochs
-        self._run = 0                           # the run of equal pages that it is of
-        self.alike = costs.runs[0][0]          # pages of it that are left, this one included
+        self.free: list[int] = []  # pulses on `free`, by page
+        self.page = 0  # page being collected, over epochs
+        self._run = 0  # the run of equal pages that it is of
+        self.alike = costs.runs[0][0]  # pages of it that are left, this one included
         self._events: Events = []
         self._at = 0
-        self._go = 0                            # first cycle in which the collector can take something up
-        self._start = 0                         # the collected page's last loop start
+        self._go = 0  # first cycle in which the collector can take something up
+        self._start = 0  # the collected page's last loop start
         # of each Strider: first cycle in which it can start a page; cycles in which its latest `slots` slots are free again
         self._idle = [0] * config.striders
         self._slots = [deque([0] * config.slots, config.slots) for _ in range(config.striders)]
         self._strider = 0
-        self._skipped = -1                      # the latest page of which all but the first tuple was skipped
+        self._skipped = -1  # the latest page of which all but the first tuple was skipped
         self._profiles = [_profile(config, events) for _, events in costs.runs]
 
     def _open(self) -> None:
@@ -129,13 +135,19 @@ class Collector:
         while True:
             if self._at == len(self._events):
                 self._open()
-            room, events, at, start, go = self._slots[self._strider], self._events, self._at, self._start, self._go
+            room, events, at, start, go = (
+                self._slots[self._strider],
+                self._events,
+                self._at,
+                self._start,
+                self._go,
+            )
             turned = self.page != page
             while True:
                 kind, wait, issue = events[at]
                 at += 1
                 start += wait
-                free = room[0]                  # the slot that this event takes
+                free = room[0]  # the slot that this event takes
                 if free > start:
                     start = free
                 if kind == TUPLE:
@@ -177,11 +189,15 @@ class Collector:
             return [], []
         base = self._start - profile.starts[at]
         slots = self._slots[self._strider]
-        if self._go > base + profile.takes[at] or not all(map(le, slots, [base + start for start in profile.starts[at + 1:at + 1 + len(slots)]])):
+        if self._go > base + profile.takes[at] or not all(
+            map(le, slots, [base + start for start in profile.starts[at + 1 : at + 1 + len(slots)]])
+        ):
             return [], []
         last = base + self.config.beats
-        lasts = [take + last for take in profile.takes[at + size - 1::size]]
-        return [take + base + 1 for take in profile.takes[at:at + size * len(lasts):size]], lasts
+        lasts = [take + last for take in profile.takes[at + size - 1 :: size]]
+        return [
+            take + base + 1 for take in profile.takes[at : at + size * len(lasts) : size]
+        ], lasts
 
     def skip(self, tuples: int) -> None:
         """Take so many tuples as they were foreseen."""
@@ -191,8 +207,14 @@ class Collector:
         taken = base + self.config.beats
         if self._at == 1 and at == len(self._events) - 1:
             self._skipped = self.page
-        self._slots[self._strider].extend([take + taken for take in profile.takes[max(self._at, at - self.config.slots):at]])
-        self._at, self._start, self._go = at, base + profile.starts[at], taken + profile.takes[at - 1]
+        self._slots[self._strider].extend(
+            [take + taken for take in profile.takes[max(self._at, at - self.config.slots) : at]]
+        )
+        self._at, self._start, self._go = (
+            at,
+            base + profile.starts[at],
+            taken + profile.takes[at - 1],
+        )
 
     def pull(self, accept: Callable[[int], int]) -> tuple[int, str]:
         """Take the next tuple, epoch end or error with any consumer: `accept` gives the first cycle from its argument on in which `o.ready` is high.
@@ -206,7 +228,7 @@ class Collector:
             room = self._slots[self._strider]
             self._start = start = max(self._start + wait, room[0])
             take = max(start + issue + self.pipe, self._go)
-            if kind == ERROR:                   # nothing follows
+            if kind == ERROR:  # nothing follows
                 return take + 1, "error"
             self._at += 1
             if kind == NULL:
@@ -244,10 +266,10 @@ class PortModel(Collector):
 
     def __init__(self, config: PortConfig, costs: Costs, memory: ReadPort, origin: int = 0) -> None:
         self.memory = memory
-        self._command = origin + 1              # first cycle that can offer the next command
-        self._issue = 0                         # first cycle that can accept it
+        self._command = origin + 1  # first cycle that can offer the next command
+        self._issue = 0  # first cycle that can accept it
         self._bursts = burst_count(0, config.words_per_page, config.bus_bytes)
-        self._ends: deque[int] = deque(maxlen=COMMANDS)     # last words of the latest pages
+        self._ends: deque[int] = deque(maxlen=COMMANDS)  # last words of the latest pages
         # where the port stood after the latest page's first tuple: page, pages alike, loop start, state; cycles since the page before, if it stood alike
         self._stood: tuple[int, int, int, tuple[int, ...]] = -1, 0, 0, ()
         self._period = 0
@@ -274,12 +296,18 @@ class PortModel(Collector):
         0: that is not known, or not now, with just one tuple of the page taken.
         """
         profile = self._profiles[self._run]
-        if self._at != 1 or profile is None or self._go != self._start - profile.starts[1] + profile.takes[0] + self.config.beats:
+        if (
+            self._at != 1
+            or profile is None
+            or self._go != self._start - profile.starts[1] + profile.takes[0] + self.config.beats
+        ):
             return 0
         page, alike, start, state = self._stood
         if page != self.page:
             now = self.state(self._start)
-            same = self._skipped == page == self.page - 1 and alike == self.alike + 1 and state == now
+            same = (
+                self._skipped == page == self.page - 1 and alike == self.alike + 1 and state == now
+            )
             self._period = self._start - start if same else 0
             self._stood = self.page, self.alike, self._start, now
         return self._period
@@ -290,7 +318,11 @@ class PortModel(Collector):
         assert profile is not None
         base = self._start - profile.starts[1] + 1
         firsts = [*profile.takes[1:], profile.takes[0] + self._period]
-        firsts = [take + late for late in range(base, base + pages * self._period, self._period) for take in firsts]
+        firsts = [
+            take + late
+            for late in range(base, base + pages * self._period, self._period)
+            for take in firsts
+        ]
         return firsts, [first + self.config.beats - 1 for first in firsts]
 
     def state(self, base: int) -> tuple[int, ...]:
@@ -299,20 +331,36 @@ class PortModel(Collector):
         Two equal states lead to the same deliveries, as much later as their bases are apart, as long as the pages are alike.
         """
         credits = self.config.credits
-        times = [self._command, self._issue, self._go, self._start, self.memory.idle_from, *self._idle, *self.free[-credits:]]
-        if credits > COMMANDS:                  # else the buffers always hold up the commands longer
+        times = [
+            self._command,
+            self._issue,
+            self._go,
+            self._start,
+            self.memory.idle_from,
+            *self._idle,
+            *self.free[-credits:],
+        ]
+        if credits > COMMANDS:  # else the buffers always hold up the commands longer
             times += self._ends
         for room in self._slots:
             times += room
-        return (self._at, len(self._events), self._strider, self.page % self.config.striders, *[time - base for time in times])
+        return (
+            self._at,
+            len(self._events),
+            self._strider,
+            self.page % self.config.striders,
+            *[time - base for time in times],
+        )
 
     def delay(self, cycles: int) -> None:
         """Go on as if everything so far had happened `cycles` later."""
-        self._command, self._issue, self._go, self._start = (t + cycles for t in (self._command, self._issue, self._go, self._start))
+        self._command, self._issue, self._go, self._start = (
+            t + cycles for t in (self._command, self._issue, self._go, self._start)
+        )
         self._idle = [t + cycles for t in self._idle]
         self._slots = [deque([t + cycles for t in room], self.config.slots) for room in self._slots]
         self._ends = deque([t + cycles for t in self._ends], COMMANDS)
-        self.free = [t + cycles for t in self.free[-self.config.credits:]]
+        self.free = [t + cycles for t in self.free[-self.config.credits :]]
         self.memory.delay(cycles)
 
     def leap(self, pages: int, cycles: int) -> None:

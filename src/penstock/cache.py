@@ -33,7 +33,10 @@ def digest_of(folders: Iterable[tuple[str, Path]], versions: Iterable[str]) -> s
     state = hashlib.sha256("\n".join(versions).encode())
     for package, folder in folders:
         for file in sorted(folder.rglob("*.py")):
-            name, text = f"{package}/{file.relative_to(folder).as_posix()}".encode(), file.read_bytes()
+            name, text = (
+                f"{package}/{file.relative_to(folder).as_posix()}".encode(),
+                file.read_bytes(),
+            )
             state.update(b"%d %d " % (len(name), len(text)) + name + text)
     return state.hexdigest()
 
@@ -53,9 +56,10 @@ def remembered(digest: str, make: Callable[[], str]) -> str:
 def kept(key: str, make: Callable[[], str]) -> str:
     """Return the Verilog that `key` stands for, from the cache if it is there, else made and kept there."""
     from penstock.sim.native.toolchain import cache_folder
+
     try:
         file = cache_folder() / f"design-{hashlib.sha256(key.encode()).hexdigest()[:32]}.v"
-    except OSError:                     # a cache that cannot be made is no reason to stop here
+    except OSError:  # a cache that cannot be made is no reason to stop here
         return make()
     try:
         text = file.read_text()

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = int(result or 0)
     except BrokenPipeError:
         raise
-    except SystemExit as stop:                  # a pipe that nobody reads any more
+    except SystemExit as stop:  # a pipe that nobody reads any more
         return stop.code if isinstance(stop.code, int) else 1
     except BaseException as problem:
         code = _failed(state, problem)
@@ -119,7 +119,7 @@ def _write_json(state: State, place: str) -> None:
 def main() -> None:
     """The program `penstock`."""
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")         # for who works on Penstock, not for who uses it
+        warnings.simplefilter("ignore")  # for who works on Penstock, not for who uses it
     try:
         code = run()
         sys.stdout.flush()

@@ -13,14 +13,26 @@ from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, render
 from penstock.models.errors import HardwareError
 from penstock.output import OutputError
 
-__all__ = ["DISAGREE", "INTERNAL", "INTERRUPTED", "USER", "Failure", "failure", "hardware_failure", "public"]
+__all__ = [
+    "DISAGREE",
+    "INTERNAL",
+    "INTERRUPTED",
+    "USER",
+    "Failure",
+    "failure",
+    "hardware_failure",
+    "public",
+]
 
 USER, INTERNAL, DISAGREE, INTERRUPTED = 1, 2, 3, 130
 
 #: what to do about the system's refusals
-_SYSTEM = {errno.ENOSPC: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
-           errno.EDQUOT: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
-           errno.EMFILE: "`ulimit -n` sets how many files may be open", errno.ENOMEM: "fewer rows will do, or penstock model --rows N"}
+_SYSTEM = {
+    errno.ENOSPC: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
+    errno.EDQUOT: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
+    errno.EMFILE: "`ulimit -n` sets how many files may be open",
+    errno.ENOMEM: "fewer rows will do, or penstock model --rows N",
+}
 _CACHE = "Penstock writes its cache in $PENSTOCK_CACHE, else in ~/.cache/penstock: can it be written, and is there room?"
 _CABLE = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"
 _BOARD = "the board must run the design of the same kernel, table and options (`penstock build`, `penstock program`)"
@@ -38,11 +50,18 @@ class Failure:
 
 def public(source: str) -> str:
     """Return a data source without its password."""
-    return re.sub(r"(?i)(password=)[^&\s]*", r"\1***", re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", source))
+    return re.sub(
+        r"(?i)(password=)[^&\s]*", r"\1***", re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", source)
+    )
 
 
 def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER) -> Failure:
-    entry = {"code": diagnostic.code, "message": diagnostic.message, "address": str(diagnostic.span), "hint": diagnostic.hint}
+    entry = {
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "address": str(diagnostic.span),
+        "hint": diagnostic.hint,
+    }
     return Failure(render(diagnostic, source), (entry,), exit_code)
 
 
@@ -76,13 +95,19 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
     if isinstance(problem, KernelError):
         return _of(problem.diagnostic, problem.source)
     if isinstance(problem, (click.Abort, KeyboardInterrupt)):
-        return Failure("interrupted", ({"code": "INTERRUPTED", "message": "interrupted", "address": ""},), INTERRUPTED)
+        return Failure(
+            "interrupted",
+            ({"code": "INTERRUPTED", "message": "interrupted", "address": ""},),
+            INTERRUPTED,
+        )
     if isinstance(problem, click.ClickException):
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "penstock"
         message = " ".join(problem.format_message().split()).rstrip(".")
         hint = getattr(problem, "hint", "") or f"{command} --help lists what it takes"
-        return _of(Diagnostic("E902", message[:1].lower() + message[1:], Span.whole(command), hint=hint))
+        return _of(
+            Diagnostic("E902", message[:1].lower() + message[1:], Span.whole(command), hint=hint)
+        )
     if isinstance(problem, OutputError):
         return _of(Diagnostic("E903", problem.message, Span.whole("output"), hint=problem.hint))
     return _later(problem, data)
@@ -91,28 +116,72 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
 def _later(problem: BaseException, data: str | None) -> Failure:
     """Exceptions of modules that not every command loads."""
     import sys
-    sources, toolchain = sys.modules.get("penstock.host.sources"), sys.modules.get("penstock.sim.native")
+
+    sources, toolchain = (
+        sys.modules.get("penstock.host.sources"),
+        sys.modules.get("penstock.sim.native"),
+    )
     if sources is not None and isinstance(problem, sources.SourceError):
-        return _of(Diagnostic(problem.code, problem.message, Span.whole(public(data) if data else "--data"), hint=problem.hint))
+        return _of(
+            Diagnostic(
+                problem.code,
+                problem.message,
+                Span.whole(public(data) if data else "--data"),
+                hint=problem.hint,
+            )
+        )
     if toolchain is not None and isinstance(problem, toolchain.BuildError):
         first, _, rest = str(problem).partition("\n")
-        diagnostic = Diagnostic("E801", first.rstrip(":"), Span.whole("simulation"), hint="penstock model predicts cycles without a simulation")
+        diagnostic = Diagnostic(
+            "E801",
+            first.rstrip(":"),
+            Span.whole("simulation"),
+            hint="penstock model predicts cycles without a simulation",
+        )
         found = _of(diagnostic)
         return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
     driver = sys.modules.get("penstock.host.device")
     if driver is not None and isinstance(problem, driver.DeviceError):
-        return _of(Diagnostic("E831", str(problem), Span.whole("device"),
-                              hint=problem.hint or (_CABLE if isinstance(problem, driver.LinkError) else _BOARD)))
+        return _of(
+            Diagnostic(
+                "E831",
+                str(problem),
+                Span.whole("device"),
+                hint=problem.hint or (_CABLE if isinstance(problem, driver.LinkError) else _BOARD),
+            )
+        )
     if isinstance(problem, MemoryError):
         hint = "fewer rows will do, or penstock model --rows N, which needs no table"
-        return _of(Diagnostic("E802", "there is not enough memory for this table", Span.whole(public(data) if data else "memory"), hint=hint))
+        return _of(
+            Diagnostic(
+                "E802",
+                "there is not enough memory for this table",
+                Span.whole(public(data) if data else "memory"),
+                hint=hint,
+            )
+        )
     if isinstance(problem, OSError):
         what = f"{problem.filename}: " if problem.filename else ""
-        return _of(Diagnostic("E804", f"{what}{problem.strerror or problem}", Span.whole("system"), hint=_SYSTEM.get(problem.errno or 0, _CACHE)))
+        return _of(
+            Diagnostic(
+                "E804",
+                f"{what}{problem.strerror or problem}",
+                Span.whole("system"),
+                hint=_SYSTEM.get(problem.errno or 0, _CACHE),
+            )
+        )
     machine = sys.modules.get("penstock.sim.machine")
     if machine is not None and isinstance(problem, machine.Hung):
         report = str(getattr(problem, "report", problem))
-        return Failure(f"internal error: the simulated hardware hung; {_OURS}\n{report}", ({"code": "HUNG", "message": report, "address": ""},), INTERNAL)
+        return Failure(
+            f"internal error: the simulated hardware hung; {_OURS}\n{report}",
+            ({"code": "HUNG", "message": report, "address": ""},),
+            INTERNAL,
+        )
     kind = f"{type(problem).__name__}: {problem}".rstrip(": ")
     first = kind.partition("\n")[0]
-    return Failure(f"internal error: {first}; {_OURS} (-vv shows where)", ({"code": "INTERNAL", "message": kind, "address": ""},), INTERNAL)
+    return Failure(
+        f"internal error: {first}; {_OURS} (-vv shows where)",
+        ({"code": "INTERNAL", "message": kind, "address": ""},),
+        INTERNAL,
+    )

@@ -18,9 +18,17 @@ def family_of(target: Target, family: str | None = None) -> str:
     """Return the family whose cells a netlist for `target` has: the one that is asked for, else the target's. Raises KernelError (E829)."""
     chosen = family or target.family
     if chosen not in FAMILIES:
-        what = f"{target.name} is of the family {chosen}" if family is None else f"{family!r} is a family"
-        raise error("E829", f"{what}, whose netlists cannot be simulated", Span.whole("--backend netlist"),
-                    hint=f"--family takes {', '.join(FAMILIES)}, for any target")
+        what = (
+            f"{target.name} is of the family {chosen}"
+            if family is None
+            else f"{family!r} is a family"
+        )
+        raise error(
+            "E829",
+            f"{what}, whose netlists cannot be simulated",
+            Span.whole("--backend netlist"),
+            hint=f"--family takes {', '.join(FAMILIES)}, for any target",
+        )
     return chosen
 
 
@@ -34,8 +42,16 @@ def netlist(verilog: str, target: Target, family: str | None = None) -> str:
         key = f"{script(chosen, multipliers)} {tool_versions(('yosys',))} {hashlib.sha256(verilog.encode()).hexdigest()}"
         return kept(key, lambda: synthesise(verilog, chosen, multipliers=multipliers))
     except ToolMissing as problem:
-        raise error("E822", f"netlists need the package {problem.package}", Span.whole("--backend netlist"),
-                    hint="pip install 'penstock[boards]' installs the open tool chain") from None
+        raise error(
+            "E822",
+            f"netlists need the package {problem.package}",
+            Span.whole("--backend netlist"),
+            hint="pip install 'penstock[boards]' installs the open tool chain",
+        ) from None
     except ToolError as problem:
-        raise error("E826", f"{problem.tool} failed: {problem.line}", Span.whole("--backend netlist"),
-                    hint="this is a defect in Penstock or in the tool: please report it with the command and `penstock --version`") from None
+        raise error(
+            "E826",
+            f"{problem.tool} failed: {problem.line}",
+            Span.whole("--backend netlist"),
+            hint="this is a defect in Penstock or in the tool: please report it with the command and `penstock --version`",
+        ) from None

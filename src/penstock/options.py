@@ -68,9 +68,7 @@ class Count(click.IntRange):
 
     name = "number"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -111,7 +109,7 @@ def _size(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:
-        return text                         # the kernel says what is wrong with it
+        return text  # the kernel says what is wrong with it
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -120,15 +118,37 @@ def _columns(text: str) -> tuple[str, ...]:
 
 #: options of engines that read tables
 TABLE = (
-    Option("--dim", "dims", Pair("d=54", _size), "D=SIZE",
-           "Size of a named dimension. Repeatable.", repeated=True),
-    Option("--bind", "bindings", Pair("x=age,height", _columns), "X=COLUMN,…",
-           "Columns of a variable. Repeatable.", repeated=True),
-    Option("--on-null", "on_null", click.Choice(["error", "skip"]), None,
-           "What a NULL in a used column does.  [default: error]"),
-    Option("--pages", "pages", None, None,
-           "Insist on a server's own pages; without it, rows are read where pages cannot serve.",
-           flagged=True),
+    Option(
+        "--dim",
+        "dims",
+        Pair("d=54", _size),
+        "D=SIZE",
+        "Size of a named dimension. Repeatable.",
+        repeated=True,
+    ),
+    Option(
+        "--bind",
+        "bindings",
+        Pair("x=age,height", _columns),
+        "X=COLUMN,…",
+        "Columns of a variable. Repeatable.",
+        repeated=True,
+    ),
+    Option(
+        "--on-null",
+        "on_null",
+        click.Choice(["error", "skip"]),
+        None,
+        "What a NULL in a used column does.  [default: error]",
+    ),
+    Option(
+        "--pages",
+        "pages",
+        None,
+        None,
+        "Insist on a server's own pages; without it, rows are read where pages cannot serve.",
+        flagged=True,
+    ),
 )
 
 Parameters = Callable[[], list[click.Parameter]]
@@ -140,36 +160,62 @@ def KERNEL() -> list[click.Parameter]:
 
 def DATA() -> list[click.Parameter]:
     return [
-        Once(("--data",), metavar="SRC", help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, "
-             "FILE.csv, .npz or .parquet, or random:rows=1000,seed=1."),
+        Once(
+            ("--data",),
+            metavar="SRC",
+            help="heap:FILE,SCHEMA.json, postgresql://…?table=NAME, "
+            "FILE.csv, .npz or .parquet, or random:rows=1000,seed=1.",
+        ),
         Once(("--seed",), type=Count(0, 1 << 63), metavar="N", help="Seed of random data."),
     ]
 
 
 def PLAN() -> list[click.Parameter]:
     return [
-        Once(("--target",), metavar="T", help="What to build for; `penstock targets` lists them.  "
-             "[default: small, for fits vu9p]"),
-        Once(("--format",), metavar="F", help="float32, bfloat16, float16 or fixed:I,F.  "
-             "[default: float32, for a fit over columns fixed:8,8]"),
-        Once(("--memory",), metavar="latency=20,bytes=8", help="Timing of a memory port, in cycles "
-             "and bytes a cycle.  [default: the target's]"),
+        Once(
+            ("--target",),
+            metavar="T",
+            help="What to build for; `penstock targets` lists them.  "
+            "[default: small, for fits vu9p]",
+        ),
+        Once(
+            ("--format",),
+            metavar="F",
+            help="float32, bfloat16, float16 or fixed:I,F.  "
+            "[default: float32, for a fit over columns fixed:8,8]",
+        ),
+        Once(
+            ("--memory",),
+            metavar="latency=20,bytes=8",
+            help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]",
+        ),
     ]
 
 
 def OUTPUT() -> list[click.Parameter]:
     return [
-        Once(("--json",), metavar="FILE",
-             help="Write the report as JSON to FILE; - is standard output."),
-        click.Option(("-v", "--verbose"), count=True,
-                     help="Say what takes how long; -vv shows where an internal error came from."),
+        Once(
+            ("--json",),
+            metavar="FILE",
+            help="Write the report as JSON to FILE; - is standard output.",
+        ),
+        click.Option(
+            ("-v", "--verbose"),
+            count=True,
+            help="Say what takes how long; -vv shows where an internal error came from.",
+        ),
         click.Option(("-q", "--quiet"), is_flag=True, help="Print errors only."),
     ]
 
 
 def REPORT() -> list[click.Parameter]:
-    return [Once(("--report",), metavar="FILE.html",
-                 help="Write the report with charts, as one page that needs no other file.")]
+    return [
+        Once(
+            ("--report",),
+            metavar="FILE.html",
+            help="Write the report with charts, as one page that needs no other file.",
+        )
+    ]
 
 
 def parameters(command: str, *groups: Parameters) -> list[click.Parameter]:

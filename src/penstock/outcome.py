@@ -44,9 +44,7 @@ def differences(golden: Run, rtl: Run) -> list[str]:
             at = tuple(places[0].tolist())
             where = ", ".join(map(str, at))
             values = f"golden {int(codes[at]):#x}, RTL {int(other[at]):#x}"
-            wrong.append(
-                f"{name}: {len(places)} of {codes.size} values, first [{where}]: {values}"
-            )
+            wrong.append(f"{name}: {len(places)} of {codes.size} values, first [{where}]: {values}")
     return wrong
 
 

@@ -45,8 +45,11 @@ def _possible(path: str | Path) -> Path:
         os.stat(path)
     except (FileNotFoundError, PermissionError, NotADirectoryError):
         pass
-    except (OSError, ValueError) as problem:                    # too long, or with a NUL in it
-        raise OutputError(f"nothing can be written there: {getattr(problem, 'strerror', None) or problem}", "choose another name") from problem
+    except (OSError, ValueError) as problem:  # too long, or with a NUL in it
+        raise OutputError(
+            f"nothing can be written there: {getattr(problem, 'strerror', None) or problem}",
+            "choose another name",
+        ) from problem
     return Path(path)
 
 
@@ -58,7 +61,10 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
     if path.is_dir():
         others = sorted(entry.name for entry in path.iterdir() if entry.name not in names)
         if others:
-            raise OutputError(f"the folder {path} holds other files ({others[0]}{', …' if others[1:] else ''})", "name a folder that does not exist yet")
+            raise OutputError(
+                f"the folder {path} holds other files ({others[0]}{', …' if others[1:] else ''})",
+                "name a folder that does not exist yet",
+            )
     above = path.absolute().parent
     while not above.exists():
         above = above.parent
@@ -69,16 +75,23 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
 def _check_parent(path: Path) -> None:
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise OutputError(f"there is no folder {path.parent}" if not folder.exists() else f"{path.parent} is not a folder", "make it first")
+        raise OutputError(
+            f"there is no folder {path.parent}"
+            if not folder.exists()
+            else f"{path.parent} is not a folder",
+            "make it first",
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise OutputError(f"{path.parent} may not be written", "choose another place, or change its permissions")
+        raise OutputError(
+            f"{path.parent} may not be written", "choose another place, or change its permissions"
+        )
 
 
 def write_file(path: str | Path, data: bytes) -> Path:
     """Write a file in one step. Raises OutputError."""
     path, staged = check_file(path), None
     try:
-        if path.exists() and not path.is_file():        # a pipe or a device: nothing to be replaced
+        if path.exists() and not path.is_file():  # a pipe or a device: nothing to be replaced
             path.write_bytes(data)
             return path
         handle, staged = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
@@ -88,7 +101,9 @@ def write_file(path: str | Path, data: bytes) -> Path:
         os.replace(staged, path)
         staged = None
     except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE) from problem
+        raise OutputError(
+            f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE
+        ) from problem
     finally:
         if staged is not None:
             os.unlink(staged)
@@ -110,7 +125,9 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
             os.rename(target, old)
         os.rename(made, target)
     except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE) from problem
+        raise OutputError(
+            f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE
+        ) from problem
     finally:
         if staged is not None:
             if (staged / "old").exists() and not target.exists():

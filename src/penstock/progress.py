@@ -7,7 +7,14 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 __all__ = ["Steps"]
 
@@ -26,7 +33,11 @@ class Steps:
         """Show `text` while the block runs, behind it on a terminal what the function that it gets is called with: the latest line of a tool."""
         begin = perf_counter()
         if self.live:
-            columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
+            columns = [
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                TimeElapsedColumn(),
+            ]
             with Progress(*columns, console=self.console, transient=True) as progress:
                 task = progress.add_task(text, total=None)
                 room = max(20, self.console.width - len(text) - 20)
@@ -34,7 +45,9 @@ class Steps:
         else:
             yield lambda line: None
         if self.verbose:
-            self.console.print(f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True)
+            self.console.print(
+                f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True
+            )
 
     @contextmanager
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
@@ -49,4 +62,6 @@ class Steps:
         else:
             yield lambda done: None
         if self.verbose:
-            self.console.print(f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True)
+            self.console.print(
+                f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True
+            )

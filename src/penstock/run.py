@@ -195,7 +195,7 @@ def _board(
     else:
         machine = DeviceMachine(design.runs_on(device))
     try:
-        machine.reserve(0, needed)              # said before anything is loaded
+        machine.reserve(0, needed)  # said before anything is loaded
     except BaseException:
         machine.close()
         raise

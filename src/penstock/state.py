@@ -42,7 +42,7 @@ class State:
 
         self.outcome = Outcome(command, values["kernel"])
         self.request, rest = request(command, values)
-        if self.request.json == "-":            # standard output is the report's
+        if self.request.json == "-":  # standard output is the report's
             self.out = self.err
         return rest
 

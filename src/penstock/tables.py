@@ -16,7 +16,7 @@ __all__ = ["open_source", "packed_here", "table_failure", "table_on"]
 def table_failure(data: str | None, table: Table, found: HardwareError) -> Failure:
     """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user. `data`: the source as it was given."""
     if data is not None and not are_stored(data) and found.line:
-        row = Table(table.schema, table.pages[:found.block]).rows + found.line
+        row = Table(table.schema, table.pages[: found.block]).rows + found.line
         return hardware_failure(found, f"{data}, row {row:,}")
     return hardware_failure(found, table.name, server=True)
 
@@ -24,13 +24,20 @@ def table_failure(data: str | None, table: Table, found: HardwareError) -> Failu
 def _check(schema: Schema, walk: WalkConfig) -> None:
     """Raise SourceError where tables of this schema are not what the design was compiled for."""
     mine = walk.schema
-    both = [(a, b) for i, (a, b) in enumerate(zip(schema.columns, mine.columns, strict=False)) if i in walk.used]
+    both = [
+        (a, b)
+        for i, (a, b) in enumerate(zip(schema.columns, mine.columns, strict=False))
+        if i in walk.used
+    ]
     stored = [[(c.type, c.dropped) for c in s.columns] for s in (schema, mine)]
     if schema.page_size != mine.page_size:
         what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
     elif stored[0] != stored[1]:
         what = "its columns have other types than the design's"
-    elif any(a.length is not None and b.length is not None and a.length != b.length for a, b in zip(schema.columns, mine.columns, strict=True)):
+    elif any(
+        a.length is not None and b.length is not None and a.length != b.length
+        for a, b in zip(schema.columns, mine.columns, strict=True)
+    ):
         what = "its arrays have other lengths than the design's"
     elif other := next(((a, b) for a, b in both if a.name != b.name), None):
         what = f"where it has the column {other[0].name!r}, the design has {other[1].name!r}"
@@ -38,7 +45,11 @@ def _check(schema: Schema, walk: WalkConfig) -> None:
         what = f"rows older than its column {other[0].name!r} hold {_default(other[0].missing)} there, not {_default(other[1].missing)}"
     else:
         return
-    raise SourceError(f"the table {schema.table} is not of the kind the design was compiled for: {what}", "compile the kernel for this table", code="E706")
+    raise SourceError(
+        f"the table {schema.table} is not of the kind the design was compiled for: {what}",
+        "compile the kernel for this table",
+        code="E706",
+    )
 
 
 def _default(missing: Any) -> str:

@@ -10,7 +10,7 @@ from penstock.models.target import TARGETS, Target
 
 __all__ = ["target_named", "timing_of"]
 
-boards()                                    # every board is a target
+boards()  # every board is a target
 
 
 def target_named(name: str | Target) -> Target:
@@ -29,10 +29,19 @@ def timing_of(memory: str | FixedLatency, part: Target) -> FixedLatency:
         timing = memory if isinstance(memory, FixedLatency) else parse_memory(memory)
     except ValueError as problem:
         what, _, hint = str(problem).partition("; ")
-        raise error("E604", what, Span.whole("--memory"), hint=hint or f"as in --memory {part.memory}, which is what {part.name} has") from None
+        raise error(
+            "E604",
+            what,
+            Span.whole("--memory"),
+            hint=hint or f"as in --memory {part.memory}, which is what {part.name} has",
+        ) from None
     if timing.bytes_per_cycle > part.bus_bytes:
-        wider = [name for name, other in TARGETS.items() if other.bus_bytes >= timing.bytes_per_cycle]
-        hint = f"write bytes={part.bus_bytes}" + (f", or choose a target with wider ports: {', '.join(sorted(wider))}" if wider else "")
+        wider = [
+            name for name, other in TARGETS.items() if other.bus_bytes >= timing.bytes_per_cycle
+        ]
+        hint = f"write bytes={part.bus_bytes}" + (
+            f", or choose a target with wider ports: {', '.join(sorted(wider))}" if wider else ""
+        )
         what = f"a memory port of {part.name} is {part.bus_bytes} bytes wide; it cannot carry {timing.bytes_per_cycle} bytes a cycle"
         raise error("E604", what, Span.whole("--memory"), hint=hint)
     return timing

@@ -52,7 +52,7 @@ async def reset_in_the_middle(dut):
         else:
             await bench.write("control", Control.RESET)
             await ClockCycles(dut.clk, 300)
-    assert bytes(result) == bytes(len(result))                 # nothing partial was published
+    assert bytes(result) == bytes(len(result))  # nothing partial was published
     await bench.start(registers)
     await bench.finish()
     assert bytes(result) == job["result"].tobytes()

@@ -18,20 +18,47 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 
 
-@pytest.mark.parametrize(("target", "choices"), [("small", Choices(lanes=2, threads=2)), ("u55c", Choices(lanes=2, threads=4, ports=2, walkers=1))])
+@pytest.mark.parametrize(
+    ("target", "choices"),
+    [
+        ("small", Choices(lanes=2, threads=2)),
+        ("u55c", Choices(lanes=2, threads=4, ports=2, walkers=1)),
+    ],
+)
 def test_engine(target: str, choices: Choices, tmp_path: Path) -> None:
     x = np.random.default_rng(2).normal(size=(60, 5)).astype(np.float32)
-    data = Table.from_columns({"id": np.arange(60, dtype=np.int32), "y": x[:, 0], "x": x}, page_size=1024)
+    data = Table.from_columns(
+        {"id": np.arange(60, dtype=np.int32), "y": x[:, 0], "x": x}, page_size=1024
+    )
     design = compile(EXAMPLES / "linear.py", target, data, "fixed:8,8", epochs=2, choices=choices)
     golden = design.run(data, "golden")
     assert golden.codes is not None
     plan = design.plan
     made = images(plan, design.runs(), design.models())
-    codes = np.concatenate([golden.codes[plan.buffers[n].name].ravel() for n in plan.models]).astype(f"<u{plan.format.container}").view(np.uint8)
+    codes = (
+        np.concatenate([golden.codes[plan.buffers[n].name].ravel() for n in plan.models])
+        .astype(f"<u{plan.format.container}")
+        .view(np.uint8)
+    )
     expected = np.zeros(made.result_bytes, np.uint8)
-    expected[:len(codes)] = codes
+    expected[: len(codes)] = codes
     job = tmp_path / "job.npz"
-    np.savez(job, boot=made.boot, result=expected, epochs=2, ports=plan.ports, tuples=golden.counters["tuples"],
-             **{f"pages{q}": pages for q, pages in enumerate(port_pages(plan, data.pages))})
-    assert run_cocotb(design.verilog, HERE / "cocotb_engine.py", ports=design.bus_ports, register_map=design.registers,
-                      environment={"PENSTOCK_JOB": str(job)}) == 3
+    np.savez(
+        job,
+        boot=made.boot,
+        result=expected,
+        epochs=2,
+        ports=plan.ports,
+        tuples=golden.counters["tuples"],
+        **{f"pages{q}": pages for q, pages in enumerate(port_pages(plan, data.pages))},
+    )
+    assert (
+        run_cocotb(
+            design.verilog,
+            HERE / "cocotb_engine.py",
+            ports=design.bus_ports,
+            register_map=design.registers,
+            environment={"PENSTOCK_JOB": str(job)},
+        )
+        == 3
+    )

@@ -22,24 +22,46 @@ FORMATS = ("float32", "bfloat16", "fixed:8,16")
 MEMORIES = (FixedLatency(20, 8), FixedLatency(3, 2), FixedLatency(60, 1))
 
 if "test-ports" not in TARGETS:
-    register(replace(TARGETS["small"], name="test-ports", ports=4, lut=10_000_000, ff=10_000_000, dsp=10_000, bram=10_000))
+    register(
+        replace(
+            TARGETS["small"],
+            name="test-ports",
+            ports=4,
+            lut=10_000_000,
+            ff=10_000_000,
+            dsp=10_000,
+            bram=10_000,
+        )
+    )
 
 
-def table(rows: int, features: int, seed: int, *, signed: bool = False, page_size: int = 1024) -> Table:
+def table(
+    rows: int, features: int, seed: int, *, signed: bool = False, page_size: int = 1024
+) -> Table:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, features)).astype(np.float32)
     y = (x @ rng.normal(size=features) > 0).astype(np.float32)
-    return Table.from_columns({"id": np.arange(rows, dtype=np.int32), "y": 2 * y - 1 if signed else y, "x": x}, "table", page_size=page_size)
+    return Table.from_columns(
+        {"id": np.arange(rows, dtype=np.int32), "y": 2 * y - 1 if signed else y, "x": x},
+        "table",
+        page_size=page_size,
+    )
 
 
 def ratings(seed: int) -> Table:
     rng = np.random.default_rng(seed)
     known = (rng.random((6, 9)) < 0.6).astype(np.float32)
     stars = rng.integers(1, 6, size=(6, 9)).astype(np.float32)
-    return Table.from_columns({"u": np.eye(6, dtype=np.float32), "r": known * stars, "mask": known}, "ratings", page_size=1024)
+    return Table.from_columns(
+        {"u": np.eye(6, dtype=np.float32), "r": known * stars, "mask": known},
+        "ratings",
+        page_size=1024,
+    )
 
 
-def check(design: Design, data: Table, memories: tuple[FixedLatency, ...] = MEMORIES, stalls: bool = True) -> None:
+def check(
+    design: Design, data: Table, memories: tuple[FixedLatency, ...] = MEMORIES, stalls: bool = True
+) -> None:
     """Demand that all backends agree on `data`."""
     golden = design.run(data, "golden")
     assert golden.codes is not None
@@ -54,9 +76,11 @@ def check(design: Design, data: Table, memories: tuple[FixedLatency, ...] = MEMO
         for count in ("tuples", "groups", "batches", "epochs"):
             assert rtl.counters[count] == model.counters[count], count
         assert model.bound is not None and model.bound.cycles <= model.cycles
-    if stalls:                                                 # no model knows these, the numbers must be the same all the same
+    if stalls:  # no model knows these, the numbers must be the same all the same
         rtl = design.run(data, "rtl", limit=20_000_000, stall_percent=30, seed=5)
-        assert rtl.codes is not None and all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
+        assert rtl.codes is not None and all(
+            np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items()
+        )
 
 
 #: example -> (table for a seed, dimensions, choices)
@@ -74,16 +98,36 @@ CASES: dict[str, tuple[Any, dict[str, int], Choices]] = {
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_examples(name: str, format: str) -> None:
     data, dims, choices = CASES[name]
-    design = compile(EXAMPLES / f"{name}.py", "test-ports", data(1), format, dims=dims, epochs=2, choices=replace(choices, ports=1))
+    design = compile(
+        EXAMPLES / f"{name}.py",
+        "test-ports",
+        data(1),
+        format,
+        dims=dims,
+        epochs=2,
+        choices=replace(choices, ports=1),
+    )
     check(design, data(1))
     check(design, data(2), memories=(FixedLatency(11, 5),), stalls=False)
 
 
-@pytest.mark.parametrize(("ports", "threads", "rows"), [(2, 4, 203), (4, 8, 333), (4, 4, 20), (2, 16, 9)])
+@pytest.mark.parametrize(
+    ("ports", "threads", "rows"), [(2, 4, 203), (4, 8, 333), (4, 4, 20), (2, 16, 9)]
+)
 def test_ports(ports: int, threads: int, rows: int) -> None:
     """Pages striped over ports, uneven shares, ports that run dry and ports without any page."""
     data = table(rows, 9, rows)
-    check(compile(EXAMPLES / "linear.py", "test-ports", data, "fixed:8,8", epochs=3, choices=Choices(lanes=3, threads=threads, ports=ports)), data)
+    check(
+        compile(
+            EXAMPLES / "linear.py",
+            "test-ports",
+            data,
+            "fixed:8,8",
+            epochs=3,
+            choices=Choices(lanes=3, threads=threads, ports=ports),
+        ),
+        data,
+    )
 
 
 @ps.kernel(epochs=6)
@@ -101,28 +145,48 @@ def single(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.0
 
 
 @ps.kernel(epochs=2, init={"a": 0.5, "m": ps.uniform(-1, 1, seed=3)})
-def mixture(x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], m: ps.Model["d", "e"], rate: ps.Meta = 0.02):
+def mixture(
+    x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], m: ps.Model["d", "e"], rate: ps.Meta = 0.02
+):
     z = x @ m
     far = ps.where(ps.abs(z) > 0.5, z, 0.0)
     error = ps.sum(a * x) + ps.max(far) - y
     both = ps.merge(error * x, 6) / 6
     top = ps.merge(ps.max(ps.outer(x, far), axis=1), 6, op="max")
     spread = ps.merge(x[:, None] * z[None, :] * error, 6)
-    return a - rate * (both + 0.1 * top * ps.sum(m, axis=1)), m - rate * spread + 0.01 * (a[:, None] - m)
+    return a - rate * (both + 0.1 * top * ps.sum(m, axis=1)), m - rate * spread + 0.01 * (
+        a[:, None] - m
+    )
 
 
-@pytest.mark.parametrize(("kernel", "dims", "format", "choices"), [
-    (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)), (single, {}, "fixed:6,10", Choices()),
-    (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=4)),
-    (mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1))])
+@pytest.mark.parametrize(
+    ("kernel", "dims", "format", "choices"),
+    [
+        (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)),
+        (single, {}, "fixed:6,10", Choices()),
+        (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=4)),
+        (mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1)),
+    ],
+)
 def test_kernels(kernel: Any, dims: dict[str, int], format: str, choices: Choices) -> None:
     data = table(64, 5, 3)
-    check(compile(kernel, "test-ports", data, format, dims=dims, choices=replace(choices, ports=1)), data, memories=MEMORIES[:2])
+    check(
+        compile(kernel, "test-ports", data, format, dims=dims, choices=replace(choices, ports=1)),
+        data,
+        memories=MEMORIES[:2],
+    )
 
 
 def test_empty_and_tiny() -> None:
     """A design serves any table of its schema: none, one row, a table without pages."""
-    design = compile(EXAMPLES / "linear.py", "test-ports", table(50, 3, 1), "fixed:8,8", epochs=2, choices=Choices(lanes=3, threads=4, ports=1))
+    design = compile(
+        EXAMPLES / "linear.py",
+        "test-ports",
+        table(50, 3, 1),
+        "fixed:8,8",
+        epochs=2,
+        choices=Choices(lanes=3, threads=4, ports=1),
+    )
     for rows in (1, 3, 16, 17):
         check(design, table(rows, 3, rows), memories=MEMORIES[:1], stalls=False)
     some = table(4, 3, 1)
@@ -135,7 +199,14 @@ def test_empty_and_tiny() -> None:
 def test_errors() -> None:
     """The lowest bad page is reported by RTL and golden alike, nothing is published, and the design works again afterwards."""
     data = table(200, 9, 4)
-    design = compile(EXAMPLES / "linear.py", "test-ports", data, "fixed:8,8", epochs=3, choices=Choices(lanes=3, threads=8, ports=4))
+    design = compile(
+        EXAMPLES / "linear.py",
+        "test-ports",
+        data,
+        "fixed:8,8",
+        epochs=3,
+        choices=Choices(lanes=3, threads=8, ports=4),
+    )
     rng = np.random.default_rng(0)
     for _ in range(12):
         pages = data.pages.copy()
@@ -172,10 +243,23 @@ def rows(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], v: ps.Model["e"], rat
     return w + rate * step, v + rate * ps.merge(ps.sum(m, axis=0) + ps.max(m, axis=0), 5)
 
 
-@pytest.mark.parametrize(("kernel", "dims", "choices"), [
-    (rotate, {}, Choices(lanes=1, threads=1)), (barter, {}, Choices(lanes=2, threads=4)), (rows, {"e": 3}, Choices(lanes=2, threads=4))])
+@pytest.mark.parametrize(
+    ("kernel", "dims", "choices"),
+    [
+        (rotate, {}, Choices(lanes=1, threads=1)),
+        (barter, {}, Choices(lanes=2, threads=4)),
+        (rows, {"e": 3}, Choices(lanes=2, threads=4)),
+    ],
+)
 def test_batches_that_follow_at_once(kernel: Any, dims: dict[str, int], choices: Choices) -> None:
     """Short batches, after which the next one's batch operations begin as early as they may; slow memory that the boot image delays."""
     data = table(37, 4, 6)
-    design = compile(kernel, "test-ports", data, "fixed:8,8", dims=dims, choices=replace(choices, ports=1))
-    check(design, data, memories=(FixedLatency(20, 8), FixedLatency(3, 1), FixedLatency(1, 1)), stalls=False)
+    design = compile(
+        kernel, "test-ports", data, "fixed:8,8", dims=dims, choices=replace(choices, ports=1)
+    )
+    check(
+        design,
+        data,
+        memories=(FixedLatency(20, 8), FixedLatency(3, 1), FixedLatency(1, 1)),
+        stalls=False,
+    )

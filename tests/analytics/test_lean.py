@@ -24,17 +24,25 @@ def table(kind: str, rows: int = 60) -> Table:
     elif kind == "array":
         columns = {"y": y, "x": x}
     else:
-        columns = {"name": [("t" * int(n)) for n in rng.integers(0, 200, size=rows)], "y": y, "x": x}
+        columns = {
+            "name": [("t" * int(n)) for n in rng.integers(0, 200, size=rows)],
+            "y": y,
+            "x": x,
+        }
     return Table.from_columns(columns, "lean", page_size=1024)
 
 
 def lean(kind: str, fmt: str) -> tuple[Design, Table]:
     data = table(kind)
     design = compile(LOGISTIC, "small", data, fmt, bindings={"x": COLUMNS[kind], "y": ("y",)})
-    return replace(design, plan=replace(design.plan, lean=True, window_latency=5 if kind == "array" else 4)), data
+    return replace(
+        design, plan=replace(design.plan, lean=True, window_latency=5 if kind == "array" else 4)
+    ), data
 
 
-@pytest.mark.parametrize("kind,fmt", [("plain", "fixed:8,8"), ("array", "bfloat16"), ("behind a text", "fixed:8,8")])
+@pytest.mark.parametrize(
+    "kind,fmt", [("plain", "fixed:8,8"), ("array", "bfloat16"), ("behind a text", "fixed:8,8")]
+)
 def test_same_results_and_cycles(kind: str, fmt: str) -> None:
     design, data = lean(kind, fmt)
     golden, rtl = design.run(data, "golden"), design.run(data, "rtl")
@@ -49,7 +57,9 @@ def test_same_errors() -> None:
     for _ in range(25):
         pages = data.pages.copy()
         for _ in range(int(rng.integers(1, 4))):
-            pages[int(rng.integers(len(pages))), int(rng.integers(pages.shape[1]))] = rng.integers(256)
+            pages[int(rng.integers(len(pages))), int(rng.integers(pages.shape[1]))] = rng.integers(
+                256
+            )
         broken = Table(data.schema, pages)
         golden, rtl = design.run(broken, "golden", epochs=1), design.run(broken, "rtl", epochs=1)
         assert golden.errors == rtl.errors

@@ -23,33 +23,86 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def _columns(count: int, page_size: int) -> Schema:
-    columns = [Column(f"x{k}", "float4", not_null=True) for k in range(count)] + [Column("y", "float4", not_null=True)]
+    columns = [Column(f"x{k}", "float4", not_null=True) for k in range(count)] + [
+        Column("y", "float4", not_null=True)
+    ]
     return fitted(Schema("t", tuple(columns), page_size=page_size))
 
 
 def _array(count: int, page_size: int) -> Schema:
-    return fitted(Schema("t", (Column("x", "float4[]", length=count), Column("y", "float4")), page_size=page_size))
+    return fitted(
+        Schema(
+            "t", (Column("x", "float4[]", length=count), Column("y", "float4")), page_size=page_size
+        )
+    )
 
 
-def _plan(board: str, number: str, d: int, *, kernel: str = "logistic.py", plain: bool = False, **choices: int) -> Design:
+def _plan(
+    board: str,
+    number: str,
+    d: int,
+    *,
+    kernel: str = "logistic.py",
+    plain: bool = False,
+    **choices: int,
+) -> Design:
     known = boards()[board]
     schema = (_columns if plain else _array)(d, known.page_size)
     bindings = {"x": [f"x{k}" for k in range(d)]} if plain else None
-    return compile(load_kernel(EXAMPLES / kernel), known.budget, schema, number, dims={"d": d}, bindings=bindings, choices=Choices(**choices))
+    return compile(
+        load_kernel(EXAMPLES / kernel),
+        known.budget,
+        schema,
+        number,
+        dims={"d": d},
+        bindings=bindings,
+        choices=Choices(**choices),
+    )
 
 
 #: board, kernel, format, label, d, page size, threads, lanes, and what nextpnr-ecp5 counted of the device that `penstock build` made of it
-PLACED = [("ulx3s-12f", "logistic.py", "fixed:8,8", "float4", 4, 8192, 1, 1, Resources(6_209, 2_825, 4, 21)),
-          ("ulx3s-25f", "logistic.py", "fixed:8,8", "float4", 4, 8192, 1, 1, Resources(6_568, 3_100, 4, 29)),
-          ("ecp5-evn", "linear.py", "fixed:8,8", "bool", 16, 1024, 2, 2, Resources(9_517, 4_641, 7, 69))]
+PLACED = [
+    (
+        "ulx3s-12f",
+        "logistic.py",
+        "fixed:8,8",
+        "float4",
+        4,
+        8192,
+        1,
+        1,
+        Resources(6_209, 2_825, 4, 21),
+    ),
+    (
+        "ulx3s-25f",
+        "logistic.py",
+        "fixed:8,8",
+        "float4",
+        4,
+        8192,
+        1,
+        1,
+        Resources(6_568, 3_100, 4, 29),
+    ),
+    ("ecp5-evn", "linear.py", "fixed:8,8", "bool", 16, 1024, 2, 2, Resources(9_517, 4_641, 7, 69)),
+]
 
 
 @pytest.mark.parametrize("case", PLACED, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_as_placed(case: tuple[str, str, str, str, int, int, int, int, Resources]) -> None:
     name, kernel, number, label, d, page_size, threads, lanes, placed = case
-    schema = Schema("t", (Column("x", "float4[]", length=d), Column("y", label)), page_size=page_size)
+    schema = Schema(
+        "t", (Column("x", "float4[]", length=d), Column("y", label)), page_size=page_size
+    )
     board = boards()[name]
-    design = compile(load_kernel(EXAMPLES / kernel), board.budget, schema, number, dims={"d": d}, choices=Choices(threads=threads, lanes=lanes))
+    design = compile(
+        load_kernel(EXAMPLES / kernel),
+        board.budget,
+        schema,
+        number,
+        dims={"d": d},
+        choices=Choices(threads=threads, lanes=lanes),
+    )
     found = estimate(design.plan, board.budget)
     assert (found.dsp, found.bram) == (placed.dsp, placed.bram)
     assert abs(found.lut / placed.lut - 1) < 0.15 and abs(found.ff / placed.ff - 1) < 0.25
@@ -62,29 +115,50 @@ def test_what_fits_is_planned() -> None:
     assert found.dsp == 0 and found.fits(boards()["hx8k-evn"].budget) is None
 
 
-@pytest.mark.parametrize("board,number,d,short", [("hx8k-evn", "float32", 4, "BRAM"), ("ulx3s-12f", "float32", 2_000, "BRAM")])
+@pytest.mark.parametrize(
+    "board,number,d,short",
+    [("hx8k-evn", "float32", 4, "BRAM"), ("ulx3s-12f", "float32", 2_000, "BRAM")],
+)
 def test_what_does_not_fit_is_refused(board: str, number: str, d: int, short: str) -> None:
     with pytest.raises(KernelError) as refused:
         _plan(board, number, d, threads=1)
     diagnostic = refused.value.diagnostic
-    assert diagnostic.code == "E601" and f"does not fit on {board}: the smallest engine found needs" in diagnostic.message and short in diagnostic.message
+    assert (
+        diagnostic.code == "E601"
+        and f"does not fit on {board}: the smallest engine found needs" in diagnostic.message
+        and short in diagnostic.message
+    )
 
 
 def test_the_device_is_more_than_the_engine() -> None:
     board = boards()["ulx3s-25f"]
     plan = _plan("ulx3s-25f", "bfloat16", 4).plan
     whole, engine = estimate(plan, board.budget), estimate(plan, replace(board.budget, shared=None))
-    assert whole.bram - engine.bram == 16 + 1 and whole.lut > engine.lut and whole.dsp == engine.dsp     # 32 KiB in blocks of 2, the link's ring
+    assert (
+        whole.bram - engine.bram == 16 + 1 and whole.lut > engine.lut and whole.dsp == engine.dsp
+    )  # 32 KiB in blocks of 2, the link's ring
 
 
 def test_more_threads_take_more() -> None:
-    found = [estimate(_plan("ulx3s-85f", "fixed:8,8", 8, threads=threads).plan, boards()["ulx3s-85f"].budget) for threads in (1, 2, 4)]
+    found = [
+        estimate(
+            _plan("ulx3s-85f", "fixed:8,8", 8, threads=threads).plan, boards()["ulx3s-85f"].budget
+        )
+        for threads in (1, 2, 4)
+    ]
     assert all(a.lut < b.lut and a.dsp < b.dsp and a.bram <= b.bram for a, b in pairwise(found))
 
 
 def test_lanes_that_hold_nothing_have_no_multipliers() -> None:
-    plan = compile(load_kernel(EXAMPLES / "linear.py"), TARGETS["small"], _columns(3, 8192), "float32", dims={"d": 3}, bindings={"x": ["x0", "x1", "x2"]},
-                   choices=Choices(lanes=4, threads=1)).plan
+    plan = compile(
+        load_kernel(EXAMPLES / "linear.py"),
+        TARGETS["small"],
+        _columns(3, 8192),
+        "float32",
+        dims={"d": 3},
+        bindings={"x": ["x0", "x1", "x2"]},
+        choices=Choices(lanes=4, threads=1),
+    ).plan
     units = [unit for unit in storages.arithmetic(plan) if unit.fn == "mul"]
     assert any(unit.live < unit.copies for unit in units)
     assert set(features(plan, TARGETS["small"])) == {"shell", "port", "core", "thread"}

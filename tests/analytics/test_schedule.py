@@ -18,14 +18,28 @@ from penstock.models.numerics.latency import latency
 from penstock.models.target import target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DIMS = {"linear": {"d": 13}, "logistic": {"d": 30}, "svm": {"d": 54}, "ridge": {"d": 7}, "mlp": {"d": 9, "h": 6}, "lrmf": {"m": 5, "n": 9, "k": 3}}
+DIMS = {
+    "linear": {"d": 13},
+    "logistic": {"d": 30},
+    "svm": {"d": 54},
+    "ridge": {"d": 7},
+    "mlp": {"d": 9, "h": 6},
+    "lrmf": {"m": 5, "n": 9, "k": 3},
+}
 
 
 def make(name: str, fmt: str, part: str, lanes: int | None, threads: int | None) -> AnalyticsPlan:
     kernel = load_kernel(EXAMPLES / f"{name}.py")
     schema = schema_for(kernel.trace(DIMS[name]))
     bound = bind(kernel, schema, None, DIMS[name])
-    return plan(kernel.trace(bound.dims), bound.fields, schema, target(part), parse_format(fmt), choices=Choices(lanes=lanes, threads=threads, ports=1))
+    return plan(
+        kernel.trace(bound.dims),
+        bound.fields,
+        schema,
+        target(part),
+        parse_format(fmt),
+        choices=Choices(lanes=lanes, threads=threads, ports=1),
+    )
 
 
 def test_free_starts() -> None:
@@ -36,11 +50,19 @@ def test_free_starts() -> None:
         table = _Table(interval)
         for _ in range(int(rng.integers(0, 6))):
             table.take(int(rng.integers(100)), int(rng.integers(1, min(8, interval) + 1)))
-        expected = [beats <= interval and not any(table.busy >> (start + k) % interval & 1 for k in range(beats)) for start in range(interval)]
+        expected = [
+            beats <= interval
+            and not any(table.busy >> (start + k) % interval & 1 for k in range(beats))
+            for start in range(interval)
+        ]
         found = table.starts(beats)
-        assert [bool(found >> start & 1) for start in range(interval)] == expected and found >> interval == 0
+        assert [
+            bool(found >> start & 1) for start in range(interval)
+        ] == expected and found >> interval == 0
         by = int(rng.integers(100))
-        assert [_turned(found, by, interval) >> k & 1 for k in range(interval)] == [expected[(k + by) % interval] for k in range(interval)]
+        assert [_turned(found, by, interval) >> k & 1 for k in range(interval)] == [
+            expected[(k + by) % interval] for k in range(interval)
+        ]
 
 
 def events(made: AnalyticsPlan, starts: list[tuple[int, bool]]) -> tuple[dict, dict, list]:
@@ -53,40 +75,79 @@ def events(made: AnalyticsPlan, starts: list[tuple[int, bool]]) -> tuple[dict, d
         for op in made.ops:
             if op.region == "epoch" or (op.region == "batch" and not closes):
                 continue
-            for unit, offset in ((op.unit, 0), (op.merge_unit, FETCH + latency(op.fn, made.format))):
+            for unit, offset in (
+                (op.unit, 0),
+                (op.merge_unit, FETCH + latency(op.fn, made.format)),
+            ):
                 if unit >= 0:
                     uses += [(unit, start + op.start + offset + n) for n in range(op.beats)]
             for operand in op.operands:
                 buffer = made.buffers[operand.buffer]
-                version = {"model": batch, "temp": group, "acc": batch, "run": 0, "input": group}[buffer.kind]
+                version = {"model": batch, "temp": group, "acc": batch, "run": 0, "input": group}[
+                    buffer.kind
+                ]
                 first, last = read_times(op, operand, made.buffers, made.lanes)
                 for beat in np.flatnonzero(last >= 0):
-                    reads.setdefault((operand.buffer, int(beat)), []).extend(((start + op.start + int(t)), version) for t in (first[beat], last[beat]))
+                    reads.setdefault((operand.buffer, int(beat)), []).extend(
+                        ((start + op.start + int(t)), version) for t in (first[beat], last[beat])
+                    )
             buffer = made.buffers[op.dest]
             version = {"model": batch + 1, "temp": group, "acc": batch}[buffer.kind]
             first, last = write_times(op, made.buffers, made.format, made.lanes, made.threads)
             slot = group % buffer.slots
             for beat in range(len(last)):
-                writes.setdefault((op.dest, beat), []).append((start + op.start + int(first[beat]), start + op.start + int(last[beat]), version, slot))
+                writes.setdefault((op.dest, beat), []).append(
+                    (
+                        start + op.start + int(first[beat]),
+                        start + op.start + int(last[beat]),
+                        version,
+                        slot,
+                    )
+                )
         batch += closes
     return writes, reads, uses
 
 
 @pytest.mark.parametrize("fmt", ["float32", "bfloat16", "fixed:8,16"])
-@pytest.mark.parametrize(("part", "lanes", "threads"), [("vu9p", None, None), ("vu9p", 1, 1), ("vu9p", 4, 4), ("vu9p", 3, 8), ("ulx3s-85f", None, None)])
+@pytest.mark.parametrize(
+    ("part", "lanes", "threads"),
+    [
+        ("vu9p", None, None),
+        ("vu9p", 1, 1),
+        ("vu9p", 4, 4),
+        ("vu9p", 3, 8),
+        ("ulx3s-85f", None, None),
+    ],
+)
 @pytest.mark.parametrize("name", sorted(DIMS))
 def test_replay(name: str, part: str, lanes: int | None, threads: int | None, fmt: str) -> None:
-    made = make(name, fmt, part, lanes, threads if threads is None or name != "lrmf" else min(threads, 4))
+    made = make(
+        name, fmt, part, lanes, threads if threads is None or name != "lrmf" else min(threads, 4)
+    )
     s = made.schedule
     rng = np.random.default_rng(7)
     starts, cycle, close, closed = [], 0, 0, False
-    for _ in range(24):                                        # the tightest distances that the conductor keeps, and looser ones
+    for _ in range(24):  # the tightest distances that the conductor keeps, and looser ones
         starts.append((cycle, closes := bool(rng.random() < 0.4)))
         if closes:
             close = cycle
         closed = closes
-        step = int(rng.choice([s.interval, 2 * s.interval, s.drain, s.drain + 1, s.drain + int(rng.integers(0, 50))]))
-        cycle = max(cycle + s.drain, close + s.batch + int(rng.integers(0, 3))) if closed else cycle + step
+        step = int(
+            rng.choice(
+                [
+                    s.interval,
+                    2 * s.interval,
+                    s.drain,
+                    s.drain + 1,
+                    s.drain + int(rng.integers(0, 50)),
+                ]
+            )
+        )
+        cycle = (
+            max(cycle + s.drain, close + s.batch + int(rng.integers(0, 3)))
+            if closed
+            else cycle + step
+        )
     writes, reads, uses = events(made, starts)
     assert len(set(uses)) == len(uses), "a unit is used twice in one cycle"
     for (number, beat), readings in reads.items():
@@ -101,8 +162,12 @@ def test_replay(name: str, part: str, lanes: int | None, threads: int | None, fm
                 ready = [last for _, last, v, _ in written if v == version]
                 assert ready, f"{buffer.name} beat {beat}: version {version} is never written"
                 before = min(ready) if buffer.kind != "acc" else max(ready)
-                assert when > before, f"{buffer.name} beat {beat} is read in {when}, written in {before}"
+                assert when > before, (
+                    f"{buffer.name} beat {beat} is read in {when}, written in {before}"
+                )
             slot = version % buffer.slots if buffer.kind == "temp" else 0
             for first, _, v, at in written:
                 newer = v > version and (at == slot if buffer.kind == "temp" else True)
-                assert not newer or first >= when, f"{buffer.name} beat {beat}, version {version}, read in {when}, overwritten in {first}"
+                assert not newer or first >= when, (
+                    f"{buffer.name} beat {beat}, version {version}, read in {when}, overwritten in {first}"
+                )

@@ -28,8 +28,24 @@ from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
 from penstock.models.target import TARGETS
 
-NAMED = {"ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "ecp5-evn", "colorlight-i5", "icebreaker", "hx8k-evn", "tang-nano-9k",
-         "crosslink-nx-evn", "arty-a7-100t", "kcu105", "u55c", "ulx3s-25f-sdram", "ulx3s-85f-sdram"}
+NAMED = {
+    "ulx3s-12f",
+    "ulx3s-25f",
+    "ulx3s-45f",
+    "ulx3s-85f",
+    "orangecrab-r0.2",
+    "ecp5-evn",
+    "colorlight-i5",
+    "icebreaker",
+    "hx8k-evn",
+    "tang-nano-9k",
+    "crosslink-nx-evn",
+    "arty-a7-100t",
+    "kcu105",
+    "u55c",
+    "ulx3s-25f-sdram",
+    "ulx3s-85f-sdram",
+}
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
 
 
@@ -58,8 +74,15 @@ def test_what_fills_a_device_asks_for_less() -> None:
     assert chosen_clock(boards()["icebreaker"], float32, 5_000) == boards()["icebreaker"].clock_mhz
     for each in BOARDS:
         for lut in (5_000, 60_000) if each.open else ():
-            setting = clock_setting(each, chosen_clock(each, float32, lut))             # an SDRAM is slow at nothing below 40
-            assert divisor(round((setting.output_mhz if setting else each.oscillator_mhz) * 1e6), each.baud) >= 1
+            setting = clock_setting(
+                each, chosen_clock(each, float32, lut)
+            )  # an SDRAM is slow at nothing below 40
+            assert (
+                divisor(
+                    round((setting.output_mhz if setting else each.oscillator_mhz) * 1e6), each.baud
+                )
+                >= 1
+            )
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +94,9 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
         def load(self) -> Any:
             return other
 
-    monkeypatch.setattr(board_module, "entry_points", lambda group: [Point()] if group == "penstock.boards" else [])
+    monkeypatch.setattr(
+        board_module, "entry_points", lambda group: [Point()] if group == "penstock.boards" else []
+    )
     try:
         assert board_module._known.__wrapped__()[0]["somebody's-board"] == other
         assert TARGETS["somebody's-board"].title == other.title
@@ -79,7 +104,9 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
         TARGETS.pop("somebody's-board", None)
 
 
-def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_entry_points_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
 
     class Point:
         def __init__(self, name: str, offered: Any) -> None:
@@ -91,17 +118,28 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, capsy
             return self.offered
 
     taken, fresh = replace(BOARDS[0], title="another"), replace(BOARDS[0], name="fresh")
-    points = [Point("absent", ModuleNotFoundError("No module named 'them'")), Point("odd", 7), Point("part", replace(fresh, device="LFE5U-99F")),
-              Point("same", [fresh, taken])]
+    points = [
+        Point("absent", ModuleNotFoundError("No module named 'them'")),
+        Point("odd", 7),
+        Point("part", replace(fresh, device="LFE5U-99F")),
+        Point("same", [fresh, taken]),
+    ]
     monkeypatch.setattr(board_module, "entry_points", lambda group: points)
     known = board_module._known.__wrapped__()
-    assert known == ({board.name: board for board in BOARDS}, {
-        "absent": "ModuleNotFoundError: No module named 'them'", "odd": "TypeError: 'int' object is not iterable",
-        "part": "LookupError: there is no device LFE5U-99F",
-        "same": f"there is a board {taken.name} already"})
+    assert known == (
+        {board.name: board for board in BOARDS},
+        {
+            "absent": "ModuleNotFoundError: No module named 'them'",
+            "odd": "TypeError: 'int' object is not iterable",
+            "part": "LookupError: there is no device LFE5U-99F",
+            "same": f"there is a board {taken.name} already",
+        },
+    )
     monkeypatch.setattr(board_module, "_known", lambda: known)
     assert run(["boards"]) == 0
-    assert "absent: ModuleNotFoundError: No module named 'them'" in " ".join(capsys.readouterr().out.split())
+    assert "absent: ModuleNotFoundError: No module named 'them'" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert run(["build", LOGISTIC, "--board", "fresh", "--dim", "d=4", "--out", "o"]) == 1
     assert "there is a board" in capsys.readouterr().err
 
@@ -115,19 +153,133 @@ def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "icebreaker" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("line,code", [
-    (["build", LOGISTIC, "--board", "ulx3s", "--dim", "d=4", "--out", "o"], "E821"),
-    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--clock", "1000", "--out", "o"], "E825"),
-    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "0", "--out", "o"], "E825"),
-    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "12.5", "--out", "o"], "E825"),    # of 1,000,000 baud
-    (["build", LOGISTIC, "--board", "ulx3s-25f-sdram", "--dim", "d=4", "--format", "fixed:8,8", "--clock", "20", "--out", "o"], "E825"),
-    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4", "--target", "small", "--out", "o"], "E902"),
-    (["build", LOGISTIC, "--board", "arty-a7-100t", "--dim", "d=4", "--clock", "50", "--out", "o"], "E902"),
-    (["build", LOGISTIC, "--board", "arty-a7-100t", "--dim", "d=4", "--seeds", "2", "--out", "o"], "E902"),
-    (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4096", "--out", "o"], "E601"),
-    (["program", "o", "--board", "arty-a7-100t"], "E827"),
-    (["program", "o", "--board", "icebreaker"], "E827")])
-def test_diagnostics(line: list[str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "line,code",
+    [
+        (["build", LOGISTIC, "--board", "ulx3s", "--dim", "d=4", "--out", "o"], "E821"),
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "ulx3s-12f",
+                "--dim",
+                "d=4",
+                "--clock",
+                "1000",
+                "--out",
+                "o",
+            ],
+            "E825",
+        ),
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "ulx3s-12f",
+                "--dim",
+                "d=4",
+                "--format",
+                "fixed:8,8",
+                "--clock",
+                "0",
+                "--out",
+                "o",
+            ],
+            "E825",
+        ),
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "ulx3s-12f",
+                "--dim",
+                "d=4",
+                "--format",
+                "fixed:8,8",
+                "--clock",
+                "12.5",
+                "--out",
+                "o",
+            ],
+            "E825",
+        ),  # of 1,000,000 baud
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "ulx3s-25f-sdram",
+                "--dim",
+                "d=4",
+                "--format",
+                "fixed:8,8",
+                "--clock",
+                "20",
+                "--out",
+                "o",
+            ],
+            "E825",
+        ),
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "ulx3s-12f",
+                "--dim",
+                "d=4",
+                "--target",
+                "small",
+                "--out",
+                "o",
+            ],
+            "E902",
+        ),
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "arty-a7-100t",
+                "--dim",
+                "d=4",
+                "--clock",
+                "50",
+                "--out",
+                "o",
+            ],
+            "E902",
+        ),
+        (
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                "arty-a7-100t",
+                "--dim",
+                "d=4",
+                "--seeds",
+                "2",
+                "--out",
+                "o",
+            ],
+            "E902",
+        ),
+        (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4096", "--out", "o"], "E601"),
+        (["program", "o", "--board", "arty-a7-100t"], "E827"),
+        (["program", "o", "--board", "icebreaker"], "E827"),
+    ],
+)
+def test_diagnostics(
+    line: list[str],
+    code: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(line) == 1
     said = capsys.readouterr().err
@@ -137,10 +289,28 @@ def test_diagnostics(line: list[str], code: str, tmp_path: Path, monkeypatch: py
         assert "the largest d that fits is about" in said
 
 
-@pytest.mark.parametrize("shapes,words,message", [
-    ('ps.Input["d"], y: ps.Output["k"], w: ps.Model["k", "d"]', ("--dim", "d=40", "--dim", "k=40"), "the largest d and k that fit are about "),
-    ('ps.Input[40], y: ps.Output[40], w: ps.Model[40, 40]', (), "the kernel's sizes are written in it")])
-def test_sizes_that_fit(shapes: str, words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "shapes,words,message",
+    [
+        (
+            'ps.Input["d"], y: ps.Output["k"], w: ps.Model["k", "d"]',
+            ("--dim", "d=40", "--dim", "k=40"),
+            "the largest d and k that fit are about ",
+        ),
+        (
+            "ps.Input[40], y: ps.Output[40], w: ps.Model[40, 40]",
+            (),
+            "the kernel's sizes are written in it",
+        ),
+    ],
+)
+def test_sizes_that_fit(
+    shapes: str,
+    words: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """What is said where no dimension alone makes the kernel fit, and where there is none."""
     (tmp_path / "k.py").write_text(f"""import penstock as ps
 
@@ -148,37 +318,113 @@ def test_sizes_that_fit(shapes: str, words: tuple[str, ...], message: str, tmp_p
 def f(x: {shapes}, rate: ps.Meta = 0.1):
     return w - rate * ps.merge(ps.outer(ps.sum(w * x, axis=1) - y, x), 4)
 """)
-    assert run(["build", str(tmp_path / "k.py"), *words, "--board", "ulx3s-12f", "--out", str(tmp_path / "o")]) == 1
+    assert (
+        run(
+            [
+                "build",
+                str(tmp_path / "k.py"),
+                *words,
+                "--board",
+                "ulx3s-12f",
+                "--out",
+                str(tmp_path / "o"),
+            ]
+        )
+        == 1
+    )
     assert message in capsys.readouterr().err
 
 
 def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Plain columns need more of a part than an array does: the size is one that fits with them."""
     columns = ",".join(f"c{k}" for k in range(40))
-    line = ["build", LOGISTIC, "--board", "icebreaker", "--bind", f"x={columns}", "--bind", "y=y", "--format", "fixed:4,6", "--out", str(tmp_path / "o")]
+    line = [
+        "build",
+        LOGISTIC,
+        "--board",
+        "icebreaker",
+        "--bind",
+        f"x={columns}",
+        "--bind",
+        "y=y",
+        "--format",
+        "fixed:4,6",
+        "--out",
+        str(tmp_path / "o"),
+    ]
     assert run([*line, "--dim", "d=40"]) == 1
     found = re.search(r"the largest d\s+that\s+fits\s+is\s+about\s+(\d+)", capsys.readouterr().err)
     assert found is not None
     d = int(found[1])
-    assert api.compile(LOGISTIC, boards()["icebreaker"].budget, None, "fixed:4,6", dims={"d": d}, bindings={"x": columns.split(",")[:d], "y": ["y"]})
+    assert api.compile(
+        LOGISTIC,
+        boards()["icebreaker"].budget,
+        None,
+        "fixed:4,6",
+        dims={"d": d},
+        bindings={"x": columns.split(",")[:d], "y": ["y"]},
+    )
 
 
-@pytest.mark.parametrize("wrong", [{"platform": "nowhere:Platform"}, {"platform": "amaranth_boards.ulx3s:Nothing"}, {"uart": "serial"}, {"clock": "clk7"}])
-def test_boards_described_wrongly(wrong: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"platform": "nowhere:Platform"},
+        {"platform": "amaranth_boards.ulx3s:Nothing"},
+        {"uart": "serial"},
+        {"clock": "clk7"},
+    ],
+)
+def test_boards_described_wrongly(
+    wrong: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     board = replace(boards()["ulx3s-12f"], **wrong)
     monkeypatch.setattr("penstock.commands.boards.boards", lambda: {board.name: board})
-    assert run(["build", LOGISTIC, "--board", board.name, "--dim", "d=2", "--format", "fixed:4,4", "--out", str(tmp_path / "o")]) == 1
+    assert (
+        run(
+            [
+                "build",
+                LOGISTIC,
+                "--board",
+                board.name,
+                "--dim",
+                "d=2",
+                "--format",
+                "fixed:4,4",
+                "--out",
+                str(tmp_path / "o"),
+            ]
+        )
+        == 1
+    )
     said = capsys.readouterr().err
-    assert "error[E821]: ulx3s-12f is described wrongly" in said and "hint: the package that offers it" in said
+    assert (
+        "error[E821]: ulx3s-12f is described wrongly" in said
+        and "hint: the package that offers it" in said
+    )
     assert not (tmp_path / "o").exists()
 
 
 def test_digests() -> None:
     """Whatever a build is made of makes another digest."""
     board, sources = BOARDS[0], Sources("module", "pins")
-    others = [(sources, replace(board, name="other"), 40.0, [1]), (replace(sources, constraints="none"), board, 40.0, [1]), (sources, board, 41.0, [1]),
-              (sources, board, 40.0, [1, 2]), (sources, board, 40.0, [1])]
-    assert len({_digest(*other, {"yosys": "0.1"}) for other in others} | {_digest(sources, board, 40.0, [1], {"yosys": "0.2"})}) == 6
+    others = [
+        (sources, replace(board, name="other"), 40.0, [1]),
+        (replace(sources, constraints="none"), board, 40.0, [1]),
+        (sources, board, 41.0, [1]),
+        (sources, board, 40.0, [1, 2]),
+        (sources, board, 40.0, [1]),
+    ]
+    assert (
+        len(
+            {_digest(*other, {"yosys": "0.1"}) for other in others}
+            | {_digest(sources, board, 40.0, [1], {"yosys": "0.2"})}
+        )
+        == 6
+    )
 
 
 def test_a_part_that_is_nearly_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,25 +436,68 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
 """)
     kernel, part = api.load_kernel(tmp_path / "k.py"), boards()["ulx3s-85f"].budget
-    need = api.compile(kernel, part, format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1)).resources_on(part).lut
+    need = (
+        api.compile(
+            kernel, part, format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1)
+        )
+        .resources_on(part)
+        .lut
+    )
     with pytest.raises(KernelError, match=r"the part has [0-9,]+, of which 97% can be filled"):
-        api.compile(kernel, replace(part, lut=need + 10), format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1))
+        api.compile(
+            kernel,
+            replace(part, lut=need + 10),
+            format="fixed:8,8",
+            dims={"d": 2},
+            choices=ps.Choices(lanes=1, threads=1),
+        )
 
 
-def test_without_the_tool_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_tool_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Who did not install the extra is told so, for boards of both kinds of platform; no folder is left."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in sys.modules if name.startswith(("amaranth_boards", "penstock.boards.platforms"))]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith(("amaranth_boards", "penstock.boards.platforms"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "amaranth_boards", None)
     for board in ("ulx3s-25f", "colorlight-i5"):
-        assert run(["build", LOGISTIC, "--board", board, "--dim", "d=4", "--format", "fixed:8,8", "--clock", "40", "--out", "out", "-q"]) == 1
+        assert (
+            run(
+                [
+                    "build",
+                    LOGISTIC,
+                    "--board",
+                    board,
+                    "--dim",
+                    "d=4",
+                    "--format",
+                    "fixed:8,8",
+                    "--clock",
+                    "40",
+                    "--out",
+                    "out",
+                    "-q",
+                ]
+            )
+            == 1
+        )
         said = capsys.readouterr().err
-        assert "error[E822]" in said and "needs the package amaranth-boards" in said and "hint: pip install" in said
+        assert (
+            "error[E822]" in said
+            and "needs the package amaranth-boards" in said
+            and "hint: pip install" in said
+        )
         assert not Path("out").exists()
 
 
-def test_no_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_loader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({"board": {"name": "icebreaker"}}))
     (tmp_path / "penstock.bin").write_bytes(b"")
     monkeypatch.setenv("PATH", "")
@@ -216,11 +505,23 @@ def test_no_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "error[E828]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("script,message", [
-    (None, "error[E828]: openFPGALoader is not installed"), ("#!/bin/sh\necho; echo 'no cable' >&2; echo; exit 1", "could not load it: no cable\n"),
-    ("#!/bin/sh\nkill -9 $$", "could not load it: no output\n"), ("#!/none", "openFPGALoader does not run: No such file or directory\n"),
-    ('#!/bin/sh\necho "$@" > given', None)])
-def test_loading(script: str | None, message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "script,message",
+    [
+        (None, "error[E828]: openFPGALoader is not installed"),
+        ("#!/bin/sh\necho; echo 'no cable' >&2; echo; exit 1", "could not load it: no cable\n"),
+        ("#!/bin/sh\nkill -9 $$", "could not load it: no output\n"),
+        ("#!/none", "openFPGALoader does not run: No such file or directory\n"),
+        ('#!/bin/sh\necho "$@" > given', None),
+    ],
+)
+def test_loading(
+    script: str | None,
+    message: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """What the loader is told, and what becomes of its failures; a folder of another board, or without its bitstream, never comes to it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"bin:{os.defpath}")
@@ -231,19 +532,27 @@ def test_loading(script: str | None, message: str | None, tmp_path: Path, monkey
         tool.write_text(script)
         tool.chmod(0o755)
     (out / "manifest.json").write_text(json.dumps({"board": {"name": "ulx3s-12f"}}))
-    for board, text in (("ulx3s-25f", "out holds a bitstream for ulx3s-12f, not one for ulx3s-25f"), ("ulx3s-12f", "out holds no bitstream for ulx3s-12f")):
+    for board, text in (
+        ("ulx3s-25f", "out holds a bitstream for ulx3s-12f, not one for ulx3s-25f"),
+        ("ulx3s-12f", "out holds no bitstream for ulx3s-12f"),
+    ):
         assert run(["program", "out", "--board", board]) == 1
         assert f"error[E827]: {text}\n" in capsys.readouterr().err
     (out / "penstock.bit").write_bytes(b"")
     assert run(["program", "out", "--board", "ulx3s-12f"]) == (message is not None)
     said = capsys.readouterr()
     if message is None:
-        assert said.out == "out/penstock.bit runs on ulx3s-12f\n" and Path("given").read_text() == "-b ulx3s out/penstock.bit\n"
+        assert (
+            said.out == "out/penstock.bit runs on ulx3s-12f\n"
+            and Path("given").read_text() == "-b ulx3s out/penstock.bit\n"
+        )
     else:
         assert message in said.err and "hint: " in said.err
 
 
-def test_pages_suit_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_suit_the_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every command plans for a small board with pages that it has room for; tables in PostgreSQL's own pages keep theirs."""
     monkeypatch.chdir(tmp_path)
     options = (LOGISTIC, "--target", "hx8k-evn", "--format", "fixed:4,6")
@@ -252,12 +561,23 @@ def test_pages_suit_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     np.savez("t.npz", x=x, y=(x[:, 0] > 0).astype("f4"))
     table.pages.tofile("t.heap")
     Path("t.json").write_text(json.dumps(table.schema.to_json()))
-    for command, data in (("check", None), ("compile", None), ("model", "random:rows=40"), ("model", "t.npz")):
-        more = ["--dim", "d=2"] if data is None else ["--data", data] + ["--dim", "d=2"] * data.startswith("random")
+    for command, data in (
+        ("check", None),
+        ("compile", None),
+        ("model", "random:rows=40"),
+        ("model", "t.npz"),
+    ):
+        more = (
+            ["--dim", "d=2"]
+            if data is None
+            else ["--data", data] + ["--dim", "d=2"] * data.startswith("random")
+        )
         more += ["--out", "out"] * (command == "compile")
         assert run([command, *options, *more, "-q"]) == 0, capsys.readouterr().err
-    assert api.compile(LOGISTIC, "hx8k-evn", None, "fixed:4,6", dims={"d": 2}).plan.page_size == 1024
+    assert (
+        api.compile(LOGISTIC, "hx8k-evn", None, "fixed:4,6", dims={"d": 2}).plan.page_size == 1024
+    )
     assert api.compile(LOGISTIC, "hx8k-evn", "t.npz", "fixed:4,6").plan.page_size == 1024
     capsys.readouterr()
-    assert run(["model", *options, "--data", "heap:t.heap,t.json", "-q"]) == 1      # 8 KB each
+    assert run(["model", *options, "--data", "heap:t.heap,t.json", "-q"]) == 1  # 8 KB each
     assert "error[E601]" in capsys.readouterr().err

@@ -33,12 +33,33 @@ class Case:
 
 
 #: built on every run: one board of each family that the open tools know well
-QUICK = [Case("ulx3s-12f", None, ("--format", "fixed:4,4")), Case("hx8k-evn", None, ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c"))]
+QUICK = [
+    Case("ulx3s-12f", None, ("--format", "fixed:4,4")),
+    Case("hx8k-evn", None, ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c")),
+]
 #: built with --long: every open board, with the clock that the plan chooses
-ALL = [Case(board, "logistic.py", ("--dim", "d=4", "--format", "fixed:8,8"))
-       for board in ("ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ulx3s-85f", "orangecrab-r0.2", "colorlight-i5", "ecp5-evn", "tang-nano-9k",
-                     "crosslink-nx-evn")]
-ALL += [Case(board, "logistic.py", ("--dim", "d=2", "--bind", "x=a,b", "--bind", "y=y", "--format", "fixed:4,6")) for board in ("icebreaker", "hx8k-evn")]
+ALL = [
+    Case(board, "logistic.py", ("--dim", "d=4", "--format", "fixed:8,8"))
+    for board in (
+        "ulx3s-12f",
+        "ulx3s-25f",
+        "ulx3s-45f",
+        "ulx3s-85f",
+        "orangecrab-r0.2",
+        "colorlight-i5",
+        "ecp5-evn",
+        "tang-nano-9k",
+        "crosslink-nx-evn",
+    )
+]
+ALL += [
+    Case(
+        board,
+        "logistic.py",
+        ("--dim", "d=2", "--bind", "x=a,b", "--bind", "y=y", "--format", "fixed:4,6"),
+    )
+    for board in ("icebreaker", "hx8k-evn")
+]
 
 
 def _twice(case: Case, folder: Path) -> list[dict]:
@@ -50,20 +71,53 @@ def _twice(case: Case, folder: Path) -> list[dict]:
         kernel = place / "small.psk"
         kernel.write_text(SMALL)
         source = str(kernel) if case.kernel is None else str(EXAMPLES / case.kernel)
-        environment = {**os.environ, "PENSTOCK_CACHE": str(place / "cache"), "PYTHONHASHSEED": str(number)}
+        environment = {
+            **os.environ,
+            "PENSTOCK_CACHE": str(place / "cache"),
+            "PYTHONHASHSEED": str(number),
+        }
         code = "import sys; from penstock.cli import main; sys.exit(main())"
-        processes.append(subprocess.Popen([sys.executable, "-c", code, "build", source, "--board", case.board, "--out", "out", "-q", *case.words],
-                                          cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        processes.append(
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    code,
+                    "build",
+                    source,
+                    "--board",
+                    case.board,
+                    "--out",
+                    "out",
+                    "-q",
+                    *case.words,
+                ],
+                cwd=place,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
     said = [process.communicate()[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
-    written = [{path.name: path.read_bytes() for path in (folder / f"place{number}" / "out").iterdir()} for number in (1, 2)]
+    written = [
+        {path.name: path.read_bytes() for path in (folder / f"place{number}" / "out").iterdir()}
+        for number in (1, 2)
+    ]
     assert written[0] == written[1]
     manifests = [json.loads(files["manifest.json"]) for files in written]
     for files, manifest in zip(written, manifests, strict=True):
         build = manifest["build"]
-        assert build["sha256"] == {name: hashlib.sha256(files[name]).hexdigest() for name in build["sha256"]}
+        assert build["sha256"] == {
+            name: hashlib.sha256(files[name]).hexdigest() for name in build["sha256"]
+        }
         assert build["fmax_mhz"] >= build["clock_mhz"] == manifest["board"]["clock_mhz"]
-        assert build["tools"] and all(re.match(r"\d+\.\d+", version) for version in build["tools"].values()) and build["seed"] == 1
+        assert (
+            build["tools"]
+            and all(re.match(r"\d+\.\d+", version) for version in build["tools"].values())
+            and build["seed"] == 1
+        )
         text = files["manifest.json"].decode()
         assert str(folder) not in text and "/tmp" not in text and str(Path.home()) not in text
     return manifests

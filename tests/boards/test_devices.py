@@ -22,12 +22,12 @@ from penstock.models.memory import spram
 from penstock.models.resources import Resources
 from penstock.report.words import resource_text
 
-KERNEL = '''import penstock as ps
+KERNEL = """import penstock as ps
 
 @ps.kernel(epochs=3)
 def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
-'''
+"""
 
 
 def test_an_ultraplus_device(tmp_path) -> None:
@@ -39,51 +39,121 @@ def test_an_ultraplus_device(tmp_path) -> None:
     rng = np.random.default_rng(5)
     columns = {name: rng.normal(size=400).astype(np.float32) for name in ("x0", "x1", "y")}
     table = api.Table.from_columns(columns, "t", page_size=1024)
-    design = api.compile(tmp_path / "k.py", part, table, "fixed:4,6", dims={"d": 2}, bindings={"x": ("x0", "x1"), "y": ("y",)})
-    design = replace(design, plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes, page_buffers=2))
+    design = api.compile(
+        tmp_path / "k.py",
+        part,
+        table,
+        "fixed:4,6",
+        dims={"d": 2},
+        bindings={"x": ("x0", "x1"), "y": ("y",)},
+    )
+    design = replace(
+        design,
+        plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes, page_buffers=2),
+    )
     with design.device_in_simulation(0) as device:
         assert device.identity.memory_bytes == board.memory.bytes
         for epochs in (3, 1):
-            golden, done = design.run(table, "golden", epochs=epochs), design.run(table, "board", device=device, epochs=epochs)
-            assert golden.codes is not None and done.codes is not None and np.array_equal(golden.codes["w"], done.codes["w"])
-            assert done.cycles == design.run(table, "model", memory=spram(board.bus_bytes), epochs=epochs).cycles
+            golden, done = (
+                design.run(table, "golden", epochs=epochs),
+                design.run(table, "board", device=device, epochs=epochs),
+            )
+            assert (
+                golden.codes is not None
+                and done.codes is not None
+                and np.array_equal(golden.codes["w"], done.codes["w"])
+            )
+            assert (
+                done.cycles
+                == design.run(table, "model", memory=spram(board.bus_bytes), epochs=epochs).cycles
+            )
         device.write(board.memory.bytes - 5, b"ended")
         assert device.read(board.memory.bytes - 5, 5) == b"ended"
-        many = api.Table.from_columns({name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024)
+        many = api.Table.from_columns(
+            {name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024
+        )
         with pytest.raises(DeviceError, match=f"the device has {board.memory.bytes}"):
             design.run(many, "board", device=device)
 
 
-@pytest.mark.parametrize(("board", "dims", "columns", "format"), [
-    ("icebreaker", {"d": 2}, {"x": ("a", "b"), "y": ("y",)}, "fixed:4,6"), ("hx8k-evn", {"d": 2}, None, "fixed:4,6"),
-    ("tang-nano-9k", {"d": 4}, None, "fixed:8,8"), ("crosslink-nx-evn", {"d": 4}, None, "fixed:8,8")])
-def test_what_was_placed_is_planned(board: str, dims: dict[str, int], columns: dict[str, tuple[str, ...]] | None, format: str) -> None:
+@pytest.mark.parametrize(
+    ("board", "dims", "columns", "format"),
+    [
+        ("icebreaker", {"d": 2}, {"x": ("a", "b"), "y": ("y",)}, "fixed:4,6"),
+        ("hx8k-evn", {"d": 2}, None, "fixed:4,6"),
+        ("tang-nano-9k", {"d": 4}, None, "fixed:8,8"),
+        ("crosslink-nx-evn", {"d": 4}, None, "fixed:8,8"),
+    ],
+)
+def test_what_was_placed_is_planned(
+    board: str, dims: dict[str, int], columns: dict[str, tuple[str, ...]] | None, format: str
+) -> None:
     """The estimate does not refuse what docs/boards.md has placed."""
     part = boards()[board]
     kernel = api.load_kernel(Path(__file__).parents[2] / "examples" / "logistic.py")
-    schema = replace(fitted(schema_for(kernel.trace(dims), bindings=columns)), page_size=part.page_size)
+    schema = replace(
+        fitted(schema_for(kernel.trace(dims), bindings=columns)), page_size=part.page_size
+    )
     plan = api.compile(kernel, part.budget, schema, format, dims=dims, bindings=columns).plan
     assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
 
 
-def test_more_epochs_than_a_board_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_more_epochs_than_a_board_counts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     logistic = str(Path(__file__).parents[2] / "examples" / "logistic.py")
-    assert run(["build", logistic, "--board", "hx8k-evn", "--dim", "d=2", "--format", "fixed:4,6", "--epochs", "2000000", "--out", str(tmp_path / "o")]) == 1
-    assert "epochs on hx8k-evn must be from 1 to 1048575, not 2000000" in " ".join(capsys.readouterr().err.split())
+    assert (
+        run(
+            [
+                "build",
+                logistic,
+                "--board",
+                "hx8k-evn",
+                "--dim",
+                "d=2",
+                "--format",
+                "fixed:4,6",
+                "--epochs",
+                "2000000",
+                "--out",
+                str(tmp_path / "o"),
+            ]
+        )
+        == 1
+    )
+    assert "epochs on hx8k-evn must be from 1 to 1048575, not 2000000" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_a_part_without_multipliers() -> None:
-    assert resource_text(Resources(768, 0, 0, 16), boards()["hx8k-evn"].budget) == "LUT 768 (10%) · FF 0 (0%) · DSP 0 · BRAM 16 (50%), estimated"
+    assert (
+        resource_text(Resources(768, 0, 0, 16), boards()["hx8k-evn"].budget)
+        == "LUT 768 (10%) · FF 0 (0%) · DSP 0 · BRAM 16 (50%), estimated"
+    )
 
 
 @pytest.mark.parametrize(("board", "memory"), [("icebreaker", "SPRAM"), ("ulx3s-85f", "block RAM")])
-def test_the_simulated_device_of_a_build_has_its_memory(board: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulated_device_of_a_build_has_its_memory(
+    board: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`sim:DIR` of what `penstock build` wrote, whose manifest says which memory the board has: its kind decides on the cycles of a run."""
     import penstock.sim.board as simulated
+
     (tmp_path / "k.py").write_text(KERNEL)
     part = boards()[board]
-    design = api.compile(tmp_path / "k.py", part.budget, None, "fixed:4,6", dims={"d": 2}, bindings={"x": ("x0", "x1"), "y": ("y",)})
-    monkeypatch.setattr("penstock.output.write_folder", lambda folder, files: (tmp_path / "manifest.json").write_bytes(files["manifest.json"]))
+    design = api.compile(
+        tmp_path / "k.py",
+        part.budget,
+        None,
+        "fixed:4,6",
+        dims={"d": 2},
+        bindings={"x": ("x0", "x1"), "y": ("y",)},
+    )
+    monkeypatch.setattr(
+        "penstock.output.write_folder",
+        lambda folder, files: (tmp_path / "manifest.json").write_bytes(files["manifest.json"]),
+    )
     made = Build(board, 12.0, 15.0, "", "", 1, Resources(1, 1, 1, 1), (), 0.0, {}, {}, "", {})
     building._publish(design, part, made, tmp_path)
     asked: dict[str, object] = {}

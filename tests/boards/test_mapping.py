@@ -18,34 +18,66 @@ from penstock.models.analytics.storages import products
 from penstock.models.mapping import Storage, map_storage, multiplier_blocks
 from penstock.models.numerics.formats import parse_format
 
-WIDTHS, DEPTHS = (1, 2, 3, 5, 8, 10, 16, 18, 20, 24, 32, 36, 48, 64), (2, 3, 4, 6, 8, 12, 16, 20, 32, 40, 48, 64, 80, 128, 200, 256, 300, 512, 1024, 1500)
-LINE = re.compile(r"^(?:mapping memory top\.(?P<mapped>mem\d+x)\S* via (?P<cell>\S+)|using FF mapping for memory top\.(?P<logic>mem\d+x)\S*)$", re.MULTILINE)
+WIDTHS, DEPTHS = (
+    (1, 2, 3, 5, 8, 10, 16, 18, 20, 24, 32, 36, 48, 64),
+    (2, 3, 4, 6, 8, 12, 16, 20, 32, 40, 48, 64, 80, 128, 200, 256, 300, 512, 1024, 1500),
+)
+LINE = re.compile(
+    r"^(?:mapping memory top\.(?P<mapped>mem\d+x)\S* via (?P<cell>\S+)|using FF mapping for memory top\.(?P<logic>mem\d+x)\S*)$",
+    re.MULTILINE,
+)
 
 
 def _random(rng: random.Random) -> Storage | None:
     granules = rng.choice((1, 1, 1, 2, 4))
-    width, depth, clocked, rom = granules * rng.choice(WIDTHS), rng.choice(DEPTHS), rng.random() < 0.85, rng.random() < 0.15
+    width, depth, clocked, rom = (
+        granules * rng.choice(WIDTHS),
+        rng.choice(DEPTHS),
+        rng.random() < 0.85,
+        rng.random() < 0.15,
+    )
     if width > 128 or depth * width > (40_000 if clocked else 2048):
         return None
     granules = 0 if rom else granules
     transparent = clocked and not rom and rng.random() < 0.15
-    return Storage(width, depth, rng.choice((1, 1, 2, 3)), granules, clocked, transparent, not rom and not transparent and rng.random() < 0.3)
+    return Storage(
+        width,
+        depth,
+        rng.choice((1, 1, 2, 3)),
+        granules,
+        clocked,
+        transparent,
+        not rom and not transparent and rng.random() < 0.3,
+    )
 
 
 def _add(m: Module, ports: list[Signal], name: str, what: Storage, rng: random.Random) -> None:
     contents = [] if what.granules else [rng.getrandbits(what.width) for _ in range(what.depth)]
-    m.submodules[name] = memory = Memory(shape=what.width, depth=what.depth, init=contents, attrs={"no_rw_check": 1} if what.apart else {})
+    m.submodules[name] = memory = Memory(
+        shape=what.width,
+        depth=what.depth,
+        init=contents,
+        attrs={"no_rw_check": 1} if what.apart else {},
+    )
     writes = []
     if what.granules:
-        write = memory.write_port(granularity=what.width // what.granules if what.granules > 1 else None)
+        write = memory.write_port(
+            granularity=what.width // what.granules if what.granules > 1 else None
+        )
         for signal in (write.en, write.addr, write.data):
             port = Signal.like(signal, name=f"{name}_{len(ports)}")
             ports.append(port)
             m.d.comb += signal.eq(port)
         writes.append(write)
     for _ in range(what.readers):
-        read = memory.read_port(domain="sync" if what.clocked else "comb", transparent_for=writes if what.transparent else ())
-        address, data = Signal.like(read.addr, name=f"{name}_{len(ports)}"), Signal.like(read.data, name=f"{name}_{len(ports)}_data")
+        read = memory.read_port(
+            domain="sync" if what.clocked else "comb",
+            transparent_for=writes if what.transparent else (),
+        )
+        address, data = (
+            Signal.like(read.addr, name=f"{name}_{len(ports)}"),
+            Signal.like(read.data, name=f"{name}_{len(ports)}_data"),
+        )
         ports += [address, data]
         m.d.comb += [read.addr.eq(address), data.eq(read.data)]
 
@@ -58,41 +90,85 @@ def test_memories(family: str, tmp_path: Path) -> None:
     for name, what in memories.items():
         _add(m, ports, name, what, rng)
     (tmp_path / "top.il").write_text(rtlil.convert(m, name="top", ports=ports, emit_src=False))
-    log = run_tool("yosys", ["-p", f"read_rtlil top.il; {FLOWS[family].synth} -top top -run begin:map_ffram"], tmp_path)
+    log = run_tool(
+        "yosys",
+        ["-p", f"read_rtlil top.il; {FLOWS[family].synth} -top top -run begin:map_ffram"],
+        tmp_path,
+    )
     found: dict[str, str] = {}
     for line in LINE.finditer(log):
         name = line["mapped"] or line["logic"]
-        found[name] = "logic" if line["cell"] is None else "cells" if "DPR16X4" in line["cell"] or "LUTRAM" in line["cell"] else "blocks"
+        found[name] = (
+            "logic"
+            if line["cell"] is None
+            else "cells"
+            if "DPR16X4" in line["cell"] or "LUTRAM" in line["cell"]
+            else "blocks"
+        )
     expected = {}
     for name, what in memories.items():
         mapped = map_storage(what, family)
         expected[name] = "blocks" if mapped.blocks else "cells" if mapped.cells else "logic"
-    assert {**dict.fromkeys(memories, "logic"), **found} == expected         # small constant ones vanish without a word
+    assert {
+        **dict.fromkeys(memories, "logic"),
+        **found,
+    } == expected  # small constant ones vanish without a word
 
 
 def test_blocks(tmp_path: Path) -> None:
     """How many blocks memories take of an ECP5."""
     m, ports = Module(), []
-    memories = [Storage(64, 384, apart=True), Storage(36, 512), Storage(9, 2048, 2), Storage(64, 4096, granules=8, apart=True), Storage(16, 300, 2, 2),
-                Storage(32, 48), Storage(20, 2048, granules=0), Storage(1, 10_000, granules=1), Storage(72, 700, 3, 4)]
+    memories = [
+        Storage(64, 384, apart=True),
+        Storage(36, 512),
+        Storage(9, 2048, 2),
+        Storage(64, 4096, granules=8, apart=True),
+        Storage(16, 300, 2, 2),
+        Storage(32, 48),
+        Storage(20, 2048, granules=0),
+        Storage(1, 10_000, granules=1),
+        Storage(72, 700, 3, 4),
+    ]
     for number, what in enumerate(memories):
         _add(m, ports, f"mem{number}x", what, random.Random(number))
     cells = _cells(m, ports, tmp_path)
     mapped = [map_storage(what, "ecp5") for what in memories]
-    assert (cells["DP16KD"], cells["TRELLIS_DPR16X4"]) == (sum(found.blocks for found in mapped), sum(found.cells for found in mapped))
+    assert (cells["DP16KD"], cells["TRELLIS_DPR16X4"]) == (
+        sum(found.blocks for found in mapped),
+        sum(found.cells for found in mapped),
+    )
 
 
 def _cells(m: Module, ports: list[Signal], folder: Path) -> dict[str, int]:
     (folder / "top.il").write_text(rtlil.convert(m, name="top", ports=ports, emit_src=False))
-    run_tool("yosys", ["-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -run begin:map_ffram; tee -q -o stat.json stat -json"], folder)
+    run_tool(
+        "yosys",
+        [
+            "-q",
+            "-p",
+            "read_rtlil top.il; synth_ecp5 -top top -run begin:map_ffram; tee -q -o stat.json stat -json",
+        ],
+        folder,
+    )
     return json.loads((folder / "stat.json").read_text())["modules"]["\\top"]["num_cells_by_type"]
 
 
 def test_products(tmp_path: Path) -> None:
     """Multiplier blocks of an ECP5 for products of every width that formats have."""
     m, ports, expected = Module(), [], 0
-    for number, (a, b, is_signed) in enumerate([(8, 8, False), (18, 18, True), (19, 10, True), (20, 11, True), (24, 12, False), (24, 13, True),
-                                                (32, 17, True), (3, 1, False), (36, 20, False)]):
+    for number, (a, b, is_signed) in enumerate(
+        [
+            (8, 8, False),
+            (18, 18, True),
+            (19, 10, True),
+            (20, 11, True),
+            (24, 12, False),
+            (24, 13, True),
+            (32, 17, True),
+            (3, 1, False),
+            (36, 20, False),
+        ]
+    ):
         shape = (lambda width: signed(width)) if is_signed else (lambda width: width)
         factors = [Signal(shape(width), name=f"f{number}_{k}") for k, width in enumerate((a, b))]
         product = Signal(shape(a + b), name=f"product{number}")
@@ -102,7 +178,17 @@ def test_products(tmp_path: Path) -> None:
     assert _cells(m, ports, tmp_path)["MULT18X18D"] == expected
 
 
-@pytest.mark.parametrize("name,blocks", [("float32", 4), ("bfloat16", 1), ("float16", 1), ("fixed:8,8", 1), ("fixed:8,16", 4), ("fixed:8,24", 4),
-                                         ("fixed:6,14", 4)])
+@pytest.mark.parametrize(
+    "name,blocks",
+    [
+        ("float32", 4),
+        ("bfloat16", 1),
+        ("float16", 1),
+        ("fixed:8,8", 1),
+        ("fixed:8,16", 4),
+        ("fixed:8,24", 4),
+        ("fixed:6,14", 4),
+    ],
+)
 def test_a_unit_s_products(name: str, blocks: int) -> None:
     assert multiplier_blocks(products("mul", parse_format(name)), "ecp5") == blocks

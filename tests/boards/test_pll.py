@@ -6,8 +6,17 @@ import pytest
 
 from penstock.boards.pll import FAMILIES, Setting, Unreachable, solve
 
-CASES = [("ecp5", 25.0, 60.0), ("ecp5", 25.0, 40.0), ("ecp5", 12.0, 60.0), ("ecp5", 48.0, 60.0), ("ecp5", 25.0, 90.0),
-         ("ice40", 12.0, 24.0), ("ice40", 12.0, 30.0), ("gowin", 27.0, 50.0), ("gowin", 27.0, 27.0)]
+CASES = [
+    ("ecp5", 25.0, 60.0),
+    ("ecp5", 25.0, 40.0),
+    ("ecp5", 12.0, 60.0),
+    ("ecp5", 48.0, 60.0),
+    ("ecp5", 25.0, 90.0),
+    ("ice40", 12.0, 24.0),
+    ("ice40", 12.0, 30.0),
+    ("gowin", 27.0, 50.0),
+    ("gowin", 27.0, 27.0),
+]
 
 
 def output(setting: Setting) -> float:
@@ -39,10 +48,17 @@ def test_solutions(family: str, fin: float, wanted: float) -> None:
 
 def test_a_clock_that_divides_is_met_exactly() -> None:
     assert solve("ecp5", 25.0, 60.0).output_mhz == 60.0
-    assert dict(solve("ice40", 12.0, 24.0).parameters) == {"DIVR": 0, "DIVF": 63, "DIVQ": 5, "FILTER_RANGE": 1}
+    assert dict(solve("ice40", 12.0, 24.0).parameters) == {
+        "DIVR": 0,
+        "DIVF": 63,
+        "DIVQ": 5,
+        "FILTER_RANGE": 1,
+    }
 
 
-@pytest.mark.parametrize("family,fin,wanted", [("ice40", 12.0, 5.0), ("ecp5", 25.0, 500.0), ("ecp5", 4.0, 50.0)])
+@pytest.mark.parametrize(
+    "family,fin,wanted", [("ice40", 12.0, 5.0), ("ecp5", 25.0, 500.0), ("ecp5", 4.0, 50.0)]
+)
 def test_out_of_reach(family: str, fin: float, wanted: float) -> None:
     with pytest.raises(Unreachable):
         solve(family, fin, wanted)
@@ -54,5 +70,8 @@ def test_unknown_family() -> None:
 
 
 def test_a_family_without_a_pll() -> None:
-    with pytest.raises(Unreachable, match=r"^no PLL of a nexus device is known here: it runs at its oscillator's clock$"):
+    with pytest.raises(
+        Unreachable,
+        match=r"^no PLL of a nexus device is known here: it runs at its oscillator's clock$",
+    ):
         solve("nexus", 12.0, 24.0)

@@ -32,7 +32,14 @@ QUICK = replace(CHIP, power_up=2_000.0)
 def test_memory_windows_through_the_chip() -> None:
     """Reads and writes of any alignment, at the ends and beyond, between refreshes: the answers of the golden device."""
     engine = CopyEngine(bus_bytes=8)
-    soc = Soc(engine, engine.register_map, memory_bytes=QUICK.bytes, clock_hz=CLOCK_HZ, baud=CLOCK_HZ // DIVISOR, memory="SDRAM")
+    soc = Soc(
+        engine,
+        engine.register_map,
+        memory_bytes=QUICK.bytes,
+        clock_hz=CLOCK_HZ,
+        baud=CLOCK_HZ // DIVISOR,
+        memory="SDRAM",
+    )
     m = Module()
     m.submodules.soc = soc
     m.submodules.controller = controller = SdramController(soc.port, clock_hz=CLOCK_HZ, chip=QUICK)
@@ -42,9 +49,15 @@ def test_memory_windows_through_the_chip() -> None:
     rng = np.random.default_rng(4)
     requests = []
     for k in range(8):
-        address = int(rng.choice([0, 1020, QUICK.bytes // 2 - 3, QUICK.bytes - 9])) + int(rng.integers(0, 6))
+        address = int(rng.choice([0, 1020, QUICK.bytes // 2 - 3, QUICK.bytes - 9])) + int(
+            rng.integers(0, 6)
+        )
         data = rng.bytes(int(rng.integers(1, 24)))
-        requests += [Request(k, 2, address // 8 * 8, 0, bytes(40)), Request(k, 2, address, 0, data), Request(k, 2, address, len(data))]
+        requests += [
+            Request(k, 2, address // 8 * 8, 0, bytes(40)),
+            Request(k, 2, address, 0, data),
+            Request(k, 2, address, len(data)),
+        ]
     back, finished = bytearray(), []
 
     async def host(ctx):
@@ -63,9 +76,9 @@ def test_memory_windows_through_the_chip() -> None:
     async def listen(ctx):
         bits, wait = [], 0
         while not finished:
-            tx, = (await ctx.tick().sample(soc.tx))[2:]
+            (tx,) = (await ctx.tick().sample(soc.tx))[2:]
             wait = max(wait - 1, 0)
-            if not bits and not tx:                         # a start bit's edge: its middle comes half a bit later
+            if not bits and not tx:  # a start bit's edge: its middle comes half a bit later
                 bits, wait = [0], DIVISOR + DIVISOR // 2 - 1
             elif bits and not wait:
                 bits.append(tx)
@@ -77,8 +90,23 @@ def test_memory_windows_through_the_chip() -> None:
     async def attached(ctx):
         pins = controller.pins
         async for _, _, we, cas, ras, cs, bank, address, mask, driven, out in ctx.tick().sample(
-                pins.we_n, pins.cas_n, pins.ras_n, pins.cs_n, pins.ba, pins.a, pins.dqm, pins.dq_oe, pins.dq_o):
-            given = chip.edge(Command.NOP if cs else Command(ras << 2 | cas << 1 | we), bank, address, mask, out if driven else None)
+            pins.we_n,
+            pins.cas_n,
+            pins.ras_n,
+            pins.cs_n,
+            pins.ba,
+            pins.a,
+            pins.dqm,
+            pins.dq_oe,
+            pins.dq_o,
+        ):
+            given = chip.edge(
+                Command.NOP if cs else Command(ras << 2 | cas << 1 | we),
+                bank,
+                address,
+                mask,
+                out if driven else None,
+            )
             ctx.set(pins.dq_i, 0x5555 if given is None else given)
 
     sim = Simulator(m)
@@ -94,16 +122,20 @@ def test_the_board(tmp_path: Path) -> None:
     """The chip's pins are the board's, its clock leads by a quarter of a cycle, and there are 32 MB."""
     board = boards()["ulx3s-25f-sdram"]
     assert (board.memory.kind, board.memory.bytes) == ("SDRAM", 32 << 20)
-    (tmp_path / "k.psk").write_text("kernel f(x: input[2], y: output, w: model[2])\n w <- w - merge((sum(w * x) - y) * x, 4)\n")
+    (tmp_path / "k.psk").write_text(
+        "kernel f(x: input[2], y: output, w: model[2])\n w <- w - merge((sum(w * x) - y) * x, 4)\n"
+    )
     design = api.compile(tmp_path / "k.psk", board.budget, format="fixed:4,4")
     setting = clock_setting(board, 50.0)
     assert setting is not None and clock_setting(boards()["ulx3s-25f"], 25.0) is None
     with pytest.raises(Unreachable, match="runs at 40 to 100 MHz, not 25"):
         clock_setting(board, 25.0)
     design = replace(design, plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes))
-    with warnings.catch_warnings():                         # the boards' package has pins in Amaranth's older manner
+    with warnings.catch_warnings():  # the boards' package has pins in Amaranth's older manner
         warnings.simplefilter("ignore", DeprecationWarning)
         made = elaborate(design.hardware, board, setting=setting)
-    assert made.constraints.count("sdram_0__") == 2 * 39 and all(f'"{name}' in made.constraints for name in ("sdram_0__clk", "sdram_0__dq", "sdram_0__dqm"))
+    assert made.constraints.count("sdram_0__") == 2 * 39 and all(
+        f'"{name}' in made.constraints for name in ("sdram_0__clk", "sdram_0__dq", "sdram_0__dqm")
+    )
     divide = dict(setting.parameters)["CLKOP_DIV"]
     assert f"parameter \\CLKOS_CPHASE {divide // 2 + 3 * divide // 4}" in made.rtlil

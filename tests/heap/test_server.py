@@ -20,13 +20,17 @@ from penstock.models.heap.schema import NUMERIC, Column, Schema
 from penstock.models.heap.values import DTYPES
 from penstock.models.heap.writer import write_heap
 
-_spec = importlib.util.spec_from_file_location("make_pages", Path(__file__).parent / "make_pages.py")
+_spec = importlib.util.spec_from_file_location(
+    "make_pages", Path(__file__).parent / "make_pages.py"
+)
 assert _spec and _spec.loader
 make_pages = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make_pages)
 
 
-def _random_columns(schema: Schema, rows: int, rng: np.random.Generator, missing: float) -> dict[str, list[Any]]:
+def _random_columns(
+    schema: Schema, rows: int, rng: np.random.Generator, missing: float
+) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for column in (c for c in schema.columns if not c.dropped):
         dtype = DTYPES.get(column.storage.element or column.type)
@@ -48,23 +52,46 @@ def _random_columns(schema: Schema, rows: int, rng: np.random.Generator, missing
     return columns
 
 
-def _load(connection: psycopg.Connection, schema: Schema, columns: dict[str, list[Any]], plain: set[str],
-          fillfactor: int) -> None:
+def _load(
+    connection: psycopg.Connection,
+    schema: Schema,
+    columns: dict[str, list[Any]],
+    plain: set[str],
+    fillfactor: int,
+) -> None:
     """Load the columns in the transaction that creates the table, so that rows go to pages in order; then freeze."""
     name = sql.Identifier(schema.table)
     with connection.transaction():
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-        parts = [sql.SQL("{} {} {}").format(sql.Identifier(c.name), sql.SQL(c.type), sql.SQL("NOT NULL" if c.not_null else ""))
-                 for c in schema.columns]
+        parts = [
+            sql.SQL("{} {} {}").format(
+                sql.Identifier(c.name), sql.SQL(c.type), sql.SQL("NOT NULL" if c.not_null else "")
+            )
+            for c in schema.columns
+        ]
         create = sql.SQL("CREATE TABLE {} ({}) WITH (fillfactor = {})")
         connection.execute(create.format(name, sql.SQL(", ").join(parts), fillfactor))
         for column in schema.columns:
             if column.name in plain:
-                connection.execute(sql.SQL("ALTER TABLE {} ALTER {} SET STORAGE PLAIN").format(name, sql.Identifier(column.name)))
+                connection.execute(
+                    sql.SQL("ALTER TABLE {} ALTER {} SET STORAGE PLAIN").format(
+                        name, sql.Identifier(column.name)
+                    )
+                )
             if column.dropped:
-                connection.execute(sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(name, sql.Identifier(column.name)))
-        with connection.cursor() as cursor, cursor.copy(
-                sql.SQL("COPY {} ({}) FROM STDIN").format(name, sql.SQL(", ").join(map(sql.Identifier, columns)))) as copy:
+                connection.execute(
+                    sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(
+                        name, sql.Identifier(column.name)
+                    )
+                )
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(
+                sql.SQL("COPY {} ({}) FROM STDIN").format(
+                    name, sql.SQL(", ").join(map(sql.Identifier, columns))
+                )
+            ) as copy,
+        ):
             for row in zip(*columns.values(), strict=True):
                 copy.write_row(row)
     connection.execute(sql.SQL("VACUUM (FREEZE) {}").format(name))
@@ -75,19 +102,30 @@ def _masked(pages: np.ndarray) -> np.ndarray:
     pages = pages.copy()
     pages[:, :10] = 0
     for page in pages:
-        for word in page[24:int(page[12:14].view("<u2")[0])].view("<u4"):
+        for word in page[24 : int(page[12:14].view("<u2")[0])].view("<u4"):
             offset, _, _ = split_line_pointer(int(word))
-            page[offset:offset + 12] = 0
+            page[offset : offset + 12] = 0
     return pages
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_bulk_load_equals_the_server(postgres: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kinds = ["int4", "float4", "float4[]"] if seed == 0 else [str(k) for k in rng.choice(sorted(NUMERIC | {"text"}), rng.integers(1, 12))]
+    kinds = (
+        ["int4", "float4", "float4[]"]
+        if seed == 0
+        else [str(k) for k in rng.choice(sorted(NUMERIC | {"text"}), rng.integers(1, 12))]
+    )
     columns = tuple(
-        Column(f"c{i}", kind, not_null=bool(rng.random() < 0.3), length=int(rng.integers(1, 40)) if "[" in kind else None,
-               dropped=len(kinds) > 2 and i > 0 and bool(rng.random() < 0.15)) for i, kind in enumerate(kinds))
+        Column(
+            f"c{i}",
+            kind,
+            not_null=bool(rng.random() < 0.3),
+            length=int(rng.integers(1, 40)) if "[" in kind else None,
+            dropped=len(kinds) > 2 and i > 0 and bool(rng.random() < 0.15),
+        )
+        for i, kind in enumerate(kinds)
+    )
     schema = Schema(f"bulk_{seed}", columns)
     values = _random_columns(schema, 700, rng, missing=[0.0, 0.2, 0.9][seed % 3])
     plain = {c.name for c in columns if c.is_array and not c.dropped and rng.random() < 0.5}
@@ -105,11 +143,18 @@ def test_bulk_load_equals_the_server(postgres: str, seed: int) -> None:
         null = answer[f"null_{name}"]
         if isinstance(got[name], list):
             assert [v is None for v in got[name]] == null.tolist()
-            assert all(n or np.array_equal(g, v) for g, v, n in zip(got[name], answer[f"value_{name}"], null, strict=True))
+            assert all(
+                n or np.array_equal(g, v)
+                for g, v, n in zip(got[name], answer[f"value_{name}"], null, strict=True)
+            )
         else:
-            assert np.array_equal(np.ma.getmaskarray(got[name]).reshape(len(null), -1).any(axis=1), null)
+            assert np.array_equal(
+                np.ma.getmaskarray(got[name]).reshape(len(null), -1).any(axis=1), null
+            )
             assert np.array_equal(np.ma.getdata(got[name])[~null], answer[f"value_{name}"][~null])
-    scalars = [[c for c in s.columns if not c.dropped and not c.is_array] for s in (schema, table.schema)]
+    scalars = [
+        [c for c in s.columns if not c.dropped and not c.is_array] for s in (schema, table.schema)
+    ]
     assert scalars[0] == scalars[1]
     for column in (c for c in columns if c.is_array and not c.dropped):
         assert table.schema.column(column.name).length in (column.length, None)
@@ -136,10 +181,14 @@ def test_stored_pages_are_what_the_server_still_writes(postgres: str, case: Any)
 def test_checksums_equal_the_servers(postgres: str) -> None:
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS summed")
-        connection.execute("CREATE TABLE summed AS SELECT i, sqrt(i) AS y, repeat('x', i % 50) AS s "
-                           "FROM generate_series(1, 20000) i")
+        connection.execute(
+            "CREATE TABLE summed AS SELECT i, sqrt(i) AS y, repeat('x', i % 50) AS s "
+            "FROM generate_series(1, 20000) i"
+        )
         connection.execute("CHECKPOINT")
-        image = connection.execute("SELECT pg_read_binary_file(pg_relation_filepath('summed'))", binary=True).fetchone()
+        image = connection.execute(
+            "SELECT pg_read_binary_file(pg_relation_filepath('summed'))", binary=True
+        ).fetchone()
     assert image
     pages = np.frombuffer(image[0], np.uint8).reshape(-1, 8192)
     stored = pages[:, :24].copy().view(PAGE_HEADER)["pd_checksum"][:, 0]

@@ -35,7 +35,13 @@ def _values(column: Column, rows: int, rng: np.random.Generator, length: int) ->
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[Schema, dict[str, Any], np.random.Generator]:
-    kinds = draw(st.lists(st.sampled_from([*sorted(NUMERIC), "text", "uuid", "macaddr", "who:fixed(3,8)"]), min_size=1, max_size=9))
+    kinds = draw(
+        st.lists(
+            st.sampled_from([*sorted(NUMERIC), "text", "uuid", "macaddr", "who:fixed(3,8)"]),
+            min_size=1,
+            max_size=9,
+        )
+    )
     dropped = draw(st.sets(st.integers(0, 8), max_size=2)) if len(kinds) > 2 else set()
     columns = tuple(Column(f"c{i}", kind, dropped=i in dropped) for i, kind in enumerate(kinds))
     schema = Schema("t", columns, draw(st.sampled_from([4096, 8192, 32768])))
@@ -62,7 +68,9 @@ def test_round_trip(table: Any, short: bool, strewn: bool, missing: float, shuff
     rows = len(next(iter(columns.values()), []))
     nulls = {name: rng.random(rows) < missing for name in columns} if missing else None
     slots = random_slots(rows, 3) if strewn else None
-    pages = write_heap(schema, columns, nulls=nulls, short=short, slots=slots, shuffle=9 if shuffled else None)
+    pages = write_heap(
+        schema, columns, nulls=nulls, short=short, slots=slots, shuffle=9 if shuffled else None
+    )
     got = read_heap(schema, pages)
     assert list(got) == list(columns)
     for name, values in columns.items():
@@ -73,14 +81,21 @@ def test_round_trip(table: Any, short: bool, strewn: bool, missing: float, shuff
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_fast_path_equals_plain_path(table: Any, short: bool, fillfactor: int) -> None:
     schema, columns, _ = table
-    options: dict[str, Any] = {"short": short, "fillfactor": fillfactor, "first_block": 65530, "visibility": "committed"}
+    options: dict[str, Any] = {
+        "short": short,
+        "fillfactor": fillfactor,
+        "first_block": 65530,
+        "visibility": "committed",
+    }
     fast = write_heap(schema, columns, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_fixed_plan", lambda *_: None)
         assert np.array_equal(fast, write_heap(schema, columns, **options))
 
 
-SCHEMA = Schema("t", (Column("id", "int4"), Column("y", "float8"), Column("x", "float4[]", length=3)))
+SCHEMA = Schema(
+    "t", (Column("id", "int4"), Column("y", "float8"), Column("x", "float4[]", length=3))
+)
 COLUMNS = {"id": np.arange(300), "y": np.arange(300) / 7, "x": np.arange(900).reshape(300, 3)}
 
 
@@ -93,12 +108,26 @@ def test_each_state_is_judged_by_the_page() -> None:
     for state in ("unhinted", "deleting", "multi", "moved"):
         with pytest.raises(ValueError, match=r"block 0, line pointer 1: the page does not decide"):
             read_heap(SCHEMA, write_heap(SCHEMA, COLUMNS, visibility=state))
-        assert len(read_heap(SCHEMA, write_heap(SCHEMA, COLUMNS, visibility=state, all_visible=True))["id"]) == 300
+        assert (
+            len(
+                read_heap(SCHEMA, write_heap(SCHEMA, COLUMNS, visibility=state, all_visible=True))[
+                    "id"
+                ]
+            )
+            == 300
+        )
 
 
 def test_missing_attributes_take_the_default() -> None:
-    schema = Schema("t", (Column("a", "int2"), Column("b", "float4", missing=2.5), Column("c", "int8"),
-                          Column("x", "float4[]", missing=[1, 2])))
+    schema = Schema(
+        "t",
+        (
+            Column("a", "int2"),
+            Column("b", "float4", missing=2.5),
+            Column("c", "int8"),
+            Column("x", "float4[]", missing=[1, 2]),
+        ),
+    )
     columns = {"a": [1, 2, 3, 4], "b": [9, 9, 9, 9], "c": [7, 7, 7, 7], "x": [[5, 6]] * 4}
     got = read_heap(schema, write_heap(schema, columns, natts=[1, 2, 3, 4]))
     assert got["b"].tolist() == [2.5, 9, 9, 9]
@@ -109,13 +138,13 @@ def test_missing_attributes_take_the_default() -> None:
 def test_line_pointers() -> None:
     slots = ["unused", "row", "dead", "redirect", "row", "dead_stored", "redirect", "row"]
     page = write_heap(SCHEMA, COLUMNS, slots=slots)[0]
-    words = [p.split_line_pointer(int(word)) for word in page[24:24 + 32].view("<u4")]
+    words = [p.split_line_pointer(int(word)) for word in page[24 : 24 + 32].view("<u4")]
     assert [flags for _, flags, _ in words] == [0, 1, 3, 2, 1, 3, 2, 1]
     assert words[3] == (5, p.LP_REDIRECT, 0) and words[6] == (8, p.LP_REDIRECT, 0)
     assert words[2] == (0, p.LP_DEAD, 0) and words[5][2] == words[4][2]
     flags = page[:24].view(p.PAGE_HEADER)["pd_flags"][0]
-    assert flags == p.PD_HAS_FREE_LINES                         # a dead line pointer: not all visible
-    target = page[words[4][0]:][:23].view(p.TUPLE_HEADER)[0]
+    assert flags == p.PD_HAS_FREE_LINES  # a dead line pointer: not all visible
+    target = page[words[4][0] :][:23].view(p.TUPLE_HEADER)[0]
     assert target["t_infomask2"] & p.HEAP_ONLY_TUPLE and target["t_ctid_line"] == 5
     kinds = random_slots(2000, 4, dead=0.2, unused=0.1, redirect=0.1)
     assert kinds.count("row") == 2000 and set(kinds) == {"row", "dead", "unused", "redirect"}
@@ -143,11 +172,16 @@ def test_raw_values() -> None:
     pages = write_heap(schema, {"b": [True] * 3, "x": [external, matrix, holed], "i": [1, 2, 3]})
     lengths = [int(word) >> 17 for word in pages[0, 24:36].view("<u4")]
     assert lengths == [24 + 20 + 4, 24 + 4 + 32 + 16 + 4, 24 + 4 + 32 + 8 + 4]
-    masks = [int(pages[0, (int(word) & 0x7FFF) + 20:][:2].view("<u2")[0]) for word in pages[0, 24:36].view("<u4")]
+    masks = [
+        int(pages[0, (int(word) & 0x7FFF) + 20 :][:2].view("<u2")[0])
+        for word in pages[0, 24:36].view("<u4")
+    ]
     assert [mask & p.HEAP_HASEXTERNAL for mask in masks] == [p.HEAP_HASEXTERNAL, 0, 0]
     for row, reason in enumerate(("out of line", "2 dimensions", "NULL elements")):
         slots = ["row" if i == row else "dead" for i in range(3)]
-        one = write_heap(schema, {"b": [True], "x": [[external, matrix, holed][row]], "i": [1]}, slots=slots)
+        one = write_heap(
+            schema, {"b": [True], "x": [[external, matrix, holed][row]], "i": [1]}, slots=slots
+        )
         with pytest.raises(ValueError, match=reason):
             read_heap(schema, one)
 
@@ -155,23 +189,46 @@ def test_raw_values() -> None:
 def test_checksums_are_filled_in() -> None:
     pages = write_heap(SCHEMA, COLUMNS, checksums=True, first_block=5)
     assert np.array_equal(pages[:, 8:10].copy().view("<u2")[:, 0], checksum(pages, 5))
-    assert np.array_equal(checksum(np.zeros((2, 8192), np.uint8)), [0, 0])      # new pages carry none
+    assert np.array_equal(checksum(np.zeros((2, 8192), np.uint8)), [0, 0])  # new pages carry none
 
 
-@pytest.mark.parametrize(("columns", "options", "message"), [
-    ({"id": [1], "z": [1]}, {}, "the schema has no column 'z'"),
-    ({"id": [1], "y": [1, 2]}, {}, "columns of different lengths: id has 1, y has 2"),
-    ({"id": [1 << 31]}, {}, "column 'id' is int4; its values reach from 2147483648 to 2147483648"),
-    ({"id": [0.5]}, {}, "column 'id' is int4; its values are not whole numbers"),
-    ({"id": ["a"]}, {}, "column 'id' is int4; its values are not numbers"),
-    ({"id": [[1, 2]]}, {}, "column 'id' is int4; its values are arrays"),
-    ({"x": np.ones((2, 2, 2))}, {}, "column 'x' is float4[]; its values have 2 dimensions"),
-    ({"id": [1]}, {"visibility": "gone"}, "unknown visibility 'gone'; known are " + ", ".join(VISIBILITY)),
-    ({"id": [1]}, {"visibility": ["frozen"] * 2}, "visibility and natts must have one entry for each of the 1 rows"),
-    ({"id": [1]}, {"slots": ["lost"]}, "unknown kind of line pointer 'lost'; known are row, dead, unused, redirect, dead_stored"),
-    ({"id": [1]}, {"slots": ["row"] * 3}, "slots name 2 rows more than there are"),
-    ({"id": [1]}, {"nulls": {"id": [True, False]}}, "nulls of column 'id': (2,) entries for 1 rows"),
-])
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({"id": [1], "z": [1]}, {}, "the schema has no column 'z'"),
+        ({"id": [1], "y": [1, 2]}, {}, "columns of different lengths: id has 1, y has 2"),
+        (
+            {"id": [1 << 31]},
+            {},
+            "column 'id' is int4; its values reach from 2147483648 to 2147483648",
+        ),
+        ({"id": [0.5]}, {}, "column 'id' is int4; its values are not whole numbers"),
+        ({"id": ["a"]}, {}, "column 'id' is int4; its values are not numbers"),
+        ({"id": [[1, 2]]}, {}, "column 'id' is int4; its values are arrays"),
+        ({"x": np.ones((2, 2, 2))}, {}, "column 'x' is float4[]; its values have 2 dimensions"),
+        (
+            {"id": [1]},
+            {"visibility": "gone"},
+            "unknown visibility 'gone'; known are " + ", ".join(VISIBILITY),
+        ),
+        (
+            {"id": [1]},
+            {"visibility": ["frozen"] * 2},
+            "visibility and natts must have one entry for each of the 1 rows",
+        ),
+        (
+            {"id": [1]},
+            {"slots": ["lost"]},
+            "unknown kind of line pointer 'lost'; known are row, dead, unused, redirect, dead_stored",
+        ),
+        ({"id": [1]}, {"slots": ["row"] * 3}, "slots name 2 rows more than there are"),
+        (
+            {"id": [1]},
+            {"nulls": {"id": [True, False]}},
+            "nulls of column 'id': (2,) entries for 1 rows",
+        ),
+    ],
+)
 def test_errors(columns: dict[str, Any], options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as caught:
         write_heap(SCHEMA, columns, **options)
@@ -180,28 +237,54 @@ def test_errors(columns: dict[str, Any], options: dict[str, Any], message: str) 
 
 def test_no_rows() -> None:
     assert write_heap(SCHEMA, {"id": [], "y": [], "x": []}).shape == (0, 8192)
-    assert read_heap(SCHEMA, np.zeros((2, 8192), np.uint8))["id"].shape == (0,)     # new pages hold none
+    assert read_heap(SCHEMA, np.zeros((2, 8192), np.uint8))["id"].shape == (
+        0,
+    )  # new pages hold none
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_rows_at_once_are_rows_one_by_one(seed: int) -> None:
     """Rows of any layout are packed column by column; named line pointers take them one by one."""
     rng = np.random.default_rng(seed)
-    kinds = [str(k) for k in rng.choice([*sorted(NUMERIC), "text", "uuid", "macaddr"], rng.integers(1, 20))]
-    schema = Schema("t", tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds)), int(rng.choice([4096, 8192])))
+    kinds = [
+        str(k)
+        for k in rng.choice([*sorted(NUMERIC), "text", "uuid", "macaddr"], rng.integers(1, 20))
+    ]
+    schema = Schema(
+        "t",
+        tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds)),
+        int(rng.choice([4096, 8192])),
+    )
     rows = int(rng.integers(1, 300))
     values = {c.name: _values(c, rows, rng, int(rng.integers(1, 9))) for c in schema.columns}
     nulls = {name: rng.random(rows) < rng.choice([0, 0.3, 1]) for name in values}
     how: dict[str, Any] = {
-        "visibility": [str(rng.choice(list(VISIBILITY))) for _ in range(rows)] if seed % 2 else "frozen", "fillfactor": [100, 60][seed % 3 == 0],
-        "natts": rng.integers(1, len(kinds) + 1, rows).tolist() if seed % 5 == 0 else None, "short": seed % 4 < 2, "first_block": seed}
+        "visibility": [str(rng.choice(list(VISIBILITY))) for _ in range(rows)]
+        if seed % 2
+        else "frozen",
+        "fillfactor": [100, 60][seed % 3 == 0],
+        "natts": rng.integers(1, len(kinds) + 1, rows).tolist() if seed % 5 == 0 else None,
+        "short": seed % 4 < 2,
+        "first_block": seed,
+    }
     many = write_heap(schema, values, nulls=nulls, **how)
-    assert np.array_equal(many, write_heap(schema, values, nulls=nulls, slots=["row"] * rows, **how))
+    assert np.array_equal(
+        many, write_heap(schema, values, nulls=nulls, slots=["row"] * rows, **how)
+    )
 
 
 @pytest.mark.parametrize("kind", ["text", "float8[]"])
-@pytest.mark.parametrize("stored", [Raw(b"\x05\x8a"), Raw(bytes([1, 18]) + bytes(16)), Raw((30 << 2 | 2).to_bytes(4, "little") + bytes(26))])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        Raw(b"\x05\x8a"),
+        Raw(bytes([1, 18]) + bytes(16)),
+        Raw((30 << 2 | 2).to_bytes(4, "little") + bytes(26)),
+    ],
+)
 def test_a_dropped_column_holds_anything(kind: str, stored: Raw) -> None:
     """Its type only says how it is stored: what it was, its bytes do not tell."""
     schema = Schema("t", (Column("gone", kind, dropped=True), Column("b", "bool")))
-    assert read_heap(schema, write_heap(schema, {"gone": [stored, None], "b": [True, False]}))["b"].tolist() == [True, False]
+    assert read_heap(schema, write_heap(schema, {"gone": [stored, None], "b": [True, False]}))[
+        "b"
+    ].tolist() == [True, False]

@@ -52,12 +52,18 @@ class Flooding:
         return self.text * (self.count in (1, 4)) + self.endpoint.exchange(data)
 
 
-@pytest.mark.parametrize("text", [bytes(range(256)) * 40, b"~ab" * 4000, b"~~~}~}}" * 300, b"x" * 30_000], ids=["all", "short", "escapes", "endless"])
+@pytest.mark.parametrize(
+    "text",
+    [bytes(range(256)) * 40, b"~ab" * 4000, b"~~~}~}}" * 300, b"x" * 30_000],
+    ids=["all", "short", "escapes", "endless"],
+)
 def test_garbage_before_an_answer(text: bytes) -> None:
     with SerialServer(Flooding(text)) as server, Device(server.path, register_map=MAP) as device:
         device.write(3, b"abc")
         assert device.read(2, 5) == b"\0abc\0"
-        assert device.statistics.again < 40                  # the line back is not filled with what garbage is taken for
+        assert (
+            device.statistics.again < 40
+        )  # the line back is not filled with what garbage is taken for
 
 
 class Echo:
@@ -77,7 +83,10 @@ def test_a_peer_that_is_no_device() -> None:
 
 def test_a_slow_line() -> None:
     """The timer knows how long a request is on the wire: what is on its way is not sent again."""
-    with SerialServer(Paced(golden()[0], 9600)) as server, Device(server.path, baud=9600, register_map=MAP) as device:
+    with (
+        SerialServer(Paced(golden()[0], 9600)) as server,
+        Device(server.path, baud=9600, register_map=MAP) as device,
+    ):
         content = bytes(range(256)) * 3
         device.write(1, content)
         assert device.read(1, 100) == content[:100]
@@ -102,14 +111,19 @@ class Losing:
 
 def test_answers_tell_of_losses() -> None:
     """Without the timer, which is set to a second here: an answer says that requests sent before were lost."""
-    with SerialServer(Losing()) as server, Device(server.path, baud=300, timeout=3, register_map=MAP) as device:
+    with (
+        SerialServer(Losing()) as server,
+        Device(server.path, baud=300, timeout=3, register_map=MAP) as device,
+    ):
         begin = time.monotonic()
         device.write(0, bytes(range(256)) * 16)
         assert device.statistics.again >= 5
-        assert time.monotonic() - begin < 3                  # not a second for each
+        assert time.monotonic() - begin < 3  # not a second for each
 
 
-@pytest.mark.parametrize("wrong", [{"sequence": 77}, {"kind": 6}, {"data": b"12"}, {"status": 1 << 4}])
+@pytest.mark.parametrize(
+    "wrong", [{"sequence": 77}, {"kind": 6}, {"data": b"12"}, {"status": 1 << 4}]
+)
 def test_answers_to_something_else(wrong: dict[str, Any]) -> None:
     """What is no answer to the request is not taken for one."""
     device = golden()[0].device
@@ -120,13 +134,20 @@ def test_answers_to_something_else(wrong: dict[str, Any]) -> None:
 
         def exchange(self, data: bytes) -> bytes:
             bodies = [decode_request(body) for body in parser.feed(data)]
-            return b"".join(replace(device.answer(b), **wrong if self.lie else {}).encode() for b in bodies)
+            return b"".join(
+                replace(device.answer(b), **wrong if self.lie else {}).encode() for b in bodies
+            )
 
     parser, endpoint = Parser(), Other()
-    with SerialServer(endpoint) as server, Device(server.path, timeout=0.2, register_map=MAP) as connected:
+    with (
+        SerialServer(endpoint) as server,
+        Device(server.path, timeout=0.2, register_map=MAP) as connected,
+    ):
         assert connected.read(0, 3) == bytes(3)
         endpoint.lie = True
-        timer = threading.Timer(0.5, lambda: setattr(endpoint, "lie", False))       # such a peer is heard, so it is not given up
+        timer = threading.Timer(
+            0.5, lambda: setattr(endpoint, "lie", False)
+        )  # such a peer is heard, so it is not given up
         timer.start()
         begin = time.monotonic()
         with suppress(LinkError):
@@ -165,7 +186,9 @@ def test_many_faults_and_long_transfers() -> None:
         registers.log.clear()
         for k in range(30):
             device.write_register("source", k << 30 | k)
-        assert [v for _, v in registers.log] == [half for k in range(30) for half in ((k << 30 | k) & 0xFFFF_FFFF, (k << 30 | k) >> 32)]
+        assert [v for _, v in registers.log] == [
+            half for k in range(30) for half in ((k << 30 | k) & 0xFFFF_FFFF, (k << 30 | k) >> 32)
+        ]
 
 
 # calls that end early
@@ -202,9 +225,15 @@ def test_an_interrupted_call_sends_nothing_more() -> None:
     endpoint, registers, memory = golden()
     line = Silent(endpoint)
     with SerialServer(line) as server, Device(server.path, timeout=20, register_map=MAP) as device:
-        for call in (lambda: device.write(0, bytes([1]) * 2000), lambda: device.write_register("key", 1), lambda: device.read(0, 3000)):
+        for call in (
+            lambda: device.write(0, bytes([1]) * 2000),
+            lambda: device.write_register("key", 1),
+            lambda: device.read(0, 3000),
+        ):
             line.silent = True
-            timer = threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
+            timer = threading.Timer(
+                0.2, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            )
             timer.start()
             with pytest.raises(KeyboardInterrupt):
                 call()
@@ -213,9 +242,11 @@ def test_an_interrupted_call_sends_nothing_more() -> None:
             registers.log.clear()
             device.write(0, bytes([2]) * 2000)
             device.write_register("key", 2)
-            time.sleep(0.5)                                  # what is left over would come by now
+            time.sleep(0.5)  # what is left over would come by now
             assert memory.content[:2000] == bytes([2]) * 2000
-            values = [v for _, v in registers.log]           # a request may have been on the line already, before the next call's
+            values = [
+                v for _, v in registers.log
+            ]  # a request may have been on the line already, before the next call's
             assert values[-1:] == [2] and values.count(2) == 1
         assert device.read(1, 2) == b"\2\2"
 
@@ -226,7 +257,9 @@ def test_inside_an_event_loop() -> None:
     async def main(path: str) -> list[bytes]:
         with Device(path, register_map=MAP) as device:
             device.write(0, b"abcd")
-            return list(await asyncio.gather(*(asyncio.to_thread(device.read, k, 2) for k in range(3))))
+            return list(
+                await asyncio.gather(*(asyncio.to_thread(device.read, k, 2) for k in range(3)))
+            )
 
     with SerialServer(endpoint) as server:
         assert asyncio.run(main(server.path)) == [b"ab", b"bc", b"cd"]
@@ -234,7 +267,10 @@ def test_inside_an_event_loop() -> None:
 
 def test_a_time_out_is_kept() -> None:
     endpoint = Silent(golden()[0])
-    with SerialServer(endpoint) as server, Device(server.path, timeout=0.3, register_map=MAP) as device:
+    with (
+        SerialServer(endpoint) as server,
+        Device(server.path, timeout=0.3, register_map=MAP) as device,
+    ):
         for call in (lambda: device.read(0, 1), device.reopen, device.reopen):
             endpoint.silent = True
             begin = time.monotonic()
@@ -255,21 +291,39 @@ def test_a_port_is_opened_once() -> None:
         with pytest.raises(LinkError, match="another program has it open") as found:
             open_device(f"serial:{server.path}")
         assert "close that program" in found.value.hint
-        device.reopen()                                      # its own port is let go first
+        device.reopen()  # its own port is let go first
         assert device.read(0, 1) == b"\0"
 
 
 def test_ports_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "fifo")
-    for path, text in ((tmp_path / "file", "is no serial port"), (tmp_path / "fifo", "is no serial port"), (os.devnull, "is no serial port"),
-                       (tmp_path, "Is a directory"), (tmp_path / "none", "No such file or directory$"), ("a\0b", "null byte")):
+    for path, text in (
+        (tmp_path / "file", "is no serial port"),
+        (tmp_path / "fifo", "is no serial port"),
+        (os.devnull, "is no serial port"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "none", "No such file or directory$"),
+        ("a\0b", "null byte"),
+    ):
         with pytest.raises(LinkError, match=text):
             open_device(f"serial:{path}")
 
 
-@pytest.mark.parametrize("options", [{"baud": 0}, {"baud": -9600}, {"baud": 1.5}, {"baud": "x"}, {"baud": 10**12}, {"timeout": 0}, {"timeout": -1},
-                                     {"timeout": float("nan")}, {"timeout": float("inf")}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"baud": 0},
+        {"baud": -9600},
+        {"baud": 1.5},
+        {"baud": "x"},
+        {"baud": 10**12},
+        {"timeout": 0},
+        {"timeout": -1},
+        {"timeout": float("nan")},
+        {"timeout": float("inf")},
+    ],
+)
 def test_numbers_that_make_no_sense(options: dict[str, int]) -> None:
     with SerialServer(golden()[0]) as server, pytest.raises(DeviceError):
         open_device(f"serial:{server.path}", **options)
@@ -278,10 +332,17 @@ def test_numbers_that_make_no_sense(options: dict[str, int]) -> None:
 def test_folders_that_hold_no_design(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest.json"
     shell = RegisterMap(design=5).to_json()
-    for text, message in ((None, "No such file"), ("{", "is no JSON"), ("[]", "describes none"), ("{}", "KeyError: 'register_map'"),
-                          ('{"board": 3}', "describes none"), (json.dumps({"register_map": shell}), "KeyError: 'engine'"),
-                          (json.dumps({"register_map": 1, "plan": 2}), "describes none"), (json.dumps({"register_map": shell, "plan": {}}), "describes none"),
-                          (b"\xff\xfe", "is no JSON")):
+    for text, message in (
+        (None, "No such file"),
+        ("{", "is no JSON"),
+        ("[]", "describes none"),
+        ("{}", "KeyError: 'register_map'"),
+        ('{"board": 3}', "describes none"),
+        (json.dumps({"register_map": shell}), "KeyError: 'engine'"),
+        (json.dumps({"register_map": 1, "plan": 2}), "describes none"),
+        (json.dumps({"register_map": shell, "plan": {}}), "describes none"),
+        (b"\xff\xfe", "is no JSON"),
+    ):
         if text is not None:
             manifest.write_bytes(text if isinstance(text, bytes) else text.encode())
         for url, design in ((f"sim:{tmp_path}", None), ("serial:nowhere", tmp_path)):
@@ -292,6 +353,7 @@ def test_folders_that_hold_no_design(tmp_path: Path) -> None:
 
 def test_errors_of_the_bus() -> None:
     """A device with less memory, or other registers, than it should have."""
+
     class Refusing(Registers):
         def read(self, address: int) -> tuple[bytes, int]:
             return (bytes(4), 3) if address == KEY else super().read(address)
@@ -302,7 +364,9 @@ def test_errors_of_the_bus() -> None:
         for address, length in ((SIZE // 2 - 1, 2), (SIZE // 2 - 200, 201), (SIZE - 1, 1)):
             with pytest.raises(DeviceError, match=r"read of memory at .* was answered with SLVERR"):
                 connected.read(address, length)
-            with pytest.raises(DeviceError, match=r"write to memory at .* was answered with SLVERR"):
+            with pytest.raises(
+                DeviceError, match=r"write to memory at .* was answered with SLVERR"
+            ):
                 connected.write(address, bytes(length))
         with pytest.raises(DeviceError, match="read of register key was answered with DECERR"):
             connected.read_register("key")
@@ -316,7 +380,10 @@ def test_a_number_is_not_memory() -> None:
 
 def test_numbers_of_other_kinds() -> None:
     """NumPy's integers are numbers like any others; what is no whole number never comes to the line, which stays as it was."""
-    with SerialServer(golden()[0]) as server, Device(server.path, timeout=0.5, register_map=MAP) as device:
+    with (
+        SerialServer(golden()[0]) as server,
+        Device(server.path, timeout=0.5, register_map=MAP) as device,
+    ):
         device.write(np.uint8(200), bytes(range(200)))
         assert device.read(np.uint8(200), np.uint8(200)) == bytes(range(200))
         device.write_register("key", np.int64(7))
@@ -340,7 +407,7 @@ def test_errors_and_links_of_other_versions() -> None:
         registers.put("design", 1)
         with pytest.raises(DeviceError, match="runs design 00000001"):
             device.reopen()
-        with pytest.raises(LinkError):                       # another device's memory is not touched
+        with pytest.raises(LinkError):  # another device's memory is not touched
             device.write(0, b"x")
         registers.put("design", MAP.design)
         device.reopen()

@@ -20,7 +20,10 @@ from testbench.link_cases import MAP, SIZE, Silent, golden
 
 def test_what_a_device_says_of_itself() -> None:
     endpoint, _, _ = golden()
-    with SerialServer(endpoint) as server, open_device(f"serial:{server.path}", register_map=MAP) as device:
+    with (
+        SerialServer(endpoint) as server,
+        open_device(f"serial:{server.path}", register_map=MAP) as device,
+    ):
         assert device.identity == Identity(8, SIZE, 25_000_000)
         assert device.design == 0xABCD1234
 
@@ -50,9 +53,20 @@ def test_a_run() -> None:
     seen: list[int] = []
     with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
         report = device.run({"key": 9}, watchdog=500, progress=seen.append)
-        assert (report.status, report.error, report.cycles, report.counters) == (Status.IDLE | Status.DONE, None, 1 << 40 | 5, {"words": 77})
+        assert (report.status, report.error, report.cycles, report.counters) == (
+            Status.IDLE | Status.DONE,
+            None,
+            1 << 40 | 5,
+            {"words": 77},
+        )
         names = {MAP[n].offset: n for n in ("key", "watchdog", "interrupt", "control")}
-        assert [(names[a], v) for a, v in registers.log] == [("key", 9), ("watchdog", 500), ("interrupt", 3), ("control", 1), ("interrupt", 2)]
+        assert [(names[a], v) for a, v in registers.log] == [
+            ("key", 9),
+            ("watchdog", 500),
+            ("interrupt", 3),
+            ("control", 1),
+            ("interrupt", 2),
+        ]
         registers.put("status", int(Status.IDLE | Status.ERROR))
         for name, value in (("error_code", 17), ("error_block", 4), ("error_line", 3)):
             registers.put(name, value)
@@ -73,14 +87,14 @@ def test_a_thousand_transfers_on_a_bad_line() -> None:
             length = int(random.integers(1, 64))
             address = int(random.integers(0, SIZE - length))
             if k % 2:
-                assert device.read(address, length) == expected[address:address + length]
+                assert device.read(address, length) == expected[address : address + length]
             else:
                 data = random.bytes(length)
                 device.write(address, data)
-                expected[address:address + length] = data
+                expected[address : address + length] = data
         assert memory.content == expected
         assert line.faults > 300 and device.statistics.again > 100
-        device.write(0, bytes(expected[::-1]))               # many frames in flight at a time
+        device.write(0, bytes(expected[::-1]))  # many frames in flight at a time
         assert memory.content == expected[::-1] == device.read(0, SIZE)
 
 
@@ -121,7 +135,10 @@ def test_the_cable_is_pulled_and_put_back() -> None:
 
 def test_a_device_that_falls_silent() -> None:
     endpoint = Silent(golden()[0])
-    with SerialServer(endpoint) as server, Device(server.path, timeout=0.4, register_map=MAP) as device:
+    with (
+        SerialServer(endpoint) as server,
+        Device(server.path, timeout=0.4, register_map=MAP) as device,
+    ):
         endpoint.silent = True
         begin = time.monotonic()
         with pytest.raises(LinkError, match=r"did not answer for 0\.4 s"):
@@ -149,7 +166,14 @@ def test_other_devices() -> None:
         open_device("sim:" + os.path.join(os.sep, "no", "such", "folder"))
 
 
-@pytest.mark.parametrize("option", [{"timeout": "2"}, {"timeout": 0}, {"timeout": float("nan")}, {"baud": "fast"}, {"baud": 0}], ids=str)
+@pytest.mark.parametrize(
+    "option",
+    [{"timeout": "2"}, {"timeout": 0}, {"timeout": float("nan")}, {"baud": "fast"}, {"baud": 0}],
+    ids=str,
+)
 def test_speeds_and_time_outs_that_are_none(option: dict[str, Any]) -> None:
-    with pytest.raises(DeviceError, match=f"{'time-out' if 'timeout' in option else 'baud rate'} is a .*number.*, not {next(iter(option.values()))!r}"):
+    with pytest.raises(
+        DeviceError,
+        match=f"{'time-out' if 'timeout' in option else 'baud rate'} is a .*number.*, not {next(iter(option.values()))!r}",
+    ):
         open_device("serial:/dev/null", **option)

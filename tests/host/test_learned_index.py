@@ -26,14 +26,37 @@ from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 
 #: groups so small that everything happens: fits, splits, joins, new windows
-SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
-CONFIGS = {"gram": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL), "givens": FitPlan(n_max=16, method=Method.GIVENS),
-           "slots": FitPlan(n_max=16, method=Method.GRAM, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
-           "blocks": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8)}
+SMALL = Layout(
+    smallest=8,
+    forward=12,
+    backward=4,
+    window=3,
+    largest=32,
+    buffer=4,
+    tombstones=0.25,
+    span=12,
+    crumbs=3,
+)
+CONFIGS = {
+    "gram": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL),
+    "givens": FitPlan(n_max=16, method=Method.GIVENS),
+    "slots": FitPlan(
+        n_max=16,
+        method=Method.GRAM,
+        target=Label.SLOT,
+        sums=Sums.INCREMENTAL,
+        bounds=Bounds.WIDENED,
+    ),
+    "blocks": FitPlan(
+        n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8
+    ),
+}
 
 
 def small(kind: str = "gram", items: Any = (), **options: Any) -> LearnedIndex:
-    return LearnedIndex(items, trainer=Trainer(CONFIGS[kind], ghosts=0.3, limit=16), layout=SMALL, **options)
+    return LearnedIndex(
+        items, trainer=Trainer(CONFIGS[kind], ghosts=0.3, limit=16), layout=SMALL, **options
+    )
 
 
 def found(index: LearnedIndex) -> None:
@@ -49,10 +72,16 @@ def found(index: LearnedIndex) -> None:
         for at, (key, label) in enumerate(zip(group.keys, positions.tolist(), strict=True)):
             guess = model.guess(key)
             assert guess + model.near <= label <= guess + model.far and group.position(key) == at
-        assert group.keys == sorted(set(group.keys)) and group.waiting == sorted(group.buffer) and not set(group.buffer) & set(group.keys)
+        assert (
+            group.keys == sorted(set(group.keys))
+            and group.waiting == sorted(group.buffer)
+            and not set(group.buffer) & set(group.keys)
+        )
         assert all(0 <= at < len(group.keys) for at in group.dead)
         for key in group.live():
-            assert (number == 0 or group.pivot <= key) and (number + 1 == len(groups) or key < groups[number + 1].pivot)
+            assert (number == 0 or group.pivot <= key) and (
+                number + 1 == len(groups) or key < groups[number + 1].pivot
+            )
     pivots = [group.pivot for group in groups]
     assert index._root.pivots == pivots == sorted(set(pivots))
     assert index._sizes == [len(group) for group in groups] and len(index) == sum(index._sizes)
@@ -60,15 +89,24 @@ def found(index: LearnedIndex) -> None:
 
 def same(index: LearnedIndex, model: SortedDict) -> None:
     assert len(index) == len(model)
-    assert list(index) == list(model) and list(index.items()) == list(model.items()) and list(index.values()) == list(model.values())
+    assert (
+        list(index) == list(model)
+        and list(index.items()) == list(model.items())
+        and list(index.values()) == list(model.values())
+    )
     assert list(reversed(index)) == list(reversed(model))
 
 
 # every call, by hypothesis
 
 #: few letters, zero bytes, prefixes of one another, the empty key
-KEYS = st.one_of(st.binary(max_size=3), st.lists(st.sampled_from([b"\0", b"a", b"ab", b"b", b"\xff", b"prefix/"]), max_size=5).map(b"".join),
-                 st.integers(0, 400).map(lambda n: b"user%d" % n))
+KEYS = st.one_of(
+    st.binary(max_size=3),
+    st.lists(st.sampled_from([b"\0", b"a", b"ab", b"b", b"\xff", b"prefix/"]), max_size=5).map(
+        b"".join
+    ),
+    st.integers(0, 400).map(lambda n: b"user%d" % n),
+)
 VALUES = st.integers(0, 9)
 POSITIONS = st.integers(-70, 70)
 
@@ -127,29 +165,62 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def look(self, key: bytes) -> None:
-        for call in (lambda w: w.get(key), lambda w: w.get(key, 99), lambda w: w[key], lambda w: key in w, lambda w: w.bisect_left(key),
-                     lambda w: w.bisect_right(key), lambda w: w.bisect(key), lambda w: w.index(key), lambda w: w.keys().index(key),
-                     lambda w: w.keys().count(key)):
+        for call in (
+            lambda w: w.get(key),
+            lambda w: w.get(key, 99),
+            lambda w: w[key],
+            lambda w: key in w,
+            lambda w: w.bisect_left(key),
+            lambda w: w.bisect_right(key),
+            lambda w: w.bisect(key),
+            lambda w: w.index(key),
+            lambda w: w.keys().index(key),
+            lambda w: w.keys().count(key),
+        ):
             self.both(call)
 
     @rule(keys=st.lists(KEYS, max_size=40))
     def look_many(self, keys: list[bytes]) -> None:
         assert self.index.get_many(keys, -1) == [self.model.get(key, -1) for key in keys]
 
-    @rule(low=st.none() | KEYS, high=st.none() | KEYS, inclusive=st.tuples(st.booleans(), st.booleans()), reverse=st.booleans())
-    def ranges(self, low: bytes | None, high: bytes | None, inclusive: tuple[bool, bool], reverse: bool) -> None:
+    @rule(
+        low=st.none() | KEYS,
+        high=st.none() | KEYS,
+        inclusive=st.tuples(st.booleans(), st.booleans()),
+        reverse=st.booleans(),
+    )
+    def ranges(
+        self, low: bytes | None, high: bytes | None, inclusive: tuple[bool, bool], reverse: bool
+    ) -> None:
         self.both(lambda which: list(which.irange(low, high, inclusive, reverse)))
-        assert list(self.index.range(low, high)) == [(key, self.model[key]) for key in self.model.irange(low, high, (True, False))]
+        assert list(self.index.range(low, high)) == [
+            (key, self.model[key]) for key in self.model.irange(low, high, (True, False))
+        ]
 
     @rule(key=KEYS, count=st.integers(0, 40))
     def scan(self, key: bytes, count: int) -> None:
-        assert self.index.scan(key, count) == [(key, self.model[key]) for key in islice(self.model.irange(key), count)]
+        assert self.index.scan(key, count) == [
+            (key, self.model[key]) for key in islice(self.model.irange(key), count)
+        ]
 
-    @rule(at=POSITIONS, end=POSITIONS, step=st.sampled_from([None, 1, 2, -1, -3]), reverse=st.booleans())
+    @rule(
+        at=POSITIONS,
+        end=POSITIONS,
+        step=st.sampled_from([None, 1, 2, -1, -3]),
+        reverse=st.booleans(),
+    )
     def positions(self, at: int, end: int, step: int | None, reverse: bool) -> None:
-        for call in (lambda w: w.peekitem(at), lambda w: w.peekitem(), lambda w: w.keys()[at], lambda w: w.values()[at], lambda w: w.items()[at],
-                     lambda w: list(w.keys()[at:end:step]), lambda w: list(w.values()[at:end:step]), lambda w: list(w.items()[at:end:step]),
-                     lambda w: list(w.islice(at, end, reverse))):
+        for call in (
+            lambda w: w.peekitem(at),
+            lambda w: w.peekitem(),
+            lambda w: w.keys()[at],
+            lambda w: w.values()[at],
+            lambda w: w.items()[at],
+            lambda w: list(w.keys()[at:end:step]),
+            lambda w: list(w.values()[at:end:step]),
+            lambda w: list(w.items()[at:end:step]),
+            lambda w: list(w.islice(at, end, reverse)),
+        ):
             self.both(call)
 
     @rule(at=POSITIONS)
@@ -160,9 +231,22 @@ class Machine(RuleBasedStateMachine):
     @rule(key=KEYS, other=KEYS)
     def sets(self, key: bytes, other: bytes) -> None:
         pair = {key, other}
-        for call in (lambda w: w.keys() & pair, lambda w: w.keys() | pair, lambda w: w.keys() - pair, lambda w: w.keys() ^ pair, lambda w: pair - w.keys(),
-                     lambda w: w.items() & {(key, 5)}, lambda w: w.items() - {(key, 5)}, lambda w: (w.keys() | pair)[:2], lambda w: w.keys() & pair == pair):
-            self.both(lambda which, call=call: list(made) if isinstance(made := call(which), Set) else made)
+        for call in (
+            lambda w: w.keys() & pair,
+            lambda w: w.keys() | pair,
+            lambda w: w.keys() - pair,
+            lambda w: w.keys() ^ pair,
+            lambda w: pair - w.keys(),
+            lambda w: w.items() & {(key, 5)},
+            lambda w: w.items() - {(key, 5)},
+            lambda w: (w.keys() | pair)[:2],
+            lambda w: w.keys() & pair == pair,
+        ):
+            self.both(
+                lambda which, call=call: (
+                    list(made) if isinstance(made := call(which), Set) else made
+                )
+            )
         self.both(lambda which: which | {key: 5})
         self.both(lambda which: which == dict(self.model))
 
@@ -203,9 +287,17 @@ class InBlocks(Machine):
     kind = "blocks"
 
 
-_SETTINGS = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+_SETTINGS = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 _FEWER = settings(_SETTINGS, max_examples=30)
-TestGram, TestGivens, TestWidened, TestInSlots, TestInBlocks = (each.TestCase for each in (Machine, Givens, Widened, InSlots, InBlocks))
+TestGram, TestGivens, TestWidened, TestInSlots, TestInBlocks = (
+    each.TestCase for each in (Machine, Givens, Widened, InSlots, InBlocks)
+)
 TestGram.settings = _SETTINGS
 TestGivens.settings = TestWidened.settings = TestInSlots.settings = TestInBlocks.settings = _FEWER
 
@@ -214,15 +306,26 @@ TestGivens.settings = TestWidened.settings = TestInSlots.settings = TestInBlocks
 
 #: engines of long runs: all rows each time, or what is kept and widened
 _KEPT = {"n_max": 33, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
-LONG = {"passes": FitPlan(n_max=33, sums=Sums.INCREMENTAL), "slots": FitPlan(target=Label.SLOT, **_KEPT), "blocks": FitPlan(blocks=128, **_KEPT),
-        "givens": FitPlan(method=Method.GIVENS, blocks=128, **_KEPT)}
+LONG = {
+    "passes": FitPlan(n_max=33, sums=Sums.INCREMENTAL),
+    "slots": FitPlan(target=Label.SLOT, **_KEPT),
+    "blocks": FitPlan(blocks=128, **_KEPT),
+    "givens": FitPlan(method=Method.GIVENS, blocks=128, **_KEPT),
+}
 
 
-def long_run(operations: int, present: int, layout: Layout, seed: int, kind: str = "passes") -> LearnedIndex:
+def long_run(
+    operations: int, present: int, layout: Layout, seed: int, kind: str = "passes"
+) -> LearnedIndex:
     """Random puts, deletes and lookups over a changing set of keys beside a dict; every lookup must be right. Returns the index at the end."""
     rng = random.Random(seed)
-    pool = [*random_keys(present // 3, seed, 8), *amazon_keys(present // 3, seed), *url_keys(present // 6, seed, 60),
-            *(b"user%d" % rng.randrange(10**9) for _ in range(present // 6)), *(bytes(n % 7) + b"a" * (n % 5) for n in range(35))]
+    pool = [
+        *random_keys(present // 3, seed, 8),
+        *amazon_keys(present // 3, seed),
+        *url_keys(present // 6, seed, 60),
+        *(b"user%d" % rng.randrange(10**9) for _ in range(present // 6)),
+        *(bytes(n % 7) + b"a" * (n % 5) for n in range(35)),
+    ]
     model: dict[bytes, int] = dict.fromkeys(pool[::2], 0)
     index = LearnedIndex(model, trainer=Trainer(LONG[kind], ghosts=0.3), layout=layout)
     size = len(pool)
@@ -236,9 +339,11 @@ def long_run(operations: int, present: int, layout: Layout, seed: int, kind: str
             index[key] = model[key] = number
         else:
             misses += index.pop(key, None) != model.pop(key, None)
-        if number % 1000 == 999:                        # keys drift, so that windows shift
+        if number % 1000 == 999:  # keys drift, so that windows shift
             at = rng.randrange(size - 50)
-            pool[at:at + 50] = [pool[at][:rng.randrange(1, 9)] + rng.randbytes(rng.randrange(6)) for _ in range(50)]
+            pool[at : at + 50] = [
+                pool[at][: rng.randrange(1, 9)] + rng.randbytes(rng.randrange(6)) for _ in range(50)
+            ]
     assert misses == 0
     assert index.get_many(model) == list(model.values())
     assert list(index) == sorted(model)
@@ -246,36 +351,71 @@ def long_run(operations: int, present: int, layout: Layout, seed: int, kind: str
 
 
 def test_random_operations() -> None:
-    index = long_run(200_000, 6000, Layout(smallest=50, forward=60, backward=10, largest=400, buffer=32, crumbs=20, span=96), 1)
+    index = long_run(
+        200_000,
+        6000,
+        Layout(smallest=50, forward=60, backward=10, largest=400, buffer=32, crumbs=20, span=96),
+        1,
+    )
     found(index)
     counts = index.statistics
-    assert counts.refits > 300 and counts.builds > 10 and counts.splits > 3 and index.trainer.incremental > index.trainer.full / 4
+    assert (
+        counts.refits > 300
+        and counts.builds > 10
+        and counts.splits > 3
+        and index.trainer.incremental > index.trainer.full / 4
+    )
 
 
 @pytest.mark.parametrize("kind", ["slots", "blocks", "givens"])
 def test_random_operations_with_what_is_kept(kind: str) -> None:
-    index = long_run(15_000, 3000, Layout(smallest=50, forward=60, backward=10, largest=400, buffer=32, crumbs=20, span=96), 3, kind)
+    index = long_run(
+        15_000,
+        3000,
+        Layout(smallest=50, forward=60, backward=10, largest=400, buffer=32, crumbs=20, span=96),
+        3,
+        kind,
+    )
     found(index)
     assert index.trainer.incremental > 10
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "millions"), [("slots", 4), ("blocks", 4), ("passes", 1), ("givens", 1)])
+@pytest.mark.parametrize(
+    ("kind", "millions"), [("slots", 4), ("blocks", 4), ("passes", 1), ("givens", 1)]
+)
 def test_ten_million_operations(kind: str, millions: int) -> None:
     found(long_run(millions * 1_000_000, 60_000, Layout(), 2, kind))
 
 
-@pytest.mark.parametrize("keys", [random_keys(20_000, 3), amazon_keys(20_000, 3), url_keys(4000, 3), [b"k" * n for n in range(1500)],
-                                  [bytes(n) for n in range(700)], [b"same prefix %09d" % n for n in range(20_000)],
-                                  [b"x" * 3000 + b"%d" % n for n in range(900)]], ids=["random", "amazon", "url", "k", "zero", "ordered", "long"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        random_keys(20_000, 3),
+        amazon_keys(20_000, 3),
+        url_keys(4000, 3),
+        [b"k" * n for n in range(1500)],
+        [bytes(n) for n in range(700)],
+        [b"same prefix %09d" % n for n in range(20_000)],
+        [b"x" * 3000 + b"%d" % n for n in range(900)],
+    ],
+    ids=["random", "amazon", "url", "k", "zero", "ordered", "long"],
+)
 def test_bulk_load(keys: Sequence[bytes]) -> None:
     keys = list(dict.fromkeys(keys))
     index = LearnedIndex((key, number) for number, key in enumerate(keys))
     found(index)
     assert list(index) == sorted(keys)
     assert index.get_many(keys) == list(range(len(keys)))
-    others, model = [key + b"\0" for key in keys[::7]] + [key[:-1] for key in keys[::5]], {key: number for number, key in enumerate(keys)}
-    assert index.get_many(others) == [model.get(key) for key in others] == [index.get(key) for key in others]
+    others, model = (
+        [key + b"\0" for key in keys[::7]] + [key[:-1] for key in keys[::5]],
+        {key: number for number, key in enumerate(keys)},
+    )
+    assert (
+        index.get_many(others)
+        == [model.get(key) for key in others]
+        == [index.get(key) for key in others]
+    )
 
 
 @pytest.mark.parametrize("keys", [[b""], [b"user%d" % n for n in range(4)]])
@@ -291,17 +431,28 @@ def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
 @pytest.mark.parametrize("deferred", [False, True])
 def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
     """Widened bounds stay wide when the rows go; the groups that are fitted together with an empty one are fitted all the same."""
-    trainer = Trainer(FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED))
+    trainer = Trainer(
+        FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    )
     keys = [b"%d" % n**3 for n in range(64)]
-    index = LearnedIndex(dict.fromkeys(keys, 0), trainer=trainer, layout=Layout(span=16), deferred=deferred)
+    index = LearnedIndex(
+        dict.fromkeys(keys, 0), trainer=trainer, layout=Layout(span=16), deferred=deferred
+    )
     for key in keys:
         del index[key]
     index.retrain(every=True)
-    assert list(index) == [] and index.due == 0 and index._groups[0].model and index._groups[0].model.span == 0
+    assert (
+        list(index) == []
+        and index.due == 0
+        and index._groups[0].model
+        and index._groups[0].model.span == 0
+    )
     index.update(dict.fromkeys(keys, 1))
     found(index)
 
-    index = LearnedIndex({b"%06d" % n**3: n for n in range(90)}, trainer=trainer, layout=SMALL, deferred=deferred)
+    index = LearnedIndex(
+        {b"%06d" % n**3: n for n in range(90)}, trainer=trainer, layout=SMALL, deferred=deferred
+    )
     group = index._groups[1]
     model = SortedDict(index)
     for key in group.live().copy():
@@ -335,8 +486,13 @@ def test_refits_use_the_memo() -> None:
     full = index.trainer.full
     for key in keys[1:1500:2]:
         index[key] = 2
-    assert index.trainer.incremental > 5 and index.trainer.full <= full + 2 * index.statistics.splits
-    assert index.statistics.refits == index.trainer.incremental and 0 < index.statistics.fitting < index.statistics.seconds
+    assert (
+        index.trainer.incremental > 5 and index.trainer.full <= full + 2 * index.statistics.splits
+    )
+    assert (
+        index.statistics.refits == index.trainer.incremental
+        and 0 < index.statistics.fitting < index.statistics.seconds
+    )
 
 
 def test_deferred_hands_over_many_jobs_at_once() -> None:
@@ -348,7 +504,9 @@ def test_deferred_hands_over_many_jobs_at_once() -> None:
         return golden(config)(jobs)
 
     keys = list(amazon_keys(2000, 6))
-    index = LearnedIndex(dict.fromkeys(keys[:1000]), trainer=Trainer(config, counting), layout=SMALL, deferred=True)
+    index = LearnedIndex(
+        dict.fromkeys(keys[:1000]), trainer=Trainer(config, counting), layout=SMALL, deferred=True
+    )
     batches.clear()
     for key in keys[1000:]:
         index[key] = 1
@@ -363,9 +521,15 @@ def test_a_failing_backend_changes_nothing() -> None:
     config = CONFIGS["gram"]
 
     def backend(jobs: Sequence[Job]) -> Sequence[Fit | HardwareError]:
-        return golden(config)(jobs) if working else [HardwareError(FitError.QR_MEMO, number) for number, _ in enumerate(jobs)]
+        return (
+            golden(config)(jobs)
+            if working
+            else [HardwareError(FitError.QR_MEMO, number) for number, _ in enumerate(jobs)]
+        )
 
-    index = LearnedIndex({b"%03d" % n: n for n in range(100)}, trainer=Trainer(config, backend), layout=SMALL)
+    index = LearnedIndex(
+        {b"%03d" % n: n for n in range(100)}, trainer=Trainer(config, backend), layout=SMALL
+    )
     working = False
     with pytest.raises(TrainingError, match="the model was not fitted: QR_MEMO") as caught:
         for n in range(100, 200):
@@ -385,26 +549,26 @@ def test_a_failing_backend_changes_nothing() -> None:
 def test_wrong_uses() -> None:
     index = LearnedIndex({b"a": 1})
     with pytest.raises(TypeError, match="bytes, not str"):
-        index["a"] = 1          # type: ignore[index]
+        index["a"] = 1  # type: ignore[index]
     with pytest.raises(TypeError, match="bytes, not int"):
-        LearnedIndex({1: 1})    # type: ignore[dict-item]
+        LearnedIndex({1: 1})  # type: ignore[dict-item]
     with pytest.raises(KeyError):
-        index["a"]              # type: ignore[index]
+        index["a"]  # type: ignore[index]
     with pytest.raises(KeyError):
-        del index["a"]          # type: ignore[arg-type]
-    assert "a" not in index and index.get("a") is None      # type: ignore[arg-type]
+        del index["a"]  # type: ignore[arg-type]
+    assert "a" not in index and index.get("a") is None  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="empty"):
         LearnedIndex().popitem()
     with pytest.raises(TypeError, match="unhashable"):
         hash(index)
     for wrong in ({"smallest": 0}, {"largest": 500}, {"buffer": 0}, {"tombstones": 0.0}):
         with pytest.raises(ValueError, match="a layout"):
-            Layout(**wrong)     # type: ignore[arg-type]
+            Layout(**wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="ghosts"):
         Trainer(ghosts=2.0)
     with pytest.raises(TypeError, match="ghosts are a number"):
-        Trainer(ghosts="a")     # type: ignore[arg-type]
-    assert Trainer(ghosts=float(np.float32(0.25))).ghosts == Trainer(ghosts=np.float32(0.25)).ghosts      # type: ignore[arg-type]
+        Trainer(ghosts="a")  # type: ignore[arg-type]
+    assert Trainer(ghosts=float(np.float32(0.25))).ghosts == Trainer(ghosts=np.float32(0.25)).ghosts  # type: ignore[arg-type]
 
 
 EDGES = """d[[]] | d.get([]) | d.get("a", 3) | [] in d | "a" in d | None in d | d.pop([], 5) | d.pop("a", 5) | d.pop([])
@@ -419,14 +583,22 @@ d.items() & {(b"004", 4)} | d.items().__or__({(b"004", 5)}) | d.keys() & [[]] | 
 d.__or__({b"a": 1}) | d.__ror__({b"a": 1, b"004": 9}) | d.__or__(3) | d.__ior__([(b"a", 1)]) | d.update(3) | d.update({"a": 1}) | d.fromkeys([b"b", b"a"], 1)"""
 
 
-@pytest.mark.parametrize("call", [call for line in EDGES.splitlines() for call in line.split(" | ")])
+@pytest.mark.parametrize(
+    "call", [call for line in EDGES.splitlines() for call in line.split(" | ")]
+)
 def test_edges_of_calls(call: str) -> None:
     items = {b"%03d" % n: n for n in range(0, 40, 2)}
     results: list[Any] = []
     for which in (LearnedIndex(items), SortedDict(items)):
         try:
             made = eval(call, {"d": which})
-            results.append(list(made.items()) if isinstance(made, Mapping) else list(made) if isinstance(made, Set | Iterator) else made)
+            results.append(
+                list(made.items())
+                if isinstance(made, Mapping)
+                else list(made)
+                if isinstance(made, Set | Iterator)
+                else made
+            )
         except Exception as problem:
             results.append(type(problem))
     assert results[0] == results[1]
@@ -435,17 +607,34 @@ def test_edges_of_calls(call: str) -> None:
 def test_what_differs_from_sorteddict() -> None:
     """docs/learned_index.md names these, and no others."""
     index, empty = LearnedIndex({b"a": 1, b"b": 2}), LearnedIndex()
-    for call in (lambda: empty.__setitem__("a", 1), lambda: empty.irange("a"), lambda: index.irange(b"z", 1), lambda: empty.bisect(1),      # type: ignore
-                 lambda: empty.peekitem("a"), lambda: empty.islice("a"), lambda: LearnedIndex.fromkeys(["a"]), lambda: index.update(a=1),   # type: ignore
-                 lambda: index.update({b"c": 1, "a": 1})):                                                                                  # type: ignore
+    for call in (
+        lambda: empty.__setitem__("a", 1),
+        lambda: empty.irange("a"),
+        lambda: index.irange(b"z", 1),
+        lambda: empty.bisect(1),  # type: ignore
+        lambda: empty.peekitem("a"),
+        lambda: empty.islice("a"),
+        lambda: LearnedIndex.fromkeys(["a"]),
+        lambda: index.update(a=1),  # type: ignore
+        lambda: index.update({b"c": 1, "a": 1}),
+    ):  # type: ignore
         with pytest.raises(TypeError):
             call()
     assert list(index) == [b"a", b"b"] and list(empty) == []
     assert index.get(b"c", default=3) == 3
     found = index.keys() - {b"a"}
-    assert isinstance(found, OrderedSet) and not hasattr(found, "add") and hash(found) == hash(frozenset({b"b"}))
+    assert (
+        isinstance(found, OrderedSet)
+        and not hasattr(found, "add")
+        and hash(found) == hash(frozenset({b"b"}))
+    )
     both = index.keys() | {b"\0"}
-    assert repr(both) == "OrderedSet([b'\\x00', b'a', b'b'])" and both[-1] == b"b" and next(reversed(both)) == b"b" and both & {b"a"} == {b"a"}
+    assert (
+        repr(both) == "OrderedSet([b'\\x00', b'a', b'b'])"
+        and both[-1] == b"b"
+        and next(reversed(both)) == b"b"
+        and both & {b"a"} == {b"a"}
+    )
     assert list(both - {b"a"}) == [b"\0", b"b"]
 
 
@@ -455,7 +644,11 @@ def test_pickles_and_copies() -> None:
         index[b"late%d" % number] = number
         del index[b"k%d" % number]
     for twin in (pickle.loads(pickle.dumps(index)), deepcopy(index)):
-        assert twin == index and twin.layout == index.layout and twin.trainer.config == index.trainer.config
+        assert (
+            twin == index
+            and twin.layout == index.layout
+            and twin.trainer.config == index.trainer.config
+        )
         twin[b"z"] = 1
         twin.retrain(every=True)
         found(twin)
@@ -465,17 +658,35 @@ def test_pickles_and_copies() -> None:
 def test_maps_together_keep_how_they_are_made() -> None:
     index = small("givens", {b"b": 1}, deferred=True)
     for made in ({b"a": 0, b"b": 0} | index, index | {b"a": 0}, index.copy()):
-        assert made.trainer is index.trainer and made.layout is index.layout and made.deferred and made[b"b"] == 1
+        assert (
+            made.trainer is index.trainer
+            and made.layout is index.layout
+            and made.deferred
+            and made[b"b"] == 1
+        )
 
 
 def test_small_things() -> None:
     index = LearnedIndex.fromkeys([b"b", b"a"], 3)
-    assert repr(index) == "LearnedIndex({b'a': 3, b'b': 3})" and index == {b"a": 3, b"b": 3} and index != {b"a": 3} and index != 5
+    assert (
+        repr(index) == "LearnedIndex({b'a': 3, b'b': 3})"
+        and index == {b"a": 3, b"b": 3}
+        and index != {b"a": 3}
+        and index != 5
+    )
     twin = index.copy()
     twin[b"c"] = 4
     assert b"c" not in index and {b"z": 1} | twin == {b"a": 3, b"b": 3, b"c": 4, b"z": 1}
     twin |= {b"d": 5}
-    assert list(twin.keys()) == [b"a", b"b", b"c", b"d"] and list(reversed(twin.keys())) == [b"d", b"c", b"b", b"a"]
-    assert list(reversed(twin.values())) == [5, 4, 3, 3] and next(reversed(twin.items())) == (b"d", 5)
+    assert list(twin.keys()) == [b"a", b"b", b"c", b"d"] and list(reversed(twin.keys())) == [
+        b"d",
+        b"c",
+        b"b",
+        b"a",
+    ]
+    assert list(reversed(twin.values())) == [5, 4, 3, 3] and next(reversed(twin.items())) == (
+        b"d",
+        5,
+    )
     with pytest.raises(TypeError):
-        index | 5               # type: ignore[operator]
+        index | 5  # type: ignore[operator]

@@ -27,10 +27,31 @@ from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.sim.native.machine import NativeMachine
 from testbench.qr import build
 
-SMALL = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
+SMALL = Layout(
+    smallest=8,
+    forward=12,
+    backward=4,
+    window=3,
+    largest=32,
+    buffer=4,
+    tombstones=0.25,
+    span=12,
+    crumbs=3,
+)
 #: as tests/qr/test_engine.py has it, so that it is compiled once
-CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
-                contexts=2, jobs=5)
+CONFIG = FitPlan(
+    n_max=6,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=12,
+    bus_bytes=32,
+    row_units=2,
+    lanes=6,
+    solvers=2,
+    contexts=2,
+    jobs=5,
+)
 
 
 def test_slots_after_changes() -> None:
@@ -46,11 +67,20 @@ def test_slots_after_changes() -> None:
             if found is None:
                 break
             new, moved, before = found
-            assert len(new.of) == total and all(a < b for a, b in zip(new.of, new.of[1:], strict=False)) and (not total or new.of[-1] < new.capacity)
+            assert (
+                len(new.of) == total
+                and all(a < b for a, b in zip(new.of, new.of[1:], strict=False))
+                and (not total or new.of[-1] < new.capacity)
+            )
             gone, fresh = set(removed), set(added)
             old = iter([slot for at, slot in enumerate(slots.of) if at not in gone])
-            changed = [(at, was) for at, (slot, was) in enumerate((slot, None if at in fresh else next(old)) for at, slot in enumerate(new.of))
-                       if was is not None and was != slot]
+            changed = [
+                (at, was)
+                for at, (slot, was) in enumerate(
+                    (slot, None if at in fresh else next(old)) for at, slot in enumerate(new.of)
+                )
+                if was is not None and was != slot
+            ]
             assert changed == list(zip(moved, before, strict=True))
             slots = new
     assert Slots.spread(4, 0.5).range(1, 5) == (1, 3) and Slots.dense(3).of == [0, 1, 2]
@@ -90,14 +120,21 @@ def same(a: LearnedIndex, b: LearnedIndex) -> None:
     assert list(a.items()) == list(b.items())
     for x, y in zip(a._groups, b._groups, strict=True):
         assert x.model is not None and y.model is not None
-        assert np.array_equal(x.model.fit.weights, y.model.fit.weights) and (x.model.low, x.model.high) == (y.model.low, y.model.high)
+        assert np.array_equal(x.model.fit.weights, y.model.fit.weights) and (
+            x.model.low,
+            x.model.high,
+        ) == (y.model.low, y.model.high)
         assert np.array_equal(x.model.labels(len(x.keys)), y.model.labels(len(y.keys)))
 
 
-@pytest.mark.parametrize("config", [CONFIG, FitPlan(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"])
+@pytest.mark.parametrize(
+    "config", [CONFIG, FitPlan(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"]
+)
 def test_timed(config: FitPlan) -> None:
     slow, fast = Timed(config, FixedLatency(200, 8)), Timed(config, FixedLatency(10, 16))
-    indexes = [LearnedIndex(trainer=Trainer(config, backend), layout=SMALL) for backend in (slow, fast)]
+    indexes = [
+        LearnedIndex(trainer=Trainer(config, backend), layout=SMALL) for backend in (slow, fast)
+    ]
     for index in indexes:
         work(index)
     same(*indexes)
@@ -111,12 +148,19 @@ def engine() -> Iterator[EngineBackend]:
 
 
 def test_simulated_engine_fits_as_the_golden_model(engine: EngineBackend) -> None:
-    index, golden = (LearnedIndex(trainer=trainer, layout=SMALL) for trainer in (Trainer(CONFIG, engine), Trainer(CONFIG)))
+    index, golden = (
+        LearnedIndex(trainer=trainer, layout=SMALL)
+        for trainer in (Trainer(CONFIG, engine), Trainer(CONFIG))
+    )
     model = work(index)
     work(golden)
     same(index, golden)
     assert dict(index) == model and index.get_many(model) == list(model.values())
-    assert engine.jobs == index.trainer.full + index.trainer.incremental and engine.cycles > 0 and index.trainer.incremental > 50
+    assert (
+        engine.jobs == index.trainer.full + index.trainer.incremental
+        and engine.cycles > 0
+        and index.trainer.incremental > 50
+    )
     read, written = engine.traffic
     assert read > 0 < written
 
@@ -132,23 +176,35 @@ class Little(NativeMachine):
 
 def test_a_small_memory_takes_more_starts() -> None:
     """Jobs that do not fit together are run one after the other, memos make room for others and are sent again; a job that does not fit alone is told."""
-    with EngineBackend(CONFIG, NativeMachine(build(CONFIG))) as wide, EngineBackend(CONFIG, Little(12 << 10)) as tight:
-        indexes = [LearnedIndex(trainer=Trainer(CONFIG, engine), layout=SMALL) for engine in (wide, tight)]
+    with (
+        EngineBackend(CONFIG, NativeMachine(build(CONFIG))) as wide,
+        EngineBackend(CONFIG, Little(12 << 10)) as tight,
+    ):
+        indexes = [
+            LearnedIndex(trainer=Trainer(CONFIG, engine), layout=SMALL) for engine in (wide, tight)
+        ]
         for index in indexes:
             work(index)
         same(*indexes)
         assert tight.jobs == wide.jobs and tight.runs > wide.runs and tight.sent > wide.sent
         tight._machine.capacity, tight._resident = 256, {}
         tight._room = Room(tight._machine)
-        with pytest.raises(DeviceError, match=r"^a fit of \d+ rows does not fit into the device's 256 bytes of memory$"):
-            LearnedIndex({b"user%d" % n: 1 for n in range(100)}, trainer=Trainer(CONFIG, tight), layout=SMALL)
+        with pytest.raises(
+            DeviceError,
+            match=r"^a fit of \d+ rows does not fit into the device's 256 bytes of memory$",
+        ):
+            LearnedIndex(
+                {b"user%d" % n: 1 for n in range(100)}, trainer=Trainer(CONFIG, tight), layout=SMALL
+            )
 
 
 def test_an_engine_is_not_pickled() -> None:
     index = LearnedIndex({b"a": 1})
     index.trainer.backend = EngineBackend.__new__(EngineBackend)
     for call in (pickle.dumps, deepcopy):
-        with pytest.raises(TypeError, match=r"an engine cannot be pickled or copied.*save\(\) stores the index"):
+        with pytest.raises(
+            TypeError, match=r"an engine cannot be pickled or copied.*save\(\) stores the index"
+        ):
             call(index)
 
 
@@ -165,7 +221,11 @@ def test_room(steps: list[tuple[bool, int]]) -> None:
                 gaps = sorted([(0, 0), *blocks, (200, 0)])
                 assert all(b[0] - sum(a) < size for a, b in pairwise(gaps))
             else:
-                assert 0 <= at and at + size <= 200 and all(at + size <= b or b + n <= at for b, n in blocks)
+                assert (
+                    0 <= at
+                    and at + size <= 200
+                    and all(at + size <= b or b + n <= at for b, n in blocks)
+                )
                 blocks.append((at, size))
         elif blocks:
             room.give(*blocks.pop(size % len(blocks)))
@@ -174,12 +234,25 @@ def test_room(steps: list[tuple[bool, int]]) -> None:
     assert room.take(200) == 0
 
 
-@pytest.mark.parametrize(("at", "code"), [(0, FitError.QR_MEMO), (6, FitError.QR_WINDOW), (8, FitError.QR_WINDOW), (12, FitError.QR_MEMO),
-                                          (16, FitError.QR_MEMO)], ids=["magic", "length", "prefix", "epoch", "rows"])
-def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: EngineBackend, at: int, code: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("at", "code"),
+    [
+        (0, FitError.QR_MEMO),
+        (6, FitError.QR_WINDOW),
+        (8, FitError.QR_WINDOW),
+        (12, FitError.QR_MEMO),
+        (16, FitError.QR_MEMO),
+    ],
+    ids=["magic", "length", "prefix", "epoch", "rows"],
+)
+def test_a_damaged_memo_fails_a_job_and_nothing_else(
+    engine: EngineBackend, at: int, code: ErrorCode
+) -> None:
     """The old models serve, the keys are there; the next fit sends the host's own copy of the memo and goes on."""
     keys = sorted(amazon_keys(300, 5))
-    index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
+    index = LearnedIndex(
+        dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True
+    )
     for key in keys[1::2]:
         index[key] = 2
     doomed = next(iter(index._pending))
@@ -191,19 +264,29 @@ def test_a_damaged_memo_fails_a_job_and_nothing_else(engine: EngineBackend, at: 
     with pytest.raises(TrainingError) as caught:
         index.retrain()
     assert caught.value.error.code is code
-    assert [group.model for group in index._groups] == before and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+    assert [group.model for group in index._groups] == before and index.get_many(keys) == [
+        1 + n % 2 for n in range(300)
+    ]
     due = index.due
-    assert index.retrain() == due and index.due == 0 and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+    assert (
+        index.retrain() == due
+        and index.due == 0
+        and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+    )
 
 
 def test_an_error_of_the_bus_fails_what_has_no_result(engine: EngineBackend) -> None:
     keys = sorted(amazon_keys(300, 6))
-    index = LearnedIndex(dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True)
+    index = LearnedIndex(
+        dict.fromkeys(keys[::2], 1), trainer=Trainer(CONFIG, engine), layout=SMALL, deferred=True
+    )
     for key in keys[1::2]:
         index[key] = 2
     assert isinstance(engine._machine, NativeMachine)
     engine._machine.session.fail_read(0, 60)
     with pytest.raises(TrainingError) as caught:
         index.retrain()
-    assert caught.value.error.code is ErrorCode.BUS_READ and index.get_many(keys) == [1 + n % 2 for n in range(300)]
+    assert caught.value.error.code is ErrorCode.BUS_READ and index.get_many(keys) == [
+        1 + n % 2 for n in range(300)
+    ]
     assert index.retrain() > 0 and index.get_many(keys) == [1 + n % 2 for n in range(300)]

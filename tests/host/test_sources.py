@@ -26,9 +26,17 @@ def types(table: Table) -> dict[str, str]:
 # -- what comes in ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "rows", "length"), [
-    ("cancer", 569, 30), ("cancer_svm", 569, 30), ("cancer_columns", 569, None), ("diabetes", 442, 10), ("iris", 150, 4),
-    ("ratings", 24, 24)])
+@pytest.mark.parametrize(
+    ("name", "rows", "length"),
+    [
+        ("cancer", 569, 30),
+        ("cancer_svm", 569, 30),
+        ("cancer_columns", 569, None),
+        ("diabetes", 442, 10),
+        ("iris", 150, 4),
+        ("ratings", 24, 24),
+    ],
+)
 def test_bundled_tables(name: str, rows: int, length: int | None) -> None:
     table = open_table(f"heap:{EXAMPLES / name}.heap,{EXAMPLES / name}.json")
     assert table.name == name and table.rows == rows and table.pages.shape[1] == 8192
@@ -39,20 +47,30 @@ def test_bundled_tables(name: str, rows: int, length: int | None) -> None:
 
 def test_bundled_cancer_is_scikit_learns() -> None:
     from sklearn.datasets import load_breast_cancer
+
     data = load_breast_cancer()
-    raw = open_table(f"heap:{EXAMPLES}/cancer_columns.heap,{EXAMPLES}/cancer_columns.json").columns()
-    assert np.array_equal(np.stack([raw[n.replace(" ", "_")] for n in data.feature_names], axis=1), data.data)
+    raw = open_table(
+        f"heap:{EXAMPLES}/cancer_columns.heap,{EXAMPLES}/cancer_columns.json"
+    ).columns()
+    assert np.array_equal(
+        np.stack([raw[n.replace(" ", "_")] for n in data.feature_names], axis=1), data.data
+    )
     scaled = open_table(f"heap:{EXAMPLES}/cancer.heap,{EXAMPLES}/cancer.json").columns()
     assert np.array_equal(scaled["y"], data.target) and np.array_equal(raw["y"], data.target)
-    assert np.array_equal(scaled["x"], ((data.data - data.data.mean(axis=0)) / data.data.std(axis=0)).astype(np.float32))
+    assert np.array_equal(
+        scaled["x"],
+        ((data.data - data.data.mean(axis=0)) / data.data.std(axis=0)).astype(np.float32),
+    )
 
 
-def test_heap_file_of_several_segments_and_open_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heap_file_of_several_segments_and_open_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = Schema("t", (Column("id", "int4"), Column("x", "float8[]")))
     pages = write_heap(schema, {"id": np.arange(500), "x": np.ones((500, 7))})
     monkeypatch.setattr("penstock.host.sources.files._SEGMENT", 2 * 8192)
     for part in range(0, len(pages), 2):
-        pages[part:part + 2].tofile(tmp_path / (f"t,1.heap.{part // 2}" if part else "t,1.heap"))
+        pages[part : part + 2].tofile(tmp_path / (f"t,1.heap.{part // 2}" if part else "t,1.heap"))
     schema.save(tmp_path / "t.json")
     table = open_table(f"heap:{tmp_path}/t,1.heap,{tmp_path}/t.json")
     assert np.array_equal(table.pages, pages) and table.schema.column("x").length == 7
@@ -60,24 +78,47 @@ def test_heap_file_of_several_segments_and_open_length(tmp_path: Path, monkeypat
 
 def test_csv(tmp_path: Path) -> None:
     file = tmp_path / "flats.csv"
-    file.write_text("area, price ,big,floor,note,id,gap\n"
-                    "50.5,1e3,true,3,ok,5000000000,\n60,2e3,false,-1,,7,4\nnan,3,true,0,x,8,\n")
+    file.write_text(
+        "area, price ,big,floor,note,id,gap\n"
+        "50.5,1e3,true,3,ok,5000000000,\n60,2e3,false,-1,,7,4\nnan,3,true,0,x,8,\n"
+    )
     table = open_table(str(file))
-    assert types(table) == {"area": "float8", "price": "float8", "big": "bool", "floor": "int4", "note": "text", "id": "int8",
-                            "gap": "int4"}
+    assert types(table) == {
+        "area": "float8",
+        "price": "float8",
+        "big": "bool",
+        "floor": "int4",
+        "note": "text",
+        "id": "int8",
+        "gap": "int4",
+    }
     assert table.name == "flats" and table.rows == 3
     got = table.columns()
     assert got["price"].tolist() == [1000, 2000, 3] and got["floor"].tolist() == [3, -1, 0]
     assert got["big"].tolist() == [True, False, True]
-    assert got["note"] == ["ok", None, "x"] and got["gap"].tolist() == [None, 4, None] and np.isnan(got["area"][2])
-    assert [c.not_null for c in table.schema.columns] == [True, True, True, True, False, True, False]
+    assert (
+        got["note"] == ["ok", None, "x"]
+        and got["gap"].tolist() == [None, 4, None]
+        and np.isnan(got["area"][2])
+    )
+    assert [c.not_null for c in table.schema.columns] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_csv_with_a_bad_cell(tmp_path: Path) -> None:
     """As text the column would be no feature any more, and nobody would know."""
     file = tmp_path / "t.csv"
     file.write_text("a,b\n1,2\n4,oops\n7,8\n")
-    with pytest.raises(SourceError, match=r"column 'b' of .* has numbers in 2 rows, but 'oops' in line 3") as caught:
+    with pytest.raises(
+        SourceError, match=r"column 'b' of .* has numbers in 2 rows, but 'oops' in line 3"
+    ) as caught:
         open_table(str(file))
     assert caught.value.code == "E704"
     file.write_text("a,b\n1,x1\n4,2\n7,y3\n")
@@ -94,17 +135,41 @@ def test_csv_without_names(tmp_path: Path) -> None:
 def test_npz(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     arrays: dict[str, Any] = {
-        "f8": rng.normal(size=9), "f4": rng.normal(size=9).astype("f4"), "f2": rng.normal(size=9).astype("f2"),
-        "u1": np.arange(9, dtype="u1"), "i2": np.arange(9, dtype="i2"), "u2": np.arange(9, dtype="u2") + 60000, "y": np.arange(9),
+        "f8": rng.normal(size=9),
+        "f4": rng.normal(size=9).astype("f4"),
+        "f2": rng.normal(size=9).astype("f2"),
+        "u1": np.arange(9, dtype="u1"),
+        "i2": np.arange(9, dtype="i2"),
+        "u2": np.arange(9, dtype="u2") + 60000,
+        "y": np.arange(9),
         "flag": np.arange(9) > 4,
-        "x4": rng.normal(size=(9, 5)).astype("f4"), "x8": rng.normal(size=(9, 2)),
-        "whole": np.full((9, 2), 1 << 24), "large": np.full((9, 2), 1 << 25),
-        "matrix": rng.normal(size=(9, 2, 3)).astype("f4"), "big": np.arange(9, dtype=">f8"), "name": np.array(list("abcdefghi"))}
+        "x4": rng.normal(size=(9, 5)).astype("f4"),
+        "x8": rng.normal(size=(9, 2)),
+        "whole": np.full((9, 2), 1 << 24),
+        "large": np.full((9, 2), 1 << 25),
+        "matrix": rng.normal(size=(9, 2, 3)).astype("f4"),
+        "big": np.arange(9, dtype=">f8"),
+        "name": np.array(list("abcdefghi")),
+    }
     np.savez(tmp_path / "t.npz", **arrays)
     table = open_table(str(tmp_path / "t.npz"))
     assert list(types(table).values()) == [
-        "float8", "float4", "float4", "int2", "int2", "int4", "int8", "bool", "float4[]", "float8[]", "float4[]", "float8[]",
-        "float4[]", "float8", "text"]
+        "float8",
+        "float4",
+        "float4",
+        "int2",
+        "int2",
+        "int4",
+        "int8",
+        "bool",
+        "float4[]",
+        "float8[]",
+        "float4[]",
+        "float8[]",
+        "float4[]",
+        "float8",
+        "text",
+    ]
     got = table.columns()
     for name, values in arrays.items():
         assert np.array_equal(got[name], values.reshape(9, -1) if values.ndim > 1 else values)
@@ -112,19 +177,42 @@ def test_npz(tmp_path: Path) -> None:
 
 
 def test_parquet(tmp_path: Path) -> None:
-    table = pa.table({
-        "a": pa.array([1, None, 3], pa.int16()), "b": pa.array([0.5, 1.5, None], pa.float32()), "s": pa.array(["x", None, "z"]),
-        "d": pa.array(["u", "v", "u"]).dictionary_encode(),
-        "x": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32())),
-        "z": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float64(), 2)), "flag": pa.array([True, None, False]),
-        "day": pa.array([1, 2, 3], pa.date32()), "none": pa.nulls(3)})
+    table = pa.table(
+        {
+            "a": pa.array([1, None, 3], pa.int16()),
+            "b": pa.array([0.5, 1.5, None], pa.float32()),
+            "s": pa.array(["x", None, "z"]),
+            "d": pa.array(["u", "v", "u"]).dictionary_encode(),
+            "x": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32())),
+            "z": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float64(), 2)),
+            "flag": pa.array([True, None, False]),
+            "day": pa.array([1, 2, 3], pa.date32()),
+            "none": pa.nulls(3),
+        }
+    )
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=2)
     opened = open_table(str(tmp_path / "t.parquet"))
-    assert types(opened) == {"a": "int2", "b": "float4", "s": "text", "d": "text", "x": "float4[]", "z": "float8[]",
-                             "flag": "bool", "day": "text", "none": "float8"}
+    assert types(opened) == {
+        "a": "int2",
+        "b": "float4",
+        "s": "text",
+        "d": "text",
+        "x": "float4[]",
+        "z": "float8[]",
+        "flag": "bool",
+        "day": "text",
+        "none": "float8",
+    }
     got = opened.columns()
-    assert got["a"].tolist() == [1, None, 3] and got["flag"].tolist() == [True, None, False] and got["d"] == ["u", "v", "u"]
-    assert got["x"].tolist() == got["z"].tolist() == [[1, 2], [3, 4], [5, 6]] and got["day"][0] == "1970-01-02"
+    assert (
+        got["a"].tolist() == [1, None, 3]
+        and got["flag"].tolist() == [True, None, False]
+        and got["d"] == ["u", "v", "u"]
+    )
+    assert (
+        got["x"].tolist() == got["z"].tolist() == [[1, 2], [3, 4], [5, 6]]
+        and got["day"][0] == "1970-01-02"
+    )
     assert got["none"].tolist() == [None] * 3
 
 
@@ -136,12 +224,22 @@ def test_rows_that_need_larger_pages() -> None:
 
 
 def test_digest_covers_schema_and_pages() -> None:
-    make: Callable[[str, float], str] = lambda name, value: Table.from_columns({name: np.full(5, value)}).digest
+    make: Callable[[str, float], str] = lambda name, value: (
+        Table.from_columns({name: np.full(5, value)}).digest
+    )
     assert make("a", 1.0) == make("a", 1.0)
     assert len({make("a", 1.0), make("b", 1.0), make("a", 2.0)}) == 3
 
 
-SHAPES = Schema("random", (Column("x", "float4[]", length=12), Column("k", "int4"), Column("b", "bool"), Column("y", "float4")))
+SHAPES = Schema(
+    "random",
+    (
+        Column("x", "float4[]", length=12),
+        Column("k", "int4"),
+        Column("b", "bool"),
+        Column("y", "float4"),
+    ),
+)
 
 
 def test_random() -> None:
@@ -150,11 +248,14 @@ def test_random() -> None:
     assert table.digest == again.digest != open_table("random:rows=500,seed=4", SHAPES).digest
     got = table.columns()
     assert set(np.unique(got["y"])) == {0, 1} and 0.3 < got["y"].mean() < 0.7
-    assert set(np.unique(open_table("random:rows=500,task=signed", SHAPES).columns()["y"])) == {-1, 1}
+    assert set(np.unique(open_table("random:rows=500,task=signed", SHAPES).columns()["y"])) == {
+        -1,
+        1,
+    }
     got = open_table("random:rows=500,regression", SHAPES).columns()
     features = np.column_stack([got["x"], got["k"], got["b"]])
     _, residue, _, _ = np.linalg.lstsq(features, got["y"], rcond=None)
-    assert residue[0] / 500 < 0.011 < 0.2 < got["y"].var()      # noise of 0.1 on a linear model
+    assert residue[0] / 500 < 0.011 < 0.2 < got["y"].var()  # noise of 0.1 on a linear model
     wide = Table.random(Schema("t", (Column("x", "float4[]", length=5000), Column("y", "int4"))), 4)
     assert wide.schema.page_size == 32768 and wide.rows == 4
 
@@ -172,8 +273,10 @@ def fails(src: str, message: str, hint: str | None = None) -> None:
 
 
 def test_unknown_sources(tmp_path: Path) -> None:
-    known = ("known are: heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · "
-             "random:rows=1000,seed=1")
+    known = (
+        "known are: heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · "
+        "random:rows=1000,seed=1"
+    )
     fails("table.xlsx", "unknown data source 'table.xlsx'", known)
     fails("", "unknown data source ''", known)
     fails("missing.csv", "no such file: missing.csv")
@@ -194,55 +297,86 @@ def test_wrong_heap_files(tmp_path: Path) -> None:
     file.write_bytes(b"")
     fails(src, f"{file} is empty")
     file.write_bytes(bytes(8193))
-    fails(src, f"{file} has 8193 bytes, which is not a whole number of pages of 8192 bytes",
-          f"is page_size in {description} the server's block_size, and the file complete?")
+    fails(
+        src,
+        f"{file} has 8193 bytes, which is not a whole number of pages of 8192 bytes",
+        f"is page_size in {description} the server's block_size, and the file complete?",
+    )
     write_heap(Schema("t", (Column("a", "int4"),), 16384), {"a": np.arange(5000)}).tofile(file)
-    fails(src, f"the pages of {file} have 16384 bytes each, but {description} says 8192",
-          f'write "page_size": 16384 in {description}')
+    fails(
+        src,
+        f"the pages of {file} have 16384 bytes each, but {description} says 8192",
+        f'write "page_size": 16384 in {description}',
+    )
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("{", ", line 1, column 2: not JSON: Expecting property name enclosed in double quotes"),
-    ("[]", ": not a table schema: a list instead of an object"),
-    ("{}", ": not a table schema: no key 'columns'"),
-    ('{"columns": []}', ": a table schema without columns"),
-    ('{"columns": [{"name": "a", "type": "nonsense"}]}',
-     ": column 'a' has the type 'nonsense'"),
-    ('null', ": not a table schema: null instead of an object"),
-    ('7', ": not a table schema: 7 instead of an object"),
-    ('{"columns": 5}', ": columns is 5 instead of a list"),
-    ('{"columns": "abc"}', ": columns is a text instead of a list"),
-    ('{"columns": [null]}', ": one of the columns is null instead of an object"),
-    ('{"columns": ["x"]}', ": one of the columns is a text instead of an object"),
-    ('{"columns": [{"type": "int4"}]}', ": column 1 has no name"),
-    ('{"columns": [{"name": "a", "typ": "int4"}]}', ": a column has no key 'typ'"),
-    ('{"columns": [{"name": "a", "type": []}]}', ": column 'a' has the type []"),
-    ('{"columns": [{"name": "a", "type": "int4"}], "page_size": "big"}',
-     ": page_size must be a power of two from 1024 to 32768, not 'big'"),
-    ('{"columns": [{"name": "a", "type": "int4"}, {"name": "a", "type": "int2"}]}', ": two columns are called 'a'"),
-    ('{"columns": [{"name": 5, "type": "int4"}]}', ": a column's name must be text, not 5"),
-    ('{"columns": [{"name": "a", "type": "int4", "not_null": 1}]}', ": not_null of column 'a' must be true or false"),
-    ('{"columns": [{"name": "a", "type": "float4[]", "length": 0}]}',
-     ": length of column 'a' must be a whole number from 1, and only arrays have one"),
-    ('{"columns": [{"name": "a", "type": "int4", "missing": "x"}]}', ": missing of column 'a' is no value of the type int4: 'x'"),
-    ('{"columns": [{"name": "a", "type": "int4"}], "page_size": 8000}',
-     ": page_size must be a power of two from 1024 to 32768, not 8000"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", ", line 1, column 2: not JSON: Expecting property name enclosed in double quotes"),
+        ("[]", ": not a table schema: a list instead of an object"),
+        ("{}", ": not a table schema: no key 'columns'"),
+        ('{"columns": []}', ": a table schema without columns"),
+        (
+            '{"columns": [{"name": "a", "type": "nonsense"}]}',
+            ": column 'a' has the type 'nonsense'",
+        ),
+        ("null", ": not a table schema: null instead of an object"),
+        ("7", ": not a table schema: 7 instead of an object"),
+        ('{"columns": 5}', ": columns is 5 instead of a list"),
+        ('{"columns": "abc"}', ": columns is a text instead of a list"),
+        ('{"columns": [null]}', ": one of the columns is null instead of an object"),
+        ('{"columns": ["x"]}', ": one of the columns is a text instead of an object"),
+        ('{"columns": [{"type": "int4"}]}', ": column 1 has no name"),
+        ('{"columns": [{"name": "a", "typ": "int4"}]}', ": a column has no key 'typ'"),
+        ('{"columns": [{"name": "a", "type": []}]}', ": column 'a' has the type []"),
+        (
+            '{"columns": [{"name": "a", "type": "int4"}], "page_size": "big"}',
+            ": page_size must be a power of two from 1024 to 32768, not 'big'",
+        ),
+        (
+            '{"columns": [{"name": "a", "type": "int4"}, {"name": "a", "type": "int2"}]}',
+            ": two columns are called 'a'",
+        ),
+        ('{"columns": [{"name": 5, "type": "int4"}]}', ": a column's name must be text, not 5"),
+        (
+            '{"columns": [{"name": "a", "type": "int4", "not_null": 1}]}',
+            ": not_null of column 'a' must be true or false",
+        ),
+        (
+            '{"columns": [{"name": "a", "type": "float4[]", "length": 0}]}',
+            ": length of column 'a' must be a whole number from 1, and only arrays have one",
+        ),
+        (
+            '{"columns": [{"name": "a", "type": "int4", "missing": "x"}]}',
+            ": missing of column 'a' is no value of the type int4: 'x'",
+        ),
+        (
+            '{"columns": [{"name": "a", "type": "int4"}], "page_size": 8000}',
+            ": page_size must be a power of two from 1024 to 32768, not 8000",
+        ),
+    ],
+)
 def test_wrong_schemas(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.heap").write_bytes(bytes(8192))
     (tmp_path / "t.json").write_text(text)
     fails(f"heap:{tmp_path}/t.heap,{tmp_path}/t.json", f"{tmp_path}/t.json{message}")
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("a,b\n1,2\n3\n", "{path}: Expected 2 columns, got 1: 3"),
-    ("a,a\n1,2\n", "{path} has two columns called 'a'"),
-    ("a,\n1,2\n", "{path} has a column without a name"),
-    ("a,b\n", "{path} has no rows"),
-    (",".join(f"c{i}" for i in range(1601)) + "\n" + ",".join("1" * 1601) + "\n",
-     "t has 1601 columns; a table takes at most 1600"),
-    (",".join(f"c{i}" for i in range(1500)) + "\n" + ",".join(["1.5"] * 1500) + "\n", None),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3\n", "{path}: Expected 2 columns, got 1: 3"),
+        ("a,a\n1,2\n", "{path} has two columns called 'a'"),
+        ("a,\n1,2\n", "{path} has a column without a name"),
+        ("a,b\n", "{path} has no rows"),
+        (
+            ",".join(f"c{i}" for i in range(1601)) + "\n" + ",".join("1" * 1601) + "\n",
+            "t has 1601 columns; a table takes at most 1600",
+        ),
+        (",".join(f"c{i}" for i in range(1500)) + "\n" + ",".join(["1.5"] * 1500) + "\n", None),
+    ],
+)
 def test_wrong_csv(tmp_path: Path, text: str, message: str | None) -> None:
     file = tmp_path / "t.csv"
     file.write_text(text)
@@ -259,35 +393,68 @@ def test_wrong_npz(tmp_path: Path) -> None:
         np.savez(file, **arrays)
         return str(file)
 
-    fails(save(a=np.ones(3), b=np.ones(4)), "the columns of t have different lengths: a has 3, b has 4")
-    fails(save(a=np.float64(3)), "'a' of t is a single value, not a column", "every array needs one entry for each row")
+    fails(
+        save(a=np.ones(3), b=np.ones(4)),
+        "the columns of t have different lengths: a has 3, b has 4",
+    )
+    fails(
+        save(a=np.float64(3)),
+        "'a' of t is a single value, not a column",
+        "every array needs one entry for each row",
+    )
     fails(save(a=np.ones(0)), "t has no rows")
     fails(save(a=np.ones((3, 0))), "array column 'a' has no elements")
-    fails(save(a=np.ones(3) * 1j), "column 'a' has the type complex128, which no column can hold", "convert it to float64")
-    fails(save(a=np.array([1 << 63], "u8")), "column 'a' has values of 2**63 and more, which no integer type holds",
-          "convert it to float64")
-    fails(save(a=np.array([[1 << 60]])), "array column 'a' has integers beyond 2**53, which no float array holds",
-          "scale the column")
-    fails(save(a=np.ones((2, 9000))), "t: a row of 72048 bytes does not fit a page of 32768: the most is 32736",
-          "use float32 in place of float64, or fewer columns")
+    fails(
+        save(a=np.ones(3) * 1j),
+        "column 'a' has the type complex128, which no column can hold",
+        "convert it to float64",
+    )
+    fails(
+        save(a=np.array([1 << 63], "u8")),
+        "column 'a' has values of 2**63 and more, which no integer type holds",
+        "convert it to float64",
+    )
+    fails(
+        save(a=np.array([[1 << 60]])),
+        "array column 'a' has integers beyond 2**53, which no float array holds",
+        "scale the column",
+    )
+    fails(
+        save(a=np.ones((2, 9000))),
+        "t: a row of 72048 bytes does not fit a page of 32768: the most is 32736",
+        "use float32 in place of float64, or fewer columns",
+    )
     fails(save(), "t has no columns")
-    fails(save(a=np.array([[1], None], object)), f"{file} is not a NumPy archive of plain arrays",
-          "arrays of Python objects are not read: make them float64 or text")
+    fails(
+        save(a=np.array([[1], None], object)),
+        f"{file} is not a NumPy archive of plain arrays",
+        "arrays of Python objects are not read: make them float64 or text",
+    )
     file.write_bytes(b"PK\3\4 no archive")
     fails(str(file), f"{file} is not a NumPy archive of plain arrays")
     with file.open("wb") as stream:
         np.save(stream, np.ones(3))
-    fails(str(file), f"{file} is a single array, not an archive", "write it with numpy.savez(file, name=array)")
+    fails(
+        str(file),
+        f"{file} is a single array, not an archive",
+        "write it with numpy.savez(file, name=array)",
+    )
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ([[1.0], [1.0, 2.0]], "the arrays in column 'x' of {path} have from 1 to 2 elements"),
-    ([[1.0], None], "array column 'x' of {path} has rows without an array"),
-    ([[1.0], [None]], "array column 'x' of {path} has missing elements"),
-    ([["a"], ["b"]], "array column 'x' of {path} has elements of the type string"),
-    ([{"k": 1}, {"k": 2}], "column 'x' of {path} has the type struct<k: int64>, which cannot be packed"),
-    ([], "{path} has no rows"),
-])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1.0], [1.0, 2.0]], "the arrays in column 'x' of {path} have from 1 to 2 elements"),
+        ([[1.0], None], "array column 'x' of {path} has rows without an array"),
+        ([[1.0], [None]], "array column 'x' of {path} has missing elements"),
+        ([["a"], ["b"]], "array column 'x' of {path} has elements of the type string"),
+        (
+            [{"k": 1}, {"k": 2}],
+            "column 'x' of {path} has the type struct<k: int64>, which cannot be packed",
+        ),
+        ([], "{path} has no rows"),
+    ],
+)
 def test_wrong_parquet(tmp_path: Path, values: list[Any], message: str) -> None:
     file = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"x": pa.array(values)}), file)
@@ -301,13 +468,16 @@ def test_not_parquet(tmp_path: Path) -> None:
         open_table(str(file))
 
 
-@pytest.mark.parametrize(("src", "message"), [
-    ("random:rows=0", "random: rows must be at least 1 and seed at least 0"),
-    ("random:rows=many", "random: rows must be a whole number, not 'many'"),
-    ("random:depth=3", "random: does not know 'depth'"),
-    ("random:task=magic", "random: does not know the task 'magic'"),
-    ("random:rows=3", "a random table needs a kernel that says which columns to make"),
-])
+@pytest.mark.parametrize(
+    ("src", "message"),
+    [
+        ("random:rows=0", "random: rows must be at least 1 and seed at least 0"),
+        ("random:rows=many", "random: rows must be a whole number, not 'many'"),
+        ("random:depth=3", "random: does not know 'depth'"),
+        ("random:task=magic", "random: does not know the task 'magic'"),
+        ("random:rows=3", "a random table needs a kernel that says which columns to make"),
+    ],
+)
 def test_wrong_random(src: str, message: str) -> None:
     fails(src, message)
 
@@ -320,5 +490,8 @@ def test_random_without_length() -> None:
 def test_undecided_rows_are_named() -> None:
     schema = Schema("t", (Column("a", "int4"),))
     table = Table(schema, write_heap(schema, {"a": [1, 2]}, visibility=["frozen", "deleting"]))
-    with pytest.raises(SourceError, match="cannot read the rows of table: block 0, line pointer 2: the page does not decide"):
+    with pytest.raises(
+        SourceError,
+        match="cannot read the rows of table: block 0, line pointer 2: the page does not decide",
+    ):
         table.columns()

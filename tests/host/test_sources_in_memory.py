@@ -27,13 +27,18 @@ class Frame:
 
 def test_dict_of_arrays() -> None:
     table = open_table({"x": X, "y": Y})
-    assert [(c.name, c.type, c.length) for c in table.schema.columns] == [("x", "float4[]", 2), ("y", "float8", None)]
+    assert [(c.name, c.type, c.length) for c in table.schema.columns] == [
+        ("x", "float4[]", 2),
+        ("y", "float8", None),
+    ]
     read = table.columns()
     assert (read["x"] == X).all() and (read["y"] == Y).all()
     assert open_table({"y": [1, 2, 3]}).rows == 3
 
 
-@pytest.mark.parametrize("data", [ARROW, ARROW.to_batches()[0], Frame()], ids=["table", "batch", "frame"])
+@pytest.mark.parametrize(
+    "data", [ARROW, ARROW.to_batches()[0], Frame()], ids=["table", "batch", "frame"]
+)
 def test_arrow(data: Any, tmp_path: Path) -> None:
     """What comes as an Arrow table is packed as a Parquet file of it is."""
     import pyarrow.parquet as parquet
@@ -59,7 +64,10 @@ def test_a_table_is_itself() -> None:
         ({}, "table has no columns"),
         ({"y": Y, "x": X[:3]}, "the columns of table have different lengths: y has 6, x has 3"),
         ({"y": 1.0}, "'y' of table is a single value, not a column"),
-        ({"y": np.array([{}, []], object)}, "column 'y' holds Python objects, or arrays of different lengths"),
+        (
+            {"y": np.array([{}, []], object)},
+            "column 'y' holds Python objects, or arrays of different lengths",
+        ),
         (pa.table([[1], [2]], names=["a", "a"]), "table has two columns called 'a'"),
     ],
 )
@@ -69,11 +77,17 @@ def test_what_is_no_table(data: Any, message: str) -> None:
     assert caught.value.message == message and caught.value.hint
 
 
-@pytest.mark.parametrize("data", [{"x": X, "y": Y}, pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y})], ids=["dict", "arrow"])
+@pytest.mark.parametrize(
+    "data",
+    [{"x": X, "y": Y}, pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y})],
+    ids=["dict", "arrow"],
+)
 @pytest.mark.parametrize("target", ["small", "hx8k-evn"])
 def test_compiled_and_run(data: Any, target: str, tmp_path: Path) -> None:
     """A design of such a table is the one of the same table in a file, and gives the same."""
-    (tmp_path / "k.psk").write_text("kernel f(x: input[d], y: output, w: model[d])\n  w <- w + x * y\n  epochs 2\n")
+    (tmp_path / "k.psk").write_text(
+        "kernel f(x: input[d], y: output, w: model[d])\n  w <- w + x * y\n  epochs 2\n"
+    )
     if isinstance(data, dict):
         file = tmp_path / "table.npz"
         np.savez(file, **data)
@@ -87,14 +101,21 @@ def test_compiled_and_run(data: Any, target: str, tmp_path: Path) -> None:
     other = ps.compile(tmp_path / "k.psk", table=str(file), **options)
     assert design.digest == other.digest
     for backend in ("golden", "model"):
-        assert design.run(data, backend).result is None or (design.run(data, backend).result["w"] == other.run(str(file), backend).result["w"]).all()
+        assert (
+            design.run(data, backend).result is None
+            or (
+                design.run(data, backend).result["w"] == other.run(str(file), backend).result["w"]
+            ).all()
+        )
         assert design.run(data, backend).cycles == other.run(str(file), backend).cycles
     with pytest.raises(SourceError, match=r"^a table is not made of a float$"):
         design.run(3.5)
 
 
 def test_fits_over_columns(tmp_path: Path) -> None:
-    (tmp_path / "k.psk").write_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
+    (tmp_path / "k.psk").write_text(
+        "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
+    )
     design = ps.compile(tmp_path / "k.psk", table={"x": X, "y": Y})
     file = tmp_path / "table.npz"
     np.savez(file, x=X, y=Y)

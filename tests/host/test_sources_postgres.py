@@ -40,24 +40,50 @@ def way(table: Table) -> tuple[str, str]:
 
 
 def test_catalog_and_pages(postgres: str, connection: psycopg.Connection) -> None:
-    connection.execute("DROP TABLE IF EXISTS house CASCADE; DROP DOMAIN IF EXISTS metres; CREATE DOMAIN metres AS float8")
-    connection.execute("CREATE TABLE house "
-                       "(id int4 NOT NULL, built timestamptz, width metres, gone int8, kind varchar(20), x float4[], u uuid)")
-    connection.execute("INSERT INTO house SELECT i, now(), i / 4.0, i, 'brick', ARRAY[i, i + 1], gen_random_uuid() FROM generate_series(1, 1000) i")
+    connection.execute(
+        "DROP TABLE IF EXISTS house CASCADE; DROP DOMAIN IF EXISTS metres; CREATE DOMAIN metres AS float8"
+    )
+    connection.execute(
+        "CREATE TABLE house "
+        "(id int4 NOT NULL, built timestamptz, width metres, gone int8, kind varchar(20), x float4[], u uuid)"
+    )
+    connection.execute(
+        "INSERT INTO house SELECT i, now(), i / 4.0, i, 'brick', ARRAY[i, i + 1], gen_random_uuid() FROM generate_series(1, 1000) i"
+    )
     connection.execute("ALTER TABLE house DROP COLUMN gone")
-    connection.execute("ALTER TABLE house ADD COLUMN price float8 DEFAULT 1.5, ADD COLUMN ok bool DEFAULT true, "
-                       "ADD COLUMN tag text DEFAULT 'n''one', ADD COLUMN z float8[] DEFAULT '{1,2}', ADD COLUMN n int2")
+    connection.execute(
+        "ALTER TABLE house ADD COLUMN price float8 DEFAULT 1.5, ADD COLUMN ok bool DEFAULT true, "
+        "ADD COLUMN tag text DEFAULT 'n''one', ADD COLUMN z float8[] DEFAULT '{1,2}', ADD COLUMN n int2"
+    )
     connection.execute("VACUUM FREEZE house")
     table = open_table(f"{postgres}&table=house")
     assert table.schema.table == table.name == "house" and table.schema.page_size == 8192
     assert table.schema.columns == (
-        Column("id", "int4", not_null=True), Column("built", "timestamptz"), Column("width", "float8"),
-        Column("........pg.dropped.4........", "int8", dropped=True), Column("kind", "varchar"), Column("x", "float4[]", length=2),
-        Column("u", "uuid"), Column("price", "float8", missing=1.5), Column("ok", "bool", missing=True), Column("tag", "text", missing="n'one"),
-        Column("z", "float8[]", missing=[1.0, 2.0]), Column("n", "int2"))
+        Column("id", "int4", not_null=True),
+        Column("built", "timestamptz"),
+        Column("width", "float8"),
+        Column("........pg.dropped.4........", "int8", dropped=True),
+        Column("kind", "varchar"),
+        Column("x", "float4[]", length=2),
+        Column("u", "uuid"),
+        Column("price", "float8", missing=1.5),
+        Column("ok", "bool", missing=True),
+        Column("tag", "text", missing="n'one"),
+        Column("z", "float8[]", missing=[1.0, 2.0]),
+        Column("n", "int2"),
+    )
     got = table.columns()
-    assert got["id"].tolist() == list(range(1, 1001)) and got["width"][3] == 1.0 and got["kind"][0] == "brick"
-    assert set(got["price"]) == {1.5} and all(got["ok"]) and got["tag"][9] == "n'one" and got["z"].shape == (1000, 2)
+    assert (
+        got["id"].tolist() == list(range(1, 1001))
+        and got["width"][3] == 1.0
+        and got["kind"][0] == "brick"
+    )
+    assert (
+        set(got["price"]) == {1.5}
+        and all(got["ok"])
+        and got["tag"][9] == "n'one"
+        and got["z"].shape == (1000, 2)
+    )
     assert got["n"].mask.all() and len(got["u"][0]) == 16
     assert table.provenance is not None
     assert (table.provenance.way, table.provenance.untouched_share) == ("buffers", 1.0)
@@ -69,23 +95,42 @@ def test_names_are_quoted(postgres: str, connection: psycopg.Connection) -> None
     connection.execute("""INSERT INTO "My ""s"."Dr. T;" VALUES (5)""")
     connection.execute("""DROP TABLE IF EXISTS "Big", "a b";
                           CREATE TABLE "Big" AS SELECT 6 AS a; CREATE TABLE "a b" AS SELECT 7 AS a""")
-    for name, value in (('"My ""s"."Dr. T;"', 5), ("Big", 6), ('"Big"', 6), ("a b", 7), ('public."Big"', 6)):
+    for name, value in (
+        ('"My ""s"."Dr. T;"', 5),
+        ("Big", 6),
+        ('"Big"', 6),
+        ("a b", 7),
+        ('public."Big"', 6),
+    ):
         for pages in (True, False):
             table = open_table(f"{postgres}&table={quote(name)}", pages=pages)
             assert [v.tolist() for v in table.columns().values()] == [[value]]
 
 
 @pytest.mark.parametrize("inspect", [False, True])
-def test_both_ways_to_the_pages(postgres: str, connection: psycopg.Connection, inspect: bool) -> None:
-    connection.execute("CREATE EXTENSION IF NOT EXISTS pageinspect" if inspect else "DROP EXTENSION IF EXISTS pageinspect")
-    connection.execute("DROP TABLE IF EXISTS many; CREATE TABLE many AS "
-                       "SELECT i::int4 AS i, i / 2.0::float8 AS y FROM generate_series(1, 150000) i")
+def test_both_ways_to_the_pages(
+    postgres: str, connection: psycopg.Connection, inspect: bool
+) -> None:
+    connection.execute(
+        "CREATE EXTENSION IF NOT EXISTS pageinspect"
+        if inspect
+        else "DROP EXTENSION IF EXISTS pageinspect"
+    )
+    connection.execute(
+        "DROP TABLE IF EXISTS many; CREATE TABLE many AS "
+        "SELECT i::int4 AS i, i / 2.0::float8 AS y FROM generate_series(1, 150000) i"
+    )
     connection.execute("VACUUM FREEZE many")
     table = open_table(f"{postgres}&table=many")
-    assert len(table.pages) > 512 and table.rows == 150000      # more than one query's worth
+    assert len(table.pages) > 512 and table.rows == 150000  # more than one query's worth
     got = table.columns()
-    assert np.array_equal(got["i"], np.arange(1, 150001)) and np.array_equal(got["y"], np.arange(1, 150001) / 2)
-    assert way(table) == ("buffers" if inspect else "files", "its pages can be read, and its columns need no cast")
+    assert np.array_equal(got["i"], np.arange(1, 150001)) and np.array_equal(
+        got["y"], np.arange(1, 150001) / 2
+    )
+    assert way(table) == (
+        "buffers" if inspect else "files",
+        "its pages can be read, and its columns need no cast",
+    )
 
 
 def test_what_pages_cannot_serve(postgres: str, connection: psycopg.Connection) -> None:
@@ -100,61 +145,113 @@ def test_what_pages_cannot_serve(postgres: str, connection: psycopg.Connection) 
         CREATE TABLE parent (i int); CREATE TABLE child (x float4) INHERITS (parent);
         INSERT INTO parent SELECT generate_series(1, 100); INSERT INTO child SELECT generate_series(101, 300);
         CREATE UNLOGGED TABLE quick AS SELECT generate_series(1, 300) AS i""")
-    for name, reason in (("a_view", "a view has no pages of its own"), ("parts", "a partitioned table has no pages of its own"),
-                         ("parent", "its children's rows belong to it")):
+    for name, reason in (
+        ("a_view", "a view has no pages of its own"),
+        ("parts", "a partitioned table has no pages of its own"),
+        ("parent", "its children's rows belong to it"),
+    ):
         table = open_table(f"{postgres}&table={name}")
-        assert sorted(table.columns()["i"].tolist()) == list(range(1, 301)) and way(table) == ("rows", reason)
-        fails(f"{postgres}&table={name}", f"{name} cannot be read page by page: {reason}", pages=True)
+        assert sorted(table.columns()["i"].tolist()) == list(range(1, 301)) and way(table) == (
+            "rows",
+            reason,
+        )
+        fails(
+            f"{postgres}&table={name}", f"{name} cannot be read page by page: {reason}", pages=True
+        )
     for name in ("a_matview", "quick"):
         assert way(open_table(f"{postgres}&table={name}"))[0] == "buffers"
     assert open_table(f"{postgres}&table=child").rows == 200
     connection.execute("DROP EXTENSION pageinspect")
-    table = open_table(f"{postgres}&table=quick")               # its pages are in no file
+    table = open_table(f"{postgres}&table=quick")  # its pages are in no file
     assert table.rows == 300
-    assert way(table) == ("rows", "the extension pageinspect is not installed; files of a table that is not logged are never current")
+    assert way(table) == (
+        "rows",
+        "the extension pageinspect is not installed; files of a table that is not logged are never current",
+    )
 
 
-def test_foreign_tables(postgres: str, connection: psycopg.Connection, tmp_path_factory: pytest.TempPathFactory) -> None:
-    connection.execute("CREATE EXTENSION IF NOT EXISTS file_fdw; DROP SERVER IF EXISTS disk CASCADE; "
-                       "CREATE SERVER disk FOREIGN DATA WRAPPER file_fdw; "
-                       "CREATE FOREIGN TABLE far (i int, x float8) SERVER disk OPTIONS (program 'seq -f %g,0.5 1 50', format 'csv')")
+def test_foreign_tables(
+    postgres: str, connection: psycopg.Connection, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    connection.execute(
+        "CREATE EXTENSION IF NOT EXISTS file_fdw; DROP SERVER IF EXISTS disk CASCADE; "
+        "CREATE SERVER disk FOREIGN DATA WRAPPER file_fdw; "
+        "CREATE FOREIGN TABLE far (i int, x float8) SERVER disk OPTIONS (program 'seq -f %g,0.5 1 50', format 'csv')"
+    )
     table = open_table(f"{postgres}&table=far")
-    assert table.columns()["i"].tolist() == list(range(1, 51)) and way(table) == ("rows", "a foreign table has no pages of its own")
+    assert table.columns()["i"].tolist() == list(range(1, 51)) and way(table) == (
+        "rows",
+        "a foreign table has no pages of its own",
+    )
 
 
 def test_temporary_tables(postgres: str, connection: psycopg.Connection) -> None:
     """Another session's temporary table is nobody else's: the server says so."""
     connection.execute("CREATE TEMP TABLE mine AS SELECT generate_series(1, 10) AS i")
-    space = connection.execute("SELECT nspname FROM pg_namespace WHERE oid = pg_my_temp_schema()").fetchone()
+    space = connection.execute(
+        "SELECT nspname FROM pg_namespace WHERE oid = pg_my_temp_schema()"
+    ).fetchone()
     assert space
-    fails(f"{postgres}&table={space[0]}.mine", f"the server refused a query on {space[0]}.mine: cannot access temporary tables of other sessions")
+    fails(
+        f"{postgres}&table={space[0]}.mine",
+        f"the server refused a query on {space[0]}.mine: cannot access temporary tables of other sessions",
+    )
 
 
 def test_queries(postgres: str, connection: psycopg.Connection) -> None:
-    query = quote("SELECT i, i / 10.0 AS x, NULL::int AS n, 'a' || i % 3 AS s FROM generate_series(1, 20) i -- the end")
+    query = quote(
+        "SELECT i, i / 10.0 AS x, NULL::int AS n, 'a' || i % 3 AS s FROM generate_series(1, 20) i -- the end"
+    )
     table = open_table(f"{postgres}&query={query}")
-    assert table.provenance is not None and table.provenance.reason == "a query has no pages of its own"
+    assert (
+        table.provenance is not None
+        and table.provenance.reason == "a query has no pages of its own"
+    )
     assert table.provenance.left_out == (("s", "text"),)
-    assert table.columns()["x"].tolist() == [i / 10 for i in range(1, 21)] and table.columns()["n"].mask.all()
+    assert (
+        table.columns()["x"].tolist() == [i / 10 for i in range(1, 21)]
+        and table.columns()["n"].mask.all()
+    )
     assert open_table(f"{postgres}&query={quote('SELECT 7 AS a;')}").columns()["a"].tolist() == [7]
     fails(f"{postgres}&query=SELECT", "query has no column that is a number")
-    fails(f"{postgres}&query={quote('SELECT 1 AS a, 2 AS a')}", "the query gives two columns called 'a'")
+    fails(
+        f"{postgres}&query={quote('SELECT 1 AS a, 2 AS a')}",
+        "the query gives two columns called 'a'",
+    )
     fails(f"{postgres}&query={quote('SELECT 1 AS a WHERE false')}", "query is empty")
-    fails(f"{postgres}&query={quote('DELETE FROM nothing')}", 'the server refused a query on query: syntax error at or near "FROM"')
-    fails(f"{postgres}&query=SELECT&table=t", "postgresql://penstock@/postgres says both a table and a query")
+    fails(
+        f"{postgres}&query={quote('DELETE FROM nothing')}",
+        'the server refused a query on query: syntax error at or near "FROM"',
+    )
+    fails(
+        f"{postgres}&query=SELECT&table=t",
+        "postgresql://penstock@/postgres says both a table and a query",
+    )
     fails(f"{postgres}&query={quote('SELECT 1')}", "a query has no pages of its own", pages=True)
 
 
 def test_what_is_no_table(postgres: str, connection: psycopg.Connection) -> None:
-    connection.execute("DROP TABLE IF EXISTS nothing, words; CREATE TABLE nothing (a int, n numeric); CREATE TABLE words AS SELECT now() AS w")
+    connection.execute(
+        "DROP TABLE IF EXISTS nothing, words; CREATE TABLE nothing (a int, n numeric); CREATE TABLE words AS SELECT now() AS w"
+    )
     for pages in (True, False, None):
-        fails(f"{postgres}&table=nothing", "the table nothing is empty" if pages else "nothing is empty", pages)
+        fails(
+            f"{postgres}&table=nothing",
+            "the table nothing is empty" if pages else "nothing is empty",
+            pages,
+        )
     fails(f"{postgres}&table=words", "words has no column that is a number", pages=False)
     fails(f"{postgres}&table=nothing&features=b", "nothing has no column 'b'")
-    fails(f"{postgres}&table=pg_class_oid_index", "pg_class_oid_index is an index; it has no rows to learn from")
+    fails(
+        f"{postgres}&table=pg_class_oid_index",
+        "pg_class_oid_index is an index; it has no rows to learn from",
+    )
     fails(f"{postgres}&table=nowhere", "the server has no table nowhere")
     fails(f"{postgres}&table=public.", "the server has no table public.")
-    fails(f"{postgres}&table={quote('x; DROP TABLE nothing')}", "the server has no table x; DROP TABLE nothing")
+    fails(
+        f"{postgres}&table={quote('x; DROP TABLE nothing')}",
+        "the server has no table x; DROP TABLE nothing",
+    )
 
 
 def test_nothing_but_select(postgres: str, connection: psycopg.Connection) -> None:
@@ -173,27 +270,57 @@ def test_nothing_but_select(postgres: str, connection: psycopg.Connection) -> No
             table = open_table(f"{guest}&table={name}")
             assert table.rows == rows and way(table)[0] == "rows"
             assert sorted(table.columns()["i"].tolist()) == list(range(1, rows + 1))
-        assert "x" not in table.columns() and table.provenance and table.provenance.left_out == (("x", "not readable by this user"),)
-        fails(f"{guest}&table=secret", "the server refused a query on secret: permission denied for table secret")
-    with pytest.raises(SourceError, match=r"^shared cannot be read page by page: the extension pageinspect is not installed; "):
+        assert (
+            "x" not in table.columns()
+            and table.provenance
+            and table.provenance.left_out == (("x", "not readable by this user"),)
+        )
+        fails(
+            f"{guest}&table=secret",
+            "the server refused a query on secret: permission denied for table secret",
+        )
+    with pytest.raises(
+        SourceError,
+        match=r"^shared cannot be read page by page: the extension pageinspect is not installed; ",
+    ):
         open_table(f"{guest}&table=shared", pages=True)
 
 
 def test_numbers_of_other_types(postgres: str, connection: psycopg.Connection) -> None:
     """`numeric` and arrays of integers are numbers without being asked for; the facts say how they were cast."""
-    connection.execute("DROP TABLE IF EXISTS houses; CREATE TABLE houses (price numeric(10,2), area numeric, rooms int, tags int4[], big int8[], y float4)")
-    connection.execute("INSERT INTO houses VALUES (100000.25, 0.1, 3, '{1,2}', '{9007199254740993}', 1), (7, 1e30, NULL, '{3,-4}', '{-1}', 2), "
-                       "('NaN', NULL, 1, '{5,6}', '{0}', 3)")
+    connection.execute(
+        "DROP TABLE IF EXISTS houses; CREATE TABLE houses (price numeric(10,2), area numeric, rooms int, tags int4[], big int8[], y float4)"
+    )
+    connection.execute(
+        "INSERT INTO houses VALUES (100000.25, 0.1, 3, '{1,2}', '{9007199254740993}', 1), (7, 1e30, NULL, '{3,-4}', '{-1}', 2), "
+        "('NaN', NULL, 1, '{5,6}', '{0}', 3)"
+    )
     table = open_table(f"{postgres}&table=houses")
     got, facts = table.columns(), table.provenance
     assert got["price"].tolist()[:2] == [100000.25, 7.0] and math.isnan(got["price"][2])
     assert got["area"].tolist() == [0.1, 1e30, None] and got["rooms"].tolist() == [3, None, 1]
-    assert got["tags"].tolist() == [[1, 2], [3, -4], [5, 6]] and got["big"].tolist() == [[9007199254740992.0], [-1], [0]]
+    assert got["tags"].tolist() == [[1, 2], [3, -4], [5, 6]] and got["big"].tolist() == [
+        [9007199254740992.0],
+        [-1],
+        [0],
+    ]
     assert [(c.name, c.type, c.length) for c in table.schema.columns] == [
-        ("price", "float8", None), ("area", "float8", None), ("rooms", "int4", None), ("tags", "float8[]", 2), ("big", "float8[]", 1),
-        ("y", "float4", None)]
-    assert facts is not None and facts.reason == "the server casts its column 'price', numeric(10,2)"
-    assert facts.casts[0] == Cast("price", "numeric(10,2)", "float8", "numeric to the nearest float8; exact where float8 holds the number")
+        ("price", "float8", None),
+        ("area", "float8", None),
+        ("rooms", "int4", None),
+        ("tags", "float8[]", 2),
+        ("big", "float8[]", 1),
+        ("y", "float4", None),
+    ]
+    assert (
+        facts is not None and facts.reason == "the server casts its column 'price', numeric(10,2)"
+    )
+    assert facts.casts[0] == Cast(
+        "price",
+        "numeric(10,2)",
+        "float8",
+        "numeric to the nearest float8; exact where float8 holds the number",
+    )
     assert [cast.column for cast in facts.casts] == ["price", "area", "tags", "big"]
     # insisting on pages leaves them out, in their places
     table = open_table(f"{postgres}&table=houses", pages=True)
@@ -202,31 +329,60 @@ def test_numbers_of_other_types(postgres: str, connection: psycopg.Connection) -
 
 
 def test_features_that_were_asked_for(postgres: str, connection: psycopg.Connection) -> None:
-    connection.execute("DROP TABLE IF EXISTS moods, seen; DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'ok', 'glad')")
-    connection.execute("CREATE TABLE seen (d date, t time, ts timestamp, tz timestamptz, m mood, s text, v money, i int)")
-    connection.execute("INSERT INTO seen VALUES ('1999-12-31', '00:01:00.5', '2000-01-02', '2000-01-01 01:00+01', 'glad', 'b', '12.25', 1), "
-                       "('2024-02-29', '23:59:59', '1970-01-01', '2000-01-01 00:00:01+00', 'sad', 'a', '-1', 2), "
-                       "(NULL, NULL, NULL, NULL, NULL, NULL, NULL, 3)")
+    connection.execute(
+        "DROP TABLE IF EXISTS moods, seen; DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'ok', 'glad')"
+    )
+    connection.execute(
+        "CREATE TABLE seen (d date, t time, ts timestamp, tz timestamptz, m mood, s text, v money, i int)"
+    )
+    connection.execute(
+        "INSERT INTO seen VALUES ('1999-12-31', '00:01:00.5', '2000-01-02', '2000-01-01 01:00+01', 'glad', 'b', '12.25', 1), "
+        "('2024-02-29', '23:59:59', '1970-01-01', '2000-01-01 00:00:01+00', 'sad', 'a', '-1', 2), "
+        "(NULL, NULL, NULL, NULL, NULL, NULL, NULL, 3)"
+    )
     table = open_table(f"{postgres}&table=seen&features=d,t,ts,tz,m&features=v&onehot=s")
     got = table.columns()
     assert got["d"].tolist() == [-1, 8825, None] and got["t"].tolist() == [60.5, 86399.0, None]
-    assert got["ts"].tolist() == [86400.0, -946684800.0, None] and got["tz"].tolist() == [0.0, 1.0, None]
+    assert got["ts"].tolist() == [86400.0, -946684800.0, None] and got["tz"].tolist() == [
+        0.0,
+        1.0,
+        None,
+    ]
     assert got["m"].tolist() == [2, 0, None] and got["v"].tolist() == [12.25, -1.0, None]
     assert [None if v is None else v.tolist() for v in got["s"]] == [[0, 1], [1, 0], None]
     assert table.provenance is not None
     casts = {cast.column: cast for cast in table.provenance.casts}
-    assert casts["d"].how == "days since 2000-01-01" and casts["tz"].how == "seconds since 2000-01-01 00:00:00 UTC"
-    assert casts["m"].categories == ("sad", "ok", "glad") and casts["s"].categories == ("a", "b") and casts["s"].becomes == "float4[]"
-    assert [c.name for c in open_table(f"{postgres}&table=seen").schema.columns if c.is_numeric] == ["i"]
-    fails(f"{postgres}&query={quote('SELECT point(1,2) AS p')}&features=p", "column 'p' has the type point, which cannot become a number")
+    assert (
+        casts["d"].how == "days since 2000-01-01"
+        and casts["tz"].how == "seconds since 2000-01-01 00:00:00 UTC"
+    )
+    assert (
+        casts["m"].categories == ("sad", "ok", "glad")
+        and casts["s"].categories == ("a", "b")
+        and casts["s"].becomes == "float4[]"
+    )
+    assert [
+        c.name for c in open_table(f"{postgres}&table=seen").schema.columns if c.is_numeric
+    ] == ["i"]
+    fails(
+        f"{postgres}&query={quote('SELECT point(1,2) AS p')}&features=p",
+        "column 'p' has the type point, which cannot become a number",
+    )
     connection.execute("UPDATE seen SET d = 'infinity' WHERE i = 1")
-    fails(f"{postgres}&table=seen&features=d", "the server refused a query on seen: cannot subtract infinite dates")
+    fails(
+        f"{postgres}&table=seen&features=d",
+        "the server refused a query on seen: cannot subtract infinite dates",
+    )
 
 
-def test_a_design_reads_rows_in_its_own_layout(postgres: str, connection: psycopg.Connection) -> None:
+def test_a_design_reads_rows_in_its_own_layout(
+    postgres: str, connection: psycopg.Connection
+) -> None:
     """Pages of a table by the direct way, and its rows packed as that way has them, have one schema."""
-    connection.execute("DROP TABLE IF EXISTS same; CREATE TABLE same AS "
-                       "SELECT 'x' AS s, i, gen_random_uuid() AS u, ARRAY[i, 2]::float4[] AS x, now() AS t, i * 0.5::float8 AS y FROM generate_series(1, 99) i")
+    connection.execute(
+        "DROP TABLE IF EXISTS same; CREATE TABLE same AS "
+        "SELECT 'x' AS s, i, gen_random_uuid() AS u, ARRAY[i, 2]::float4[] AS x, now() AS t, i * 0.5::float8 AS y FROM generate_series(1, 99) i"
+    )
     direct = open_table(f"{postgres}&table=same")
     rows = open_table(f"{postgres}&table=same", direct.schema, pages=False)
     assert way(direct)[0] == "buffers" and way(rows)[0] == "rows" and rows.schema == direct.schema
@@ -234,51 +390,85 @@ def test_a_design_reads_rows_in_its_own_layout(postgres: str, connection: psycop
         assert np.array_equal(rows.columns()[name], direct.columns()[name])
     packed = open_table(f"{postgres}&table=same", pages=False)
     again = open_table(f"{postgres}&table=same", packed.schema)
-    assert again.schema == packed.schema and way(again) == ("rows", "the design has these columns in another layout")
+    assert again.schema == packed.schema and way(again) == (
+        "rows",
+        "the design has these columns in another layout",
+    )
 
 
 def test_defaults_do_not_go_through_text(postgres: str, connection: psycopg.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS older; CREATE TABLE older AS SELECT 1 AS i")
-    connection.execute("ALTER TABLE older ADD a float8 DEFAULT 0.1::float8 + 0.2, ADD b float4 DEFAULT 'NaN', ADD c float8[] DEFAULT '{0.1,NaN}', "
-                       "ADD d float4[] DEFAULT '{1,NULL}', ADD e float8[] DEFAULT '{{1,2},{3,4}}', ADD f int8 DEFAULT 9007199254740993, "
-                       "ADD g uuid DEFAULT '00000000-0000-0000-0000-000000000001', ADD h text[] DEFAULT '{a,NULL}', ADD k bool DEFAULT true")
+    connection.execute(
+        "ALTER TABLE older ADD a float8 DEFAULT 0.1::float8 + 0.2, ADD b float4 DEFAULT 'NaN', ADD c float8[] DEFAULT '{0.1,NaN}', "
+        "ADD d float4[] DEFAULT '{1,NULL}', ADD e float8[] DEFAULT '{{1,2},{3,4}}', ADD f int8 DEFAULT 9007199254740993, "
+        "ADD g uuid DEFAULT '00000000-0000-0000-0000-000000000001', ADD h text[] DEFAULT '{a,NULL}', ADD k bool DEFAULT true"
+    )
     name = postgres.rsplit("?", 1)
     table = open_table(f"{name[0]}?options=-c%20extra_float_digits%3D-15&{name[1]}&table=older")
     columns = {c.name: c for c in table.schema.columns}
-    assert columns["a"].missing == 0.1 + 0.2 and columns["f"].missing == 9007199254740993 and columns["k"].missing is True
-    assert math.isnan(columns["b"].missing) and columns["c"].missing[0] == 0.1 and math.isnan(columns["c"].missing[1])
-    assert not columns["d"].is_numeric and not columns["e"].is_numeric      # no array header says such defaults
+    assert (
+        columns["a"].missing == 0.1 + 0.2
+        and columns["f"].missing == 9007199254740993
+        and columns["k"].missing is True
+    )
+    assert (
+        math.isnan(columns["b"].missing)
+        and columns["c"].missing[0] == 0.1
+        and math.isnan(columns["c"].missing[1])
+    )
+    assert (
+        not columns["d"].is_numeric and not columns["e"].is_numeric
+    )  # no array header says such defaults
     again = open_table(f"{postgres}&table=older")
-    assert again.schema == table.schema                         # NaN is NaN
+    assert again.schema == table.schema  # NaN is NaN
 
 
 def test_compressed_and_external_arrays(postgres: str, connection: psycopg.Connection) -> None:
     """Rows with such arrays are packed anew; where most rows have them, or they are too long, rows come by SELECT."""
     connection.execute("DROP TABLE IF EXISTS longs; CREATE TABLE longs (i int, x float8[], n text)")
-    connection.execute("INSERT INTO longs SELECT i, array_fill(i::float8, ARRAY[300]), repeat(md5(i::text), CASE WHEN i % 10 = 0 THEN 200 ELSE 1 END) "
-                       "FROM generate_series(1, 20) i")
+    connection.execute(
+        "INSERT INTO longs SELECT i, array_fill(i::float8, ARRAY[300]), repeat(md5(i::text), CASE WHEN i % 10 = 0 THEN 200 ELSE 1 END) "
+        "FROM generate_series(1, 20) i"
+    )
     connection.execute("ALTER TABLE longs ALTER x SET STORAGE EXTERNAL")
-    connection.execute("INSERT INTO longs SELECT i, (SELECT array_agg(random()) FROM generate_series(1, 300 + i * 0)), 'e' FROM generate_series(21, 30) i")
+    connection.execute(
+        "INSERT INTO longs SELECT i, (SELECT array_agg(random()) FROM generate_series(1, 300 + i * 0)), 'e' FROM generate_series(21, 30) i"
+    )
     connection.execute("ALTER TABLE longs ALTER x SET STORAGE PLAIN")
-    connection.execute("INSERT INTO longs SELECT i, array_fill(i::float8, ARRAY[300]), 'p' FROM generate_series(31, 200) i")
+    connection.execute(
+        "INSERT INTO longs SELECT i, array_fill(i::float8, ARRAY[300]), 'p' FROM generate_series(31, 200) i"
+    )
     table = open_table(f"{postgres}&table=longs")
-    assert table.provenance is not None and (table.provenance.way, table.provenance.rebuilt) == ("buffers", 30)
+    assert table.provenance is not None and (table.provenance.way, table.provenance.rebuilt) == (
+        "buffers",
+        30,
+    )
     assert table.schema.column("x").length == 300
     got = dict(zip(table.columns()["i"].tolist(), table.columns()["x"].tolist(), strict=True))
     assert got == dict(connection.execute("SELECT i, x FROM longs"))
     connection.execute("DELETE FROM longs WHERE i > 40")
-    assert way(open_table(f"{postgres}&table=longs")) == ("rows", "most rows have arrays that are compressed or out of line")
+    assert way(open_table(f"{postgres}&table=longs")) == (
+        "rows",
+        "most rows have arrays that are compressed or out of line",
+    )
     table = open_table(f"{postgres}&table=longs", pages=True)
     assert table.provenance is not None and table.provenance.rebuilt == 30 and table.rows == 40
-    connection.execute("INSERT INTO longs SELECT i, array_fill(i::float8, ARRAY[300]), 'p' FROM generate_series(31, 200) i; "
-                       "ALTER TABLE longs ALTER x SET STORAGE EXTENDED; INSERT INTO longs VALUES (0, array_fill(1::float8, ARRAY[2000]))")
+    connection.execute(
+        "INSERT INTO longs SELECT i, array_fill(i::float8, ARRAY[300]), 'p' FROM generate_series(31, 200) i; "
+        "ALTER TABLE longs ALTER x SET STORAGE EXTENDED; INSERT INTO longs VALUES (0, array_fill(1::float8, ARRAY[2000]))"
+    )
     table = open_table(f"{postgres}&table=longs")
     assert table.schema.page_size == 16384 and table.provenance is not None
-    assert table.provenance.reason.startswith("a row with its arrays in it does not fit the server's pages: ")
+    assert table.provenance.reason.startswith(
+        "a row with its arrays in it does not fit the server's pages: "
+    )
 
 
-def test_a_lock_that_is_not_given(postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_not_given(
+    postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from penstock.host.sources.postgres import source
+
     monkeypatch.setattr(source, "_LOCK_SECONDS", 1)
     connection.execute("DROP TABLE IF EXISTS held; CREATE TABLE held AS SELECT 1 AS i")
     with connection.transaction():
@@ -290,7 +480,9 @@ def test_no_connection(postgres: str) -> None:
     fails(postgres, "postgresql://penstock@/postgres does not say which table")
     with pytest.raises(SourceError) as caught:
         open_table("postgresql://someone:secret@127.0.0.1:1/base?table=t")
-    assert caught.value.message.startswith("cannot connect to postgresql://someone@127.0.0.1:1/base: ")
+    assert caught.value.message.startswith(
+        "cannot connect to postgresql://someone@127.0.0.1:1/base: "
+    )
     assert "refused" in caught.value.message and "secret" not in caught.value.message
 
 
@@ -302,9 +494,13 @@ def test_no_driver(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.hint == "pip install 'penstock[postgres]'"
 
 
-def test_someone_waits_for_a_stronger_lock(postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_someone_waits_for_a_stronger_lock(
+    postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The session that counts would queue behind whoever waits for us; then the first session counts."""
-    connection.execute("DROP TABLE IF EXISTS wanted; CREATE TABLE wanted AS SELECT generate_series(1, 3000) AS i")
+    connection.execute(
+        "DROP TABLE IF EXISTS wanted; CREATE TABLE wanted AS SELECT generate_series(1, 3000) AS i"
+    )
     gate, images, count, found = threading.Event(), direct._images, counting._count, []
 
     def alter() -> None:
@@ -318,7 +514,9 @@ def test_someone_waits_for_a_stronger_lock(postgres: str, connection: psycopg.Co
 
     def altered(*arguments: Any) -> Any:
         waiting.start()
-        while connection.execute("SELECT count(*) FROM pg_locks WHERE relation = 'wanted'::regclass AND NOT granted").fetchone() == (0,):
+        while connection.execute(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'wanted'::regclass AND NOT granted"
+        ).fetchone() == (0,):
             pass
         gate.set()
         return images(*arguments)

@@ -30,7 +30,16 @@ from penstock.host.workloads import (
     read_trace,
     url_keys,
 )
-from penstock.host.workloads.distributions import SCRAMBLED_ZETA, THETA, Hotspot, Latest, ScrambledZipfian, Zipfian, fnv64, zeta
+from penstock.host.workloads.distributions import (
+    SCRAMBLED_ZETA,
+    THETA,
+    Hotspot,
+    Latest,
+    ScrambledZipfian,
+    Zipfian,
+    fnv64,
+    zeta,
+)
 
 
 def fnv_by_hand(value: int) -> int:
@@ -55,16 +64,24 @@ def test_zeta() -> None:
     # the same powers, for processors differ in their last place, and one addition after the other, which `sum` does not promise
     assert zeta(5) == reduce(add, (np.arange(1.0, 6.0) ** -THETA).tolist())
     assert zeta(1000, THETA, 400, zeta(400)) == pytest.approx(zeta(1000), rel=1e-14)
+
     # Euler and Maclaurin from 10^6 on: what YCSB states for 10^16 items is the value for 10^10
     def far(items: float) -> float:
-        return zeta(10**6) + (items ** (1 - THETA) - 1e6 ** (1 - THETA)) / (1 - THETA) + (items**-THETA - 1e6**-THETA) / 2
+        return (
+            zeta(10**6)
+            + (items ** (1 - THETA) - 1e6 ** (1 - THETA)) / (1 - THETA)
+            + (items**-THETA - 1e6**-THETA) / 2
+        )
+
     assert far(1e10) == pytest.approx(SCRAMBLED_ZETA, abs=1e-8)
     assert far(1e16) == pytest.approx(45.12, abs=5e-3)
 
 
 def test_zipfian_is_zipfian() -> None:
     items, n = 1000, 400_000
-    counts = np.bincount(Zipfian(items, np.random.default_rng(3)).draw(np.full(n, items)), minlength=items)
+    counts = np.bincount(
+        Zipfian(items, np.random.default_rng(3)).draw(np.full(n, items)), minlength=items
+    )
     assert len(counts) == items
     shares = counts / n
     exact = np.arange(1, items + 1) ** -THETA / zeta(items)
@@ -79,7 +96,13 @@ def test_zipfian_by_its_formula() -> None:
     zetan, alpha = zeta(items), 1 / (1 - THETA)
     eta = (1 - (2 / items) ** (1 - THETA)) / (1 - zeta(2) / zetan)
     for u, value in zip(np.random.default_rng(9).random(2000).tolist(), found, strict=True):
-        expected = 0 if u * zetan < 1 else 1 if u * zetan < 1 + 0.5**THETA else int(items * (eta * u - eta + 1) ** alpha)
+        expected = (
+            0
+            if u * zetan < 1
+            else 1
+            if u * zetan < 1 + 0.5**THETA
+            else int(items * (eta * u - eta + 1) ** alpha)
+        )
         assert value == expected
 
 
@@ -89,10 +112,20 @@ def test_zipfian_grows_incrementally() -> None:
     found = grown.draw(counts)
     assert grown.count == 151 and grown.zeta == pytest.approx(zeta(151), rel=1e-14)
     alpha, most = 1 / (1 - THETA), np.maximum.accumulate(counts)
-    for u, count, top, value in zip(np.random.default_rng(5).random(6), counts, most, found, strict=True):
-        eta = (1 - (2 / 100) ** (1 - THETA)) / (1 - zeta(2) / zeta(int(top)))       # the first number of items, the grown zeta
+    for u, count, top, value in zip(
+        np.random.default_rng(5).random(6), counts, most, found, strict=True
+    ):
+        eta = (1 - (2 / 100) ** (1 - THETA)) / (
+            1 - zeta(2) / zeta(int(top))
+        )  # the first number of items, the grown zeta
         scaled = u * zeta(int(top))
-        assert value == (0 if scaled < 1 else 1 if scaled < 1 + 0.5**THETA else int(count * (eta * u - eta + 1) ** alpha))
+        assert value == (
+            0
+            if scaled < 1
+            else 1
+            if scaled < 1 + 0.5**THETA
+            else int(count * (eta * u - eta + 1) ** alpha)
+        )
 
 
 @pytest.mark.parametrize("items", [1, 2, 3])
@@ -133,8 +166,12 @@ def test_ycsb_mix(letter: str) -> None:
     assert len(operations) == n and operations == list(run)
     assert operations[:20] != list(islice(Ycsb(letter, 5000, n, seed=3), 20))
     counts, mix = Counter(operation.kind for operation in operations), CORE[letter]
-    for kind, share in zip((Kind.READ, Kind.UPDATE, Kind.INSERT, Kind.SCAN, Kind.MODIFY), mix.shares, strict=True):
-        assert counts[kind] / n == pytest.approx(share, abs=5 * (share * (1 - share) / n) ** 0.5 + 1e-9)
+    for kind, share in zip(
+        (Kind.READ, Kind.UPDATE, Kind.INSERT, Kind.SCAN, Kind.MODIFY), mix.shares, strict=True
+    ):
+        assert counts[kind] / n == pytest.approx(
+            share, abs=5 * (share * (1 - share) / n) ** 0.5 + 1e-9
+        )
     # keys are there when they are asked for, and inserts go on in order
     present, number = set(run.load()), 5000
     assert len(present) == 5000
@@ -149,10 +186,17 @@ def test_ycsb_mix(letter: str) -> None:
 
 
 def test_ycsb_scan_lengths_are_uniform() -> None:
-    lengths = [operation.length for operation in Ycsb("E", 1000, 50_000) if operation.kind is Kind.SCAN]
+    lengths = [
+        operation.length for operation in Ycsb("E", 1000, 50_000) if operation.kind is Kind.SCAN
+    ]
     assert np.bincount(lengths, minlength=101)[1:].min() > 350
-    short = [operation.length for operation in Ycsb(Mix(scan=1, scan_length="zipfian", max_scan=10), 1000, 20_000)]
-    assert np.mean(np.array(short) == 1) == pytest.approx(1 / zeta(10), abs=0.02) and max(short) == 10
+    short = [
+        operation.length
+        for operation in Ycsb(Mix(scan=1, scan_length="zipfian", max_scan=10), 1000, 20_000)
+    ]
+    assert (
+        np.mean(np.array(short) == 1) == pytest.approx(1 / zeta(10), abs=0.02) and max(short) == 10
+    )
 
 
 def test_ycsb_options() -> None:
@@ -161,8 +205,14 @@ def test_ycsb_options() -> None:
     assert {operation.key for operation in ordered} == set(ordered.load())
     assert len(list(Ycsb(Mix(read=1, request="hotspot"), 10, 100))) == 100
     # YCSB counts both ends of the range and twice the expected inserts
-    assert Ycsb("E", 1000, 10_000)._chooser(np.random.default_rng(1)).items == 1000 + 1000 + 1      # type: ignore[attr-defined]
-    for wrong in (lambda: Ycsb("G", 10, 10), lambda: Ycsb("A", 1, 10), lambda: Mix(), lambda: Mix(read=1, request="x"), lambda: Mix(scan=1, max_scan=0)):
+    assert Ycsb("E", 1000, 10_000)._chooser(np.random.default_rng(1)).items == 1000 + 1000 + 1  # type: ignore[attr-defined]
+    for wrong in (
+        lambda: Ycsb("G", 10, 10),
+        lambda: Ycsb("A", 1, 10),
+        lambda: Mix(),
+        lambda: Mix(read=1, request="x"),
+        lambda: Mix(scan=1, max_scan=0),
+    ):
         with pytest.raises(ValueError):
             wrong()
 
@@ -172,11 +222,17 @@ def test_twitter_shapes(number: int) -> None:
     cluster, n = CLUSTERS[number], 120_000
     operations = list(Twitter(number, n, seed=4))
     assert len(operations) == n and operations == list(Twitter(number, n, seed=4))
-    assert np.mean([operation.kind is Kind.PUT for operation in operations]) == pytest.approx(cluster.sets, abs=0.01)
-    assert {len(operation.key) for operation in operations} == {cluster.key} and operations[0].size == cluster.value
+    assert np.mean([operation.kind is Kind.PUT for operation in operations]) == pytest.approx(
+        cluster.sets, abs=0.01
+    )
+    assert {len(operation.key) for operation in operations} == {cluster.key} and operations[
+        0
+    ].size == cluster.value
     requests = Counter(operation.key for operation in operations)
     assert n / len(requests) == pytest.approx(cluster.frequency, abs=0.05)
-    assert np.mean([count == 1 for count in requests.values()]) == pytest.approx(cluster.one_hit, abs=0.015)
+    assert np.mean([count == 1 for count in requests.values()]) == pytest.approx(
+        cluster.one_hit, abs=0.015
+    )
     assert len({key[:2] for key in requests}) <= 4
 
 
@@ -196,9 +252,18 @@ def test_twitter_expiry() -> None:
         Twitter(12, 10, lifetime=0)
 
 
-LINES = [b"0,nz:u:eeW511W3dcH3de3d15ec,27,102,15,set,30", b"1,q:q:1:8WTfjZU14ee,x,17,213,4,get,0", b"1,,0,7,1,incr,86400", b"9,a,b,,c,6,1,2,delete,0"]
-REQUESTS = [Request(0, b"nz:u:eeW511W3dcH3de3d15ec", 27, 102, 15, "set", 30), Request(1, b"q:q:1:8WTfjZU14ee,x", 17, 213, 4, "get", 0),
-            Request(1, b"", 0, 7, 1, "incr", 86400), Request(9, b"a,b,,c", 6, 1, 2, "delete", 0)]
+LINES = [
+    b"0,nz:u:eeW511W3dcH3de3d15ec,27,102,15,set,30",
+    b"1,q:q:1:8WTfjZU14ee,x,17,213,4,get,0",
+    b"1,,0,7,1,incr,86400",
+    b"9,a,b,,c,6,1,2,delete,0",
+]
+REQUESTS = [
+    Request(0, b"nz:u:eeW511W3dcH3de3d15ec", 27, 102, 15, "set", 30),
+    Request(1, b"q:q:1:8WTfjZU14ee,x", 17, 213, 4, "get", 0),
+    Request(1, b"", 0, 7, 1, "incr", 86400),
+    Request(9, b"a,b,,c", 6, 1, 2, "delete", 0),
+]
 
 
 def compressed(data: bytes) -> bytes:
@@ -209,11 +274,22 @@ def compressed(data: bytes) -> bytes:
 def test_trace(tmp_path: Path, form: str) -> None:
     text = b"\n".join(LINES) + b"\n"
     path = tmp_path / "cluster"
-    path.write_bytes({"plain": text, "zstd": compressed(text), "no newline": text[:-1], "windows": text.replace(b"\n", b"\r\n"),
-                      "two frames": compressed(text[:60]) + compressed(text[60:])}[form])
+    path.write_bytes(
+        {
+            "plain": text,
+            "zstd": compressed(text),
+            "no newline": text[:-1],
+            "windows": text.replace(b"\n", b"\r\n"),
+            "two frames": compressed(text[:60]) + compressed(text[60:]),
+        }[form]
+    )
     assert list(read_trace(path)) == REQUESTS
-    assert list(read_operations(path)) == [Operation(Kind.PUT, REQUESTS[0].key, 0, 102), Operation(Kind.READ, REQUESTS[1].key, 0, 213),
-                                           Operation(Kind.PUT, b"", 0, 7), Operation(Kind.DELETE, b"a,b,,c", 0, 1)]
+    assert list(read_operations(path)) == [
+        Operation(Kind.PUT, REQUESTS[0].key, 0, 102),
+        Operation(Kind.READ, REQUESTS[1].key, 0, 213),
+        Operation(Kind.PUT, b"", 0, 7),
+        Operation(Kind.DELETE, b"a,b,,c", 0, 1),
+    ]
 
 
 def test_trace_is_a_stream(tmp_path: Path) -> None:
@@ -224,9 +300,15 @@ def test_trace_is_a_stream(tmp_path: Path) -> None:
     assert list(read_trace(path)) == []
 
 
-@pytest.mark.parametrize(("line", "words"), [
-    (b"0,key,3,102,15,set", "line 2: fewer than seven fields"), (b"x,key,3,102,15,set,0", "line 2: invalid literal"),
-    (b"0,key,3,102,15,sort,0", "line 2: unknown operation 'sort'"), (b"no commas", "line 2: fewer than seven fields")])
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"0,key,3,102,15,set", "line 2: fewer than seven fields"),
+        (b"x,key,3,102,15,set,0", "line 2: invalid literal"),
+        (b"0,key,3,102,15,sort,0", "line 2: unknown operation 'sort'"),
+        (b"no commas", "line 2: fewer than seven fields"),
+    ],
+)
 def test_trace_errors(tmp_path: Path, line: bytes, words: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(LINES[0] + b"\n" + line + b"\n")
@@ -237,7 +319,7 @@ def test_trace_errors(tmp_path: Path, line: bytes, words: str) -> None:
 def test_trace_damaged(tmp_path: Path) -> None:
     path = tmp_path / "trace.zst"
     whole = compressed(b"\n".join(LINES * 1000))
-    for data in (whole[:len(whole) // 2], whole[:6] + b"\xff" * 20 + whole[26:]):
+    for data in (whole[: len(whole) // 2], whole[:6] + b"\xff" * 20 + whole[26:]):
         path.write_bytes(data)
         with pytest.raises(TraceError, match="damaged or cut short"):
             list(read_trace(path))
@@ -255,7 +337,9 @@ def test_key_sets(name: str, length: int) -> None:
 
 def test_key_sets_look_like_their_models() -> None:
     assert np.bincount(np.frombuffer(b"".join(random_keys(10_000)), np.uint8)).min() > 1000
-    assert Counter(key[:1] in (b"1", b"2", b"3") for key in amazon_keys(10_000))[True] == pytest.approx(9083, abs=150)
+    assert Counter(key[:1] in (b"1", b"2", b"3") for key in amazon_keys(10_000))[
+        True
+    ] == pytest.approx(9083, abs=150)
     urls = list(url_keys(20_000, domains=1000))
     assert all(key.startswith(b"http://") for key in urls)
     hosts = Counter(key.split(b"/")[2] for key in urls)

@@ -31,10 +31,24 @@ from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, H
 from testbench.pysim import drain, feed
 
 octet = st.integers(0, 255)
-writes = st.builds(lambda s, space, a, d: Request(s, space, a, 0, d), octet, st.integers(0, 127), st.integers(0, 2**32 - 1), st.binary(max_size=MAXIMUM))
-reads = st.builds(lambda s, space, a, n: Request(s, space, a, n), octet, st.integers(0, 127), st.integers(0, 2**32 - 1), st.integers(0, MAXIMUM))
+writes = st.builds(
+    lambda s, space, a, d: Request(s, space, a, 0, d),
+    octet,
+    st.integers(0, 127),
+    st.integers(0, 2**32 - 1),
+    st.binary(max_size=MAXIMUM),
+)
+reads = st.builds(
+    lambda s, space, a, n: Request(s, space, a, n),
+    octet,
+    st.integers(0, 127),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, MAXIMUM),
+)
 requests = writes | reads
-responses = st.builds(Response, octet, st.integers(0, 126), st.binary(max_size=MAXIMUM), st.integers(0, 3))
+responses = st.builds(
+    Response, octet, st.integers(0, 126), st.binary(max_size=MAXIMUM), st.integers(0, 3)
+)
 
 
 def spoil(data: bytes, faults: list[tuple[int, int, int]]) -> bytes:
@@ -43,7 +57,12 @@ def spoil(data: bytes, faults: list[tuple[int, int, int]]) -> bytes:
     for place, kind, value in faults:
         if out:
             at = place % len(out)
-            out[at:at + 1] = [bytes([out[at] ^ value]), b"", bytes([out[at]] * 2), bytes([value, out[at]])][kind]
+            out[at : at + 1] = [
+                bytes([out[at] ^ value]),
+                b"",
+                bytes([out[at]] * 2),
+                bytes([value, out[at]]),
+            ][kind]
     return bytes(out)
 
 
@@ -80,16 +99,27 @@ def test_in_step_after_garbage(frames: list[Request], garbage: bytes) -> None:
     parser.feed(garbage)
     bodies = [b for r in frames for b in parser.feed(r.encode())]
     sound = [b for b in bodies if b]
-    assert [decode_request(b) for b in sound[-len(frames):]] == frames
+    assert [decode_request(b) for b in sound[-len(frames) :]] == frames
 
 
 @given(requests, faults)
-def test_what_is_spoilt_is_not_believed(request: Request, wrong: list[tuple[int, int, int]]) -> None:
+def test_what_is_spoilt_is_not_believed(
+    request: Request, wrong: list[tuple[int, int, int]]
+) -> None:
     found = [b for b in Parser().feed(spoil(request.encode(), wrong) + bytes([FLAG])) if b]
     assert all(b == request.body() for b in found)
 
 
-@pytest.mark.parametrize("body", [b"", b"\0" * 6, bytes([1, 4, 129, 0, 0, 0, 0]), bytes([1, 5, 2, 0, 0, 0, 0, 9]), bytes([1, 4, 1, 0, 0, 0, 0, 9])])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\0" * 6,
+        bytes([1, 4, 129, 0, 0, 0, 0]),
+        bytes([1, 5, 2, 0, 0, 0, 0, 9]),
+        bytes([1, 4, 1, 0, 0, 0, 0, 9]),
+    ],
+)
 def test_bodies_that_are_no_requests(body: bytes) -> None:
     with pytest.raises(FrameError):
         decode_request(body)
@@ -113,7 +143,9 @@ def test_bit_times() -> None:
             divisor(clock, baud)
     assert byte_cycles(12) == 120
     read, answer = Request(1, 2, 0, 4), Response(1, 4, b"abcd", 0)
-    assert exchange_seconds(read, answer, 1_000_000) == pytest.approx((len(read.encode()) + len(answer.encode())) * 1e-5)
+    assert exchange_seconds(read, answer, 1_000_000) == pytest.approx(
+        (len(read.encode()) + len(answer.encode())) * 1e-5
+    )
 
 
 # the hardware
@@ -164,20 +196,45 @@ def deframe(wire: bytes, ready: float = 1.0, seed: int = 0) -> tuple[bytes, int]
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(requests, faults, st.binary(max_size=6)), min_size=1, max_size=3), st.integers(0, 99))
-def test_deframer_is_the_parser(frames: list[tuple[Request, list[tuple[int, int, int]], bytes]], seed: int) -> None:
-    wire = b"".join(between + spoil(r.encode(), wrong if k % 2 else []) for k, (r, wrong, between) in enumerate(frames))
+@given(
+    st.lists(st.tuples(requests, faults, st.binary(max_size=6)), min_size=1, max_size=3),
+    st.integers(0, 99),
+)
+def test_deframer_is_the_parser(
+    frames: list[tuple[Request, list[tuple[int, int, int]], bytes]], seed: int
+) -> None:
+    wire = b"".join(
+        between + spoil(r.encode(), wrong if k % 2 else [])
+        for k, (r, wrong, between) in enumerate(frames)
+    )
     assert deframe(wire, 0.9, seed) == golden_deframer(wire)
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.sampled_from([FLAG, ESCAPE, FLAG ^ ESCAPE_XOR, ESCAPE ^ ESCAPE_XOR, 0, 1, 4, 128, 129, 255]), max_size=60))
+@given(
+    st.lists(
+        st.sampled_from(
+            [FLAG, ESCAPE, FLAG ^ ESCAPE_XOR, ESCAPE ^ ESCAPE_XOR, 0, 1, 4, 128, 129, 255]
+        ),
+        max_size=60,
+    )
+)
 def test_deframer_on_noise(noise: list[int]) -> None:
     wire = bytes(noise) + Request(1, 2, 3, 4).encode()
     assert deframe(wire) == golden_deframer(wire)
 
 
-@pytest.mark.parametrize("body", [bytes([1, 4, 129, 0, 0, 0, 0]), bytes([1, 5, 2, 0, 0, 0, 0, 9]), bytes([1, 4, 1, 0, 0, 0, 0, 9]), b"\0" * 6, b"", b"\1"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        bytes([1, 4, 129, 0, 0, 0, 0]),
+        bytes([1, 5, 2, 0, 0, 0, 0, 9]),
+        bytes([1, 4, 1, 0, 0, 0, 0, 9]),
+        b"\0" * 6,
+        b"",
+        b"\1",
+    ],
+)
 def test_well_framed_and_still_no_request(body: bytes) -> None:
     wire = stuff(body) + Request(1, 2, 3, 4).encode()
     assert deframe(wire) == golden_deframer(wire)
@@ -224,7 +281,11 @@ def test_a_full_ring_drops_whole_requests() -> None:
 def test_framer_is_the_encoder(bodies: list[Response]) -> None:
     dut = Framer()
     wire = b"".join(r.encode() for r in bodies)
-    items = [{"data": byte, "last": k == len(body) - 1} for body in (r.body() for r in bodies) for k, byte in enumerate(body)]
+    items = [
+        {"data": byte, "last": k == len(body) - 1}
+        for body in (r.body() for r in bodies)
+        for k, byte in enumerate(body)
+    ]
     taken: list[tuple[int, int]] = []
     sim = Simulator(dut)
     sim.add_clock(1e-6)
@@ -239,7 +300,7 @@ def test_framer_is_the_encoder(bodies: list[Response]) -> None:
 def test_uart_reads_a_sender_that_is_a_little_off(cycles: int, skew: float) -> None:
     """Bytes back to back, from a clock that is 2 % slow or fast, with a pause and a short glitch before."""
     if cycles == 4 and skew != 1.0:
-        skew = 1 + (skew - 1) / 2                            # four samples a bit see nothing finer
+        skew = 1 + (skew - 1) / 2  # four samples a bit see nothing finer
     data = np.random.default_rng(cycles).bytes(20) + b"\x00\xff\x55"
     bits = [b for byte in data for b in (0, *(byte >> k & 1 for k in range(8)), 1)]
     dut = UartReceiver(cycles)
@@ -247,7 +308,7 @@ def test_uart_reads_a_sender_that_is_a_little_off(cycles: int, skew: float) -> N
 
     async def bench(ctx):
         ctx.set(dut.o.ready, 1)
-        ctx.set(dut.rx, 0)                                   # too short for a start bit
+        ctx.set(dut.rx, 0)  # too short for a start bit
         await ctx.tick()
         ctx.set(dut.rx, 1)
         await ctx.tick().repeat(3 * cycles)
@@ -311,7 +372,7 @@ def test_a_byte_without_a_stop_bit_is_dropped() -> None:
 
     async def bench(ctx):
         ctx.set(dut.o.ready, 1)
-        for level, count in ((0, 60), (1, 8), (0, 4), (1, 40)):      # a break, then 0xFF
+        for level, count in ((0, 60), (1, 8), (0, 4), (1, 40)):  # a break, then 0xFF
             ctx.set(dut.rx, level)
             for _ in range(count):
                 if ctx.get(dut.o.valid):

@@ -21,7 +21,9 @@ class Bench:
     def __init__(self, bus_bytes: int, count: int, kind: str = "block RAM") -> None:
         m = self.module = Module()
         port = AXI4(data_bytes=bus_bytes)
-        m.submodules.memory = memory = BlockRam(port, SIZE) if kind == "block RAM" else Spram(port, bus_bytes << 14)
+        m.submodules.memory = memory = (
+            BlockRam(port, SIZE) if kind == "block RAM" else Spram(port, bus_bytes << 14)
+        )
         m.submodules.arbiter = arbiter = Arbiter([port] * count)
         connect(m, arbiter.bus, memory.bus)
         self.readers, self.writers = [], []
@@ -29,7 +31,9 @@ class Bench:
             reader, writer = BurstReader(bus_bytes=bus_bytes), BurstWriter(bus_bytes=bus_bytes)
             m.submodules[f"reader{k}"], m.submodules[f"writer{k}"] = reader, writer
             for name, member in port.members.items():
-                inner = getattr(reader.bus if name[0] == "r" or name[:2] == "ar" else writer.bus, name)
+                inner = getattr(
+                    reader.bus if name[0] == "r" or name[:2] == "ar" else writer.bus, name
+                )
                 outer = getattr(getattr(arbiter, f"m{k}"), name)
                 m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
             self.readers.append(reader)
@@ -45,7 +49,10 @@ class Bench:
 
 async def store(ctx, writer, bus_bytes, address, content, gaps=None):
     """Write; return (cycle of acceptance, cycles of beats, cycle in which it is idle) from now on."""
-    words = [int.from_bytes(content[k:k + bus_bytes].tobytes(), "little") for k in range(0, len(content), bus_bytes)]
+    words = [
+        int.from_bytes(content[k : k + bus_bytes].tobytes(), "little")
+        for k in range(0, len(content), bus_bytes)
+    ]
     ctx.set(writer.i.payload, {"address": address, "beats": len(words)})
     ctx.set(writer.i.valid, 1)
     accepted, taken, cycle, given = -1, [], 0, 0
@@ -53,7 +60,9 @@ async def store(ctx, writer, bus_bytes, address, content, gaps=None):
     while True:
         ctx.set(writer.i_data.valid, given < len(words) and wait == 0)
         ctx.set(writer.i_data.payload, words[min(given, len(words) - 1)])
-        _, _, ready, moved, idle = await ctx.tick().sample(writer.i.ready, writer.i_data.valid & writer.i_data.ready, writer.idle)
+        _, _, ready, moved, idle = await ctx.tick().sample(
+            writer.i.ready, writer.i_data.valid & writer.i_data.ready, writer.idle
+        )
         if accepted < 0 and ready:
             accepted = cycle
             ctx.set(writer.i.valid, 0)
@@ -73,10 +82,18 @@ async def fetch(ctx, reader, commands, holds):
     total = sum(beats for _, beats in commands)
     while len(taken) < total:
         ctx.set(reader.i.valid, given < len(commands))
-        ctx.set(reader.i.payload, dict(zip(("address", "beats"), commands[min(given, len(commands) - 1)], strict=True)))
+        ctx.set(
+            reader.i.payload,
+            dict(zip(("address", "beats"), commands[min(given, len(commands) - 1)], strict=True)),
+        )
         ctx.set(reader.o.ready, hold[len(taken)] == 0)
         _, _, ready, asked, valid, payload, error = await ctx.tick().sample(
-            reader.i.ready, reader.i.valid, reader.o.valid & reader.o.ready, reader.o.payload, reader.error)
+            reader.i.ready,
+            reader.i.valid,
+            reader.o.valid & reader.o.ready,
+            reader.o.payload,
+            reader.error,
+        )
         assert not error
         given += ready & asked
         hold[len(taken)] = max(hold[len(taken)] - 1, 0)
@@ -94,7 +111,9 @@ def model_reads(timing, bus_bytes, commands, holds):
     ends = np.cumsum([n for _, n in commands]).tolist()
     accepted = -1
     for index, hold in enumerate(holds):
-        while given < len(commands) and (given < model.commands or ends[given - model.commands] <= index):
+        while given < len(commands) and (
+            given < model.commands or ends[given - model.commands] <= index
+        ):
             accepted = model.command(accepted + 1, *commands[given])
             given += 1
         taken.append(model.accept(free + hold))
@@ -108,16 +127,24 @@ def test_timing_is_the_models(seed, kind):
     rng = np.random.default_rng(seed)
     bus_bytes = int(rng.choice([4, 8, 16]))
     timing = (block_ram if kind == "block RAM" else spram)(bus_bytes)
-    bench = Bench(bus_bytes, 2, kind)                      # the second manager is at rest
+    bench = Bench(bus_bytes, 2, kind)  # the second manager is at rest
     content = rng.integers(0, 256, SIZE, dtype=np.uint8)
     first = int(rng.integers(0, 30)) * bus_bytes
     gaps = (rng.integers(0, 3, SIZE // bus_bytes) * (seed & 1)).tolist()
     longest = int(rng.choice([2, 20, 300]))
-    commands = [(int(rng.integers(0, SIZE // bus_bytes - longest)) * bus_bytes, int(rng.integers(1, longest + 1))) for _ in range(10)]
+    commands = [
+        (
+            int(rng.integers(0, SIZE // bus_bytes - longest)) * bus_bytes,
+            int(rng.integers(1, longest + 1)),
+        )
+        for _ in range(10)
+    ]
     holds = (rng.integers(0, 3, sum(n for _, n in commands)) * (seed & 2)).tolist()
 
     async def work(ctx):
-        await store(ctx, bench.writers[0], bus_bytes, 0, content[:first] if first else content[:bus_bytes])
+        await store(
+            ctx, bench.writers[0], bus_bytes, 0, content[:first] if first else content[:bus_bytes]
+        )
         got = await store(ctx, bench.writers[0], bus_bytes, first, content[first:], gaps)
         count = (SIZE - first) // bus_bytes
         places = iter(range(count))
@@ -129,7 +156,9 @@ def test_timing_is_the_models(seed, kind):
         model = Writer(timing, bus_bytes).write(0, first, count, source)
         assert got == model
         taken, words = await fetch(ctx, bench.readers[0], commands, holds)
-        assert b"".join(w.to_bytes(bus_bytes, "little") for w in words) == b"".join(content[a:a + n * bus_bytes].tobytes() for a, n in commands)
+        assert b"".join(w.to_bytes(bus_bytes, "little") for w in words) == b"".join(
+            content[a : a + n * bus_bytes].tobytes() for a, n in commands
+        )
         assert taken == model_reads(timing, bus_bytes, commands, holds)
 
     bench.run(work)
@@ -153,7 +182,12 @@ def test_managers_in_turn(seed, kind):
                 await ctx.tick().repeat(wait + 1)
                 place = 2048 * k + int(wait) * 8
                 await store(ctx, bench.writers[k], 8, place, content[:size])
-                _, words = await fetch(ctx, bench.readers[k], [(place, size // 8)], [int(w % 3) for w in range(size // 8)])
+                _, words = await fetch(
+                    ctx,
+                    bench.readers[k],
+                    [(place, size // 8)],
+                    [int(w % 3) for w in range(size // 8)],
+                )
                 assert b"".join(w.to_bytes(8, "little") for w in words) == content[:size].tobytes()
             done.append(k)
 
@@ -188,7 +222,7 @@ def test_outside_and_strobes(kind, size):
         found = []
         for _ in range(count):
             ctx.set(dut.bus.bready, 1)
-            response, = await ctx.tick().sample(dut.bus.bresp).until(dut.bus.bvalid)
+            (response,) = await ctx.tick().sample(dut.bus.bresp).until(dut.bus.bvalid)
             found.append(response)
             ctx.set(dut.bus.bready, 0)
             await ctx.tick().repeat(3)
@@ -206,20 +240,22 @@ def test_outside_and_strobes(kind, size):
             for _ in range(k % 3):
                 await ctx.tick()
             ctx.set(bus.rready, 1)
-            data, response, last = await ctx.tick().sample(bus.rdata, bus.rresp, bus.rlast).until(bus.rvalid)
+            data, response, last = (
+                await ctx.tick().sample(bus.rdata, bus.rresp, bus.rlast).until(bus.rvalid)
+            )
             found.append((data, response))
             assert last == (k == count - 1)
             ctx.set(bus.rready, 0)
         return found
 
     async def bench(ctx):
-        waiting = 4 if kind is BlockRam else 1              # as many as answers can wait
+        waiting = 4 if kind is BlockRam else 1  # as many as answers can wait
         await write(ctx, 0, [0] * 3, 0xFF)
         assert await answers(ctx, 1) == [0]
         for k in range(4):
             await write(ctx, 0 if k == 2 else 5 * size, [0x1111 * (k + 1)] * 2, 0xFF)
             if k % waiting == waiting - 1:
-                assert await answers(ctx, waiting) == [2, 2, 0, 2][k + 1 - waiting:k + 1]
+                assert await answers(ctx, waiting) == [2, 2, 0, 2][k + 1 - waiting : k + 1]
         await write(ctx, 8, [0xAABBCCDD_EEFF0011], 0b1010_0001)
         assert await answers(ctx, 1) == [0]
         assert await read(ctx, 0, 3) == [(0x3333, 0), (0xAA00CC00_00003311, 0), (0, 0)]

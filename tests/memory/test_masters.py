@@ -17,17 +17,23 @@ def commands(rng, bus_bytes, count, longest):
     return list(zip(address.tolist(), beats.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("seed", "stalls"), [(seed, stalls) for seed in range(6) for stalls in (False, True)])
+@pytest.mark.parametrize(
+    ("seed", "stalls"), [(seed, stalls) for seed in range(6) for stalls in (False, True)]
+)
 def test_reader(seed, stalls):
     rng = np.random.default_rng([seed, stalls])
     bus_bytes = int(rng.choice([4, 8, 16, 64]))
     timing = FixedLatency(int(rng.integers(1, 40)), int(rng.choice([2, 8, 64])))
     depth = int(rng.integers(1, 6))
     content = rng.integers(0, 256, 1 << 16, dtype=np.uint8)
-    work = commands(rng, bus_bytes, 12, int(rng.choice([3, 40, 400 // (1 + timing.interval(bus_bytes) // 4)])))
+    work = commands(
+        rng, bus_bytes, 12, int(rng.choice([3, 40, 400 // (1 + timing.interval(bus_bytes) // 4)]))
+    )
     gaps = rng.integers(0, 30, len(work)).tolist()
     total = sum(beats for _, beats in work)
-    hold = (rng.integers(0, 4, total) * rng.integers(0, 5, total) if stalls else np.zeros(total, int)).tolist()
+    hold = (
+        rng.integers(0, 4, total) * rng.integers(0, 5, total) if stalls else np.zeros(total, int)
+    ).tolist()
 
     dut = BurstReader(bus_bytes=bus_bytes, commands=depth)
     memory = AxiMemory(dut.bus, content, timing)
@@ -57,7 +63,9 @@ def test_reader(seed, stalls):
                 cycle += 1
             ctx.set(dut.o.ready, 1)
             while True:
-                _, _, valid, payload, error = await ctx.tick().sample(dut.o.valid, dut.o.payload, dut.error)
+                _, _, valid, payload, error = await ctx.tick().sample(
+                    dut.o.valid, dut.o.payload, dut.error
+                )
                 assert not error
                 cycle += 1
                 if valid:
@@ -76,9 +84,11 @@ def test_reader(seed, stalls):
     simulator.add_testbench(take)
     simulator.run()
 
-    assert memory.bursts == [burst for address, beats in work for burst in split(address, beats, bus_bytes)]
+    assert memory.bursts == [
+        burst for address, beats in work for burst in split(address, beats, bus_bytes)
+    ]
     bytes_read = b"".join(word.to_bytes(bus_bytes, "little") for word in words)
-    assert bytes_read == b"".join(content[a:a + n * bus_bytes].tobytes() for a, n in work)
+    assert bytes_read == b"".join(content[a : a + n * bus_bytes].tobytes() for a, n in work)
     assert lasts == [k == n - 1 for _, n in work for k in range(n)]
 
     # the twin, walked in the order in which its calls become possible
@@ -87,7 +97,9 @@ def test_reader(seed, stalls):
     model_accepted, model_taken = [], []
     free = 0
     for index in range(total):
-        while len(model_accepted) < len(work) and (len(model_accepted) < depth or ends[len(model_accepted) - depth] <= index):
+        while len(model_accepted) < len(work) and (
+            len(model_accepted) < depth or ends[len(model_accepted) - depth] <= index
+        ):
             k = len(model_accepted)
             valid = (model_accepted[-1] + 1 if k else 0) + gaps[k]
             model_accepted.append(model.command(valid, *work[k]))
@@ -130,7 +142,11 @@ def test_writer(seed):
     work = commands(rng, bus_bytes, 6, int(rng.choice([3, 40, 300])))
     gaps = rng.integers(0, 30, len(work)).tolist()
     total = sum(beats for _, beats in work)
-    wait = (rng.integers(0, 3, total) * rng.integers(0, 5, total)).tolist() if seed % 2 else [0] * total
+    wait = (
+        (rng.integers(0, 3, total) * rng.integers(0, 5, total)).tolist()
+        if seed % 2
+        else [0] * total
+    )
     values = rng.integers(0, 256, (total, bus_bytes), dtype=np.uint8)
 
     dut = BurstWriter(bus_bytes=bus_bytes)
@@ -178,14 +194,15 @@ def test_writer(seed):
     cycles, beats_at, k, idle = [], [], 0, 0
     pauses = iter(wait)
     for (address, beats), gap in zip(work, gaps, strict=True):
-        expect[address:address + beats * bus_bytes] = values[k:k + beats].ravel()
+        expect[address : address + beats * bus_bytes] = values[k : k + beats].ravel()
         k += beats
         valid = (cycles[-1] + 1 if cycles else 0) + gap
-        cycle, taken, idle = model.write(valid, address, beats, lambda previous: previous + 1 + next(pauses))
+        cycle, taken, idle = model.write(
+            valid, address, beats, lambda previous: previous + 1 + next(pauses)
+        )
         cycles.append(cycle)
         beats_at += taken
     assert memory.w == beats_at
     assert accepted == cycles
     assert idle_at == [idle]
     assert np.array_equal(content, expect)
-

@@ -18,18 +18,37 @@ QUICK = replace(CHIP, power_up=2_000.0)
 
 def attach(dut: SdramController, chip: Sdram):
     """The chip on the controller's pins."""
+
     async def process(ctx):
         pins = dut.pins
         async for _, _, we, cas, ras, cs, bank, address, mask, driven, out in ctx.tick().sample(
-                pins.we_n, pins.cas_n, pins.ras_n, pins.cs_n, pins.ba, pins.a, pins.dqm, pins.dq_oe, pins.dq_o):
+            pins.we_n,
+            pins.cas_n,
+            pins.ras_n,
+            pins.cs_n,
+            pins.ba,
+            pins.a,
+            pins.dqm,
+            pins.dq_oe,
+            pins.dq_o,
+        ):
             command = Command.NOP if cs else Command(ras << 2 | cas << 1 | we)
             back = chip.edge(command, bank, address, mask, out if driven else None)
             ctx.set(pins.dq_i, 0x5555 if back is None else back)
+
     return process
 
 
-@pytest.mark.parametrize(("seed", "clock_hz", "bus_bytes"), [
-    (0, 25_000_000, 8), (1, 60_000_000, 8), (2, 60_000_000, 4), (3, 100_000_000, 16), (4, 133_000_000, 8)])
+@pytest.mark.parametrize(
+    ("seed", "clock_hz", "bus_bytes"),
+    [
+        (0, 25_000_000, 8),
+        (1, 60_000_000, 8),
+        (2, 60_000_000, 4),
+        (3, 100_000_000, 16),
+        (4, 133_000_000, 8),
+    ],
+)
 def test_random_bursts(seed: int, clock_hz: int, bus_bytes: int) -> None:
     """Reads see what was written, bursts cross rows, refreshes come in time whatever the manager does, all rules kept."""
     rng = np.random.default_rng(seed)
@@ -37,7 +56,13 @@ def test_random_bursts(seed: int, clock_hz: int, bus_bytes: int) -> None:
     chip = Sdram(QUICK, clock_hz)
     bus = dut.bus
     expected: dict[int, int] = {}
-    bases = [0, 1024 - 4 * bus_bytes, 4096 - 40 * bus_bytes, QUICK.bytes - 4096, QUICK.bytes // 2 + 1024]
+    bases = [
+        0,
+        1024 - 4 * bus_bytes,
+        4096 - 40 * bus_bytes,
+        QUICK.bytes - 4096,
+        QUICK.bytes // 2 + 1024,
+    ]
 
     async def write(ctx, address, words, strobes):
         ctx.set(bus.awaddr, address)
@@ -58,7 +83,7 @@ def test_random_bursts(seed: int, clock_hz: int, bus_bytes: int) -> None:
                 if strobes[k] >> lane & 1 and address < QUICK.bytes:
                     expected[address + k * bus_bytes + lane] = word >> 8 * lane & 0xFF
         ctx.set(bus.bready, 1)
-        response, = await ctx.tick().sample(bus.bresp).until(bus.bvalid)
+        (response,) = await ctx.tick().sample(bus.bresp).until(bus.bvalid)
         ctx.set(bus.bready, 0)
         assert response == (2 if address >= QUICK.bytes else 0)
 
@@ -73,7 +98,9 @@ def test_random_bursts(seed: int, clock_hz: int, bus_bytes: int) -> None:
             for _ in range(int(rng.integers(0, 30)) if slow else 0):
                 await ctx.tick()
             ctx.set(bus.rready, 1)
-            word, response, last = await ctx.tick().sample(bus.rdata, bus.rresp, bus.rlast).until(bus.rvalid)
+            word, response, last = (
+                await ctx.tick().sample(bus.rdata, bus.rresp, bus.rlast).until(bus.rvalid)
+            )
             ctx.set(bus.rready, 0)
             assert (response, last) == (2 if address >= QUICK.bytes else 0, k == count - 1)
             if not response:
@@ -88,11 +115,21 @@ def test_random_bursts(seed: int, clock_hz: int, bus_bytes: int) -> None:
             address = base + int(rng.integers(0, 8)) * bus_bytes
             length = min(length, (4096 - address % 4096) // bus_bytes)
             if rng.random() < 0.5:
-                strobes = [(1 << bus_bytes) - 1 if rng.random() < 0.7 else int(rng.integers(1 << bus_bytes)) for _ in range(length)]
-                await write(ctx, address, [int.from_bytes(rng.bytes(bus_bytes), "little") for _ in range(length)], strobes)
+                strobes = [
+                    (1 << bus_bytes) - 1
+                    if rng.random() < 0.7
+                    else int(rng.integers(1 << bus_bytes))
+                    for _ in range(length)
+                ]
+                await write(
+                    ctx,
+                    address,
+                    [int.from_bytes(rng.bytes(bus_bytes), "little") for _ in range(length)],
+                    strobes,
+                )
             else:
                 await read(ctx, address, length)
-        await ctx.tick().repeat(2 * chip.rules.interval)     # refreshes go on at rest
+        await ctx.tick().repeat(2 * chip.rules.interval)  # refreshes go on at rest
 
     sim = Simulator(dut)
     sim.add_clock(1 / clock_hz)
@@ -122,11 +159,22 @@ def idle(chip: Sdram, count: int) -> None:
 A, R, W, P, F = Command.ACTIVATE, Command.READ, Command.WRITE, Command.PRECHARGE, Command.REFRESH
 
 
-@pytest.mark.parametrize(("steps", "message"), [
-    ([(A, 0), (R, 0)], "tRCD"), ([(A, 2), (P, 0)], "tRAS"), ([(A, 3), (W, 0), (P, 0)], "tWR"), ([(A, 5), (P, 0), (A, 3)], "tRP|tRC"),
-    ([(A, 9), (P, 0), (A, 0)], "tRP"), ([(R, 0)], "closed bank"), ([(A, 3), (A, 0)], "open bank"), ([(A, 9), (F, 0)], "open bank"),
-    ([(F, 2), (A, 0)], "before the command before it is over"), ([(Command.NOP, 900)], "no refresh"),
-    ([(A, 3), (R, 2), (W, 0)], "both ends drive")])
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([(A, 0), (R, 0)], "tRCD"),
+        ([(A, 2), (P, 0)], "tRAS"),
+        ([(A, 3), (W, 0), (P, 0)], "tWR"),
+        ([(A, 5), (P, 0), (A, 3)], "tRP|tRC"),
+        ([(A, 9), (P, 0), (A, 0)], "tRP"),
+        ([(R, 0)], "closed bank"),
+        ([(A, 3), (A, 0)], "open bank"),
+        ([(A, 9), (F, 0)], "open bank"),
+        ([(F, 2), (A, 0)], "before the command before it is over"),
+        ([(Command.NOP, 900)], "no refresh"),
+        ([(A, 3), (R, 2), (W, 0)], "both ends drive"),
+    ],
+)
 def test_the_chip_notices(steps: list[tuple[Command, int]], message: str) -> None:
     """Each rule broken once: the command, and the idle cycles after it."""
     chip = chip_after_setup()

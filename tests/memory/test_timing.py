@@ -14,16 +14,25 @@ def test_options():
     assert parse_memory(str(FixedLatency(3, 5))) == FixedLatency(3, 5)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("latency", "cannot read memory option 'latency' in 'latency'; expected latency=CYCLES,bytes=BYTES_PER_CYCLE"),
-    ("", "cannot read memory option '' in ''; expected latency=CYCLES,bytes=BYTES_PER_CYCLE"),
-    ("speed=4", "cannot read memory option 'speed=4' in 'speed=4'; expected latency=CYCLES,bytes=BYTES_PER_CYCLE"),
-    ("latency=1,latency=2", "memory option 'latency' is given twice in 'latency=1,latency=2'"),
-    ("bytes=-4", "memory bytes must be a whole number, not '-4'"),
-    ("bytes=1e3", "memory bytes must be a whole number, not '1e3'"),
-    ("latency=0", "memory latency must be an integer from 1 to 1000000, not 0"),
-    ("bytes=0", "memory bytes_per_cycle must be an integer from 1 to 4096, not 0"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "latency",
+            "cannot read memory option 'latency' in 'latency'; expected latency=CYCLES,bytes=BYTES_PER_CYCLE",
+        ),
+        ("", "cannot read memory option '' in ''; expected latency=CYCLES,bytes=BYTES_PER_CYCLE"),
+        (
+            "speed=4",
+            "cannot read memory option 'speed=4' in 'speed=4'; expected latency=CYCLES,bytes=BYTES_PER_CYCLE",
+        ),
+        ("latency=1,latency=2", "memory option 'latency' is given twice in 'latency=1,latency=2'"),
+        ("bytes=-4", "memory bytes must be a whole number, not '-4'"),
+        ("bytes=1e3", "memory bytes must be a whole number, not '1e3'"),
+        ("latency=0", "memory latency must be an integer from 1 to 1000000, not 0"),
+        ("bytes=0", "memory bytes_per_cycle must be an integer from 1 to 4096, not 0"),
+    ],
+)
 def test_bad_options(text, message):
     with pytest.raises(ValueError) as caught:
         parse_memory(text)
@@ -53,9 +62,13 @@ def test_reads(seed):
     taken = walk(memory.latency, interval, bursts, [1])
     ends = np.cumsum(beats)
     first, last = memory.port(8).read_many(ar, beats)
-    assert first.tolist() == [taken[k] for k in ends - beats] and last.tolist() == [taken[k - 1] for k in ends]
+    assert first.tolist() == [taken[k] for k in ends - beats] and last.tolist() == [
+        taken[k - 1] for k in ends
+    ]
     port = memory.port(8)
-    assert [port.read(*burst) for burst in bursts] == list(zip(first.tolist(), last.tolist(), strict=True))
+    assert [port.read(*burst) for burst in bursts] == list(
+        zip(first.tolist(), last.tolist(), strict=True)
+    )
     halves = memory.port(8)
     parts = [halves.read_many(ar[:11], beats[:11]), halves.read_many(ar[11:], beats[11:])]
     assert np.concatenate([p[1] for p in parts]).tolist() == last.tolist()

@@ -15,10 +15,47 @@ from penstock.models.numerics.latency import convert_cost, convert_latency
 from testbench.vectors import run_vectors
 
 FORMATS = ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:8,8", "fixed:4,4"]
-SETS = [tuple(PG_BITS), ("float4",), ("float8",), ("bool", "float4", "float8"), ("int2", "int4"), ("bool",), ("float4", "int8")]
-NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, math.inf, -math.inf, math.nan, 5e-324, 1e-310, 2.0 ** -126, 2.0 ** -126 * (1 - 2.0 ** -25),
-           2.0 ** -126 * (1 - 2.0 ** -24), 2.0 ** -126 * (1 - 2.0 ** -9), 3.4028235677973366e38, 3.4028234663852886e38, 65504.0, 65520.0,
-           65519.99, -128.0, 127.99999999, -8.0, 7.97, 2.0 ** -25, 3 * 2.0 ** -26, 1 + 2.0 ** -24, 1 + 2.0 ** -24 + 2.0 ** -52, 1e300]
+SETS = [
+    tuple(PG_BITS),
+    ("float4",),
+    ("float8",),
+    ("bool", "float4", "float8"),
+    ("int2", "int4"),
+    ("bool",),
+    ("float4", "int8"),
+]
+NUMBERS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.5,
+    2.5,
+    math.inf,
+    -math.inf,
+    math.nan,
+    5e-324,
+    1e-310,
+    2.0**-126,
+    2.0**-126 * (1 - 2.0**-25),
+    2.0**-126 * (1 - 2.0**-24),
+    2.0**-126 * (1 - 2.0**-9),
+    3.4028235677973366e38,
+    3.4028234663852886e38,
+    65504.0,
+    65520.0,
+    65519.99,
+    -128.0,
+    127.99999999,
+    -8.0,
+    7.97,
+    2.0**-25,
+    3 * 2.0**-26,
+    1 + 2.0**-24,
+    1 + 2.0**-24 + 2.0**-52,
+    1e300,
+]
 
 
 def raw_values(count: int, seed: int) -> np.ndarray:
@@ -28,18 +65,29 @@ def raw_values(count: int, seed: int) -> np.ndarray:
     short = uniform >> rng.integers(0, 64, count).astype(np.uint64)
     integers = np.where(rng.random(count) < 0.5, short, ~short)
     cut = ~((np.uint64(1) << rng.integers(0, 52, count).astype(np.uint64)) - np.uint64(1))
-    spread = np.where(rng.random(count) < 0.5, rng.integers(-40, 40, count), rng.integers(-160, 160, count))
-    doubles = uniform & np.uint64(0x800F_FFFF_FFFF_FFFF) | (1023 + spread).astype(np.uint64) << np.uint64(52)
-    singles = uniform & np.uint64(0xFFFF_FFFF_807F_FFFF) | (127 + spread).clip(0, 255).astype(np.uint64) << np.uint64(23)
+    spread = np.where(
+        rng.random(count) < 0.5, rng.integers(-40, 40, count), rng.integers(-160, 160, count)
+    )
+    doubles = uniform & np.uint64(0x800F_FFFF_FFFF_FFFF) | (1023 + spread).astype(
+        np.uint64
+    ) << np.uint64(52)
+    singles = uniform & np.uint64(0xFFFF_FFFF_807F_FFFF) | (127 + spread).clip(0, 255).astype(
+        np.uint64
+    ) << np.uint64(23)
     with np.errstate(over="ignore"):
         numbers = np.array(NUMBERS)
         narrow = numbers.astype(np.float32).view(np.uint32).astype(np.uint64)
-    edges = np.array([1 << 63, (1 << 63) - 1, 1 << 31, 0x7FC0_0000, 0x7F80_0001, 0xFF80_0001], np.uint64)
+    edges = np.array(
+        [1 << 63, (1 << 63) - 1, 1 << 31, 0x7FC0_0000, 0x7F80_0001, 0xFF80_0001], np.uint64
+    )
     special = np.concatenate([numbers.view(np.uint64), narrow, edges])
     kind = rng.integers(0, 8, count)
-    mixed = np.select([kind < 1, kind < 3, kind < 4, kind < 5, kind < 6, kind < 7],
-                      [uniform, integers, doubles, doubles & cut, singles, singles & cut], special[rng.integers(0, len(special), count)])
-    mixed[:len(special)] = special
+    mixed = np.select(
+        [kind < 1, kind < 3, kind < 4, kind < 5, kind < 6, kind < 7],
+        [uniform, integers, doubles, doubles & cut, singles, singles & cut],
+        special[rng.integers(0, len(special), count)],
+    )
+    mixed[: len(special)] = special
     return mixed
 
 
@@ -51,21 +99,33 @@ def value_of(pgtype: str, raw: int) -> Fraction | float:
     if pgtype.startswith("int"):
         return Fraction(raw - (raw >> (bits - 1) << bits))
     exponent_bits, fraction_bits = {"float4": (8, 23), "float8": (11, 52)}[pgtype]
-    exponent, fraction = raw >> fraction_bits & (1 << exponent_bits) - 1, raw & (1 << fraction_bits) - 1
+    exponent, fraction = (
+        raw >> fraction_bits & (1 << exponent_bits) - 1,
+        raw & (1 << fraction_bits) - 1,
+    )
     sign = -1 if raw >> (bits - 1) else 1
     if exponent == (1 << exponent_bits) - 1:
         return math.nan if fraction else sign * math.inf
     if exponent == 0:
         return sign * 0.0
-    return sign * (1 + Fraction(fraction, 1 << fraction_bits)) * Fraction(2) ** (exponent - (1 << (exponent_bits - 1)) + 1)
+    return (
+        sign
+        * (1 + Fraction(fraction, 1 << fraction_bits))
+        * Fraction(2) ** (exponent - (1 << (exponent_bits - 1)) + 1)
+    )
 
 
 def expected(format: Float | Fixed, value: Fraction | float) -> int:
     if isinstance(format, Fixed):
         if isinstance(value, float):
-            return 0 if math.isnan(value) or not value else format.top if value > 0 else format.top + 1
-        integer = round(value * 2 ** format.fraction_bits)
-        return max(-1 << (format.width - 1), min((1 << (format.width - 1)) - 1, integer)) & (1 << format.width) - 1
+            return (
+                0 if math.isnan(value) or not value else format.top if value > 0 else format.top + 1
+            )
+        integer = round(value * 2**format.fraction_bits)
+        return (
+            max(-1 << (format.width - 1), min((1 << (format.width - 1)) - 1, integer))
+            & (1 << format.width) - 1
+        )
     if isinstance(value, float):
         sign = format.sign_bit if math.copysign(1, value) < 0 else 0
         return format.nan if math.isnan(value) else sign | (format.infinity if value else 0)
@@ -81,7 +141,11 @@ def expected(format: Float | Fixed, value: Fraction | float) -> int:
         return sign
     if power > format.bias:
         return sign | format.infinity
-    return sign | significand - (1 << format.fraction_bits) | power + format.bias << format.fraction_bits
+    return (
+        sign
+        | significand - (1 << format.fraction_bits)
+        | power + format.bias << format.fraction_bits
+    )
 
 
 @pytest.mark.parametrize("pgtype", PG_BITS)
@@ -110,11 +174,18 @@ def check(name: str, pgtypes: tuple[str, ...], count: int, seed: int) -> None:
     format = parse_format(name)
     raw, order = raw_values(count, seed), in_order(pgtypes)
     choice = np.random.default_rng(seed).integers(0, len(order), count)
-    want = np.select([choice == index for index in range(len(order))], [from_pg(pgtype, raw, format) for pgtype in order])
+    want = np.select(
+        [choice == index for index in range(len(order))],
+        [from_pg(pgtype, raw, format) for pgtype in order],
+    )
     inputs = {"i": raw, "type": choice} if len(order) > 1 else {"i": raw}
-    got = run_vectors(pg_converter(pgtypes, format), inputs, ["o"], convert_latency(pgtypes, format))["o"]
+    got = run_vectors(
+        pg_converter(pgtypes, format), inputs, ["o"], convert_latency(pgtypes, format)
+    )["o"]
     wrong = np.flatnonzero(want != got)
-    assert not len(wrong), f"{len(wrong)} wrong, first {order[choice[wrong[0]]]} {int(raw[wrong[0]]):#x}"
+    assert not len(wrong), (
+        f"{len(wrong)} wrong, first {order[choice[wrong[0]]]} {int(raw[wrong[0]]):#x}"
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -130,28 +201,48 @@ def test_converter_of_one_type(name, pgtypes):
 
 @pytest.mark.long
 @pytest.mark.parametrize("pgtypes", SETS, ids="+".join)
-@pytest.mark.parametrize("name", [*FORMATS, "fixed:1,31", "fixed:32,0", "fixed:2,0", "float:2,1", "float:2,23", "float:8,1"])
+@pytest.mark.parametrize(
+    "name",
+    [*FORMATS, "fixed:1,31", "fixed:32,0", "fixed:2,0", "float:2,1", "float:2,23", "float:8,1"],
+)
 def test_converters_on_millions(name, pgtypes):
     check(name, pgtypes, 1_000_000, seed=25)
 
 
 def test_converter_interface():
     converter = PgConverter({"float8", "int2", "bool"}, float32)
-    assert converter.pgtypes == ("bool", "int2", "float8") and converter.latency == 4 and len(converter.type) == 2
+    assert (
+        converter.pgtypes == ("bool", "int2", "float8")
+        and converter.latency == 4
+        and len(converter.type) == 2
+    )
     assert not hasattr(PgConverter(["float4"], float32), "type")
-    assert [convert_latency(s, f) for s in (("float4",), ("int8",)) for f in (float32, Fixed(8, 24))] == [2, 3, 4, 1]
+    assert [
+        convert_latency(s, f) for s in (("float4",), ("int8",)) for f in (float32, Fixed(8, 24))
+    ] == [2, 3, 4, 1]
     assert convert_cost(["float4"], float32).lut < convert_cost(["int8"], float32).lut
     with pytest.raises(ValueError, match=r"^a converter needs at least one type$"):
         PgConverter([], float32)
-    with pytest.raises(ValueError, match=f"^{re.escape('no conversion from the type ' + repr('text'))}; there are bool, int2, "):
+    with pytest.raises(
+        ValueError,
+        match=f"^{re.escape('no conversion from the type ' + repr('text'))}; there are bool, int2, ",
+    ):
         from_pg("text", 0, float32)
 
 
 def test_convert_between_formats():
     codes = np.arange(1 << 16)
     assert np.array_equal(convert(codes, bfloat16, float32), float32.canonical(codes << 16))
-    assert np.array_equal(convert(convert(codes, float16, float32), float32, float16), float16.canonical(codes))
+    assert np.array_equal(
+        convert(convert(codes, float16, float32), float32, float16), float16.canonical(codes)
+    )
     fixed = Fixed(8, 8)
     assert np.array_equal(convert(convert(codes, fixed, float32), float32, fixed), codes)
-    assert convert(float32.const(1e9), float32, fixed) == fixed.top and convert(float32.nan, float32, fixed) == 0
-    assert convert(Fixed(8, 24).const(0.001953125), Fixed(8, 24), fixed) == 0 and convert(0x0180_0000, Fixed(8, 24), fixed) == 0x180
+    assert (
+        convert(float32.const(1e9), float32, fixed) == fixed.top
+        and convert(float32.nan, float32, fixed) == 0
+    )
+    assert (
+        convert(Fixed(8, 24).const(0.001953125), Fixed(8, 24), fixed) == 0
+        and convert(0x0180_0000, Fixed(8, 24), fixed) == 0x180
+    )

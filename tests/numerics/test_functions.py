@@ -13,18 +13,58 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.hdl.arith.functions import PipelineUnit, function_unit
 from penstock.models.numerics import latency, tables
-from penstock.models.numerics.formats import ARITY, Fixed, Float, Format, bfloat16, float16, float32, parse_format
+from penstock.models.numerics.formats import (
+    ARITY,
+    Fixed,
+    Float,
+    Format,
+    bfloat16,
+    float16,
+    float32,
+    parse_format,
+)
 from penstock.models.numerics.functions import FUNCTIONS, error_bound, evaluate, pipeline
 from penstock.models.numerics.pipeline import Pipeline, bits_of
 from testbench.vectors import run_vectors
 
 REFERENCE = {
-    "exp": np.exp, "log": np.log, "sigmoid": scipy.special.expit, "tanh": np.tanh, "gaussian": lambda x: np.exp(-x * x),
+    "exp": np.exp,
+    "log": np.log,
+    "sigmoid": scipy.special.expit,
+    "tanh": np.tanh,
+    "gaussian": lambda x: np.exp(-x * x),
 }
-SMALL = [bfloat16, float16, Float(5, 2), Float(4, 3), Float(3, 12), Float(2, 6), Float(6, 9), Fixed(8, 8), Fixed(4, 12),
-         Fixed(1, 15), Fixed(16, 0), Fixed(2, 6), Fixed(5, 3), Fixed(1, 1), Fixed(2, 0), Fixed(3, 9)]
-WIDE = [float32, Float(8, 17), Float(5, 20), Fixed(8, 24), Fixed(16, 16), Fixed(12, 20), Fixed(4, 28), Fixed(1, 31),
-        Fixed(6, 18), Fixed(32, 0), Fixed(2, 16)]
+SMALL = [
+    bfloat16,
+    float16,
+    Float(5, 2),
+    Float(4, 3),
+    Float(3, 12),
+    Float(2, 6),
+    Float(6, 9),
+    Fixed(8, 8),
+    Fixed(4, 12),
+    Fixed(1, 15),
+    Fixed(16, 0),
+    Fixed(2, 6),
+    Fixed(5, 3),
+    Fixed(1, 1),
+    Fixed(2, 0),
+    Fixed(3, 9),
+]
+WIDE = [
+    float32,
+    Float(8, 17),
+    Float(5, 20),
+    Fixed(8, 24),
+    Fixed(16, 16),
+    Fixed(12, 20),
+    Fixed(4, 28),
+    Fixed(1, 31),
+    Fixed(6, 18),
+    Fixed(32, 0),
+    Fixed(2, 16),
+]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "numerics.md"
 
 
@@ -35,8 +75,14 @@ def codes_of(format: Format, count: int, seed: int = 1) -> np.ndarray:
     rng = np.random.default_rng(seed)
     top = 1 << format.width
     edges = [format.encode(x) for x in (0.0, 1.0, -1.0, 0.5, 2.0, 8.0, 16.0, 88.0, -88.0, 104.0)]
-    near = (np.array([*edges, 0, top // 2, top - 1])[:, None] + np.arange(-50, 51)).reshape(-1) % top
-    numbers = [rng.normal(size=count // 4) * 6, rng.normal(size=count // 4) * 60, 1 + rng.normal(size=count // 16) / 64]
+    near = (np.array([*edges, 0, top // 2, top - 1])[:, None] + np.arange(-50, 51)).reshape(
+        -1
+    ) % top
+    numbers = [
+        rng.normal(size=count // 4) * 6,
+        rng.normal(size=count // 4) * 60,
+        1 + rng.normal(size=count // 16) / 64,
+    ]
     return np.concatenate([rng.integers(0, top, count // 2), *map(format.encode, numbers), near])
 
 
@@ -47,12 +93,16 @@ def assert_within_bound(op: str, format: Format, codes: np.ndarray) -> None:
         exact = REFERENCE[op](format.decode(codes))
         nan = np.isnan(exact)
         if isinstance(format, Float):
-            beyond = np.abs(exact) > format.max_value          # infinity or, within the bound, the largest number
+            beyond = (
+                np.abs(exact) > format.max_value
+            )  # infinity or, within the bound, the largest number
             ulp = 2.0 ** (np.floor(np.log2(np.abs(exact))) - format.fraction_bits)
             allowed = np.fmax(bound.ulp * ulp, bound.absolute)
             assert np.array_equal(np.isnan(result), nan)
             assert np.all(np.sign(result[beyond]) == np.sign(exact[beyond]))
-            assert np.all(np.abs(result[beyond]) >= format.max_value * (1 - 2.0 ** (1 - format.fraction_bits)))
+            assert np.all(
+                np.abs(result[beyond]) >= format.max_value * (1 - 2.0 ** (1 - format.fraction_bits))
+            )
             finite = ~beyond & ~nan
         else:
             exact = np.clip(np.where(nan, 0, exact), format.min_value, format.max_value)
@@ -60,8 +110,9 @@ def assert_within_bound(op: str, format: Format, codes: np.ndarray) -> None:
             finite = np.ones(exact.shape, bool)
         error = np.abs(result - exact)
     worst = np.argmax(np.where(finite, error / allowed, 0))
-    assert np.all(error[finite] <= allowed[finite]), \
+    assert np.all(error[finite] <= allowed[finite]), (
         f"{op}({format.decode(codes[worst])}) in {format}: {result[worst]}, exactly {exact[worst]}, allowed {allowed[worst]}"
+    )
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
@@ -96,22 +147,49 @@ def test_error_bound_in_every_format_of_up_to_14_bits(op: str) -> None:
 def test_float_special_values(format: Float) -> None:
     minus = format.sign_bit
     one, inf, nan = format.one, format.infinity, format.nan
-    zeros = [0, minus, 1, minus | 1]                     # the last two are subnormal
-    assert evaluate("exp", [*zeros, inf, minus | inf, nan, nan | 1], format).tolist() == [one] * 4 + [inf, 0, nan, nan]
+    zeros = [0, minus, 1, minus | 1]  # the last two are subnormal
+    assert evaluate("exp", [*zeros, inf, minus | inf, nan, nan | 1], format).tolist() == [
+        one
+    ] * 4 + [inf, 0, nan, nan]
     assert evaluate("log", [*zeros, inf, one], format).tolist() == [minus | inf] * 4 + [inf, 0]
-    assert evaluate("log", [minus | one, minus | inf, nan, minus | nan], format).tolist() == [nan] * 4
-    assert evaluate("sigmoid", [*zeros, inf, minus | inf, nan], format).tolist() == [format.const(0.5)] * 4 + [one, 0, nan]
-    assert evaluate("tanh", [*zeros, inf, minus | inf], format).tolist() == [0, minus, 0, minus, one, minus | one]
+    assert (
+        evaluate("log", [minus | one, minus | inf, nan, minus | nan], format).tolist() == [nan] * 4
+    )
+    assert evaluate("sigmoid", [*zeros, inf, minus | inf, nan], format).tolist() == [
+        format.const(0.5)
+    ] * 4 + [one, 0, nan]
+    assert evaluate("tanh", [*zeros, inf, minus | inf], format).tolist() == [
+        0,
+        minus,
+        0,
+        minus,
+        one,
+        minus | one,
+    ]
     assert evaluate("tanh", [minus | nan], format).tolist() == [nan]
-    assert evaluate("gaussian", [*zeros, inf, minus | inf, nan], format).tolist() == [one] * 4 + [0, 0, nan]
+    assert evaluate("gaussian", [*zeros, inf, minus | inf, nan], format).tolist() == [one] * 4 + [
+        0,
+        0,
+        nan,
+    ]
 
 
-@pytest.mark.parametrize("format", [Fixed(8, 24), Fixed(16, 16), Fixed(8, 8), Fixed(4, 4), Fixed(2, 14)], ids=str)
+@pytest.mark.parametrize(
+    "format", [Fixed(8, 24), Fixed(16, 16), Fixed(8, 8), Fixed(4, 4), Fixed(2, 14)], ids=str
+)
 def test_fixed_special_values(format: Fixed) -> None:
     top = format.top
     assert evaluate("exp", [0, top, top + 1], format).tolist() == [
-        format.one, format.const(np.exp(min(format.max_value, 50.0))), format.const(np.exp(format.min_value))]
-    assert evaluate("log", [format.one, 0, top + 1, 2 * top + 1], format).tolist() == [0, top + 1, 0, 0]
+        format.one,
+        format.const(np.exp(min(format.max_value, 50.0))),
+        format.const(np.exp(format.min_value)),
+    ]
+    assert evaluate("log", [format.one, 0, top + 1, 2 * top + 1], format).tolist() == [
+        0,
+        top + 1,
+        0,
+        0,
+    ]
     assert evaluate("sigmoid", [0], format).tolist() == [format.const(0.5)]
     assert evaluate("tanh", [0], format).tolist() == [0]
     assert evaluate("gaussian", [0], format).tolist() == [format.one]
@@ -123,8 +201,12 @@ def test_symmetry_and_range(format: Format) -> None:
     values = format.decode(codes)
     positive = codes[values > 0]
     negative = format.neg(positive)
-    assert np.array_equal(evaluate("tanh", negative, format), format.neg(evaluate("tanh", positive, format)))
-    assert np.array_equal(evaluate("gaussian", negative, format), evaluate("gaussian", positive, format))
+    assert np.array_equal(
+        evaluate("tanh", negative, format), format.neg(evaluate("tanh", positive, format))
+    )
+    assert np.array_equal(
+        evaluate("gaussian", negative, format), evaluate("gaussian", positive, format)
+    )
     valid = codes[~np.isnan(values)]
     for op, low in (("sigmoid", 0), ("gaussian", 0), ("tanh", -1)):
         result = format.decode(evaluate(op, valid, format))
@@ -133,12 +215,16 @@ def test_symmetry_and_range(format: Format) -> None:
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
-@pytest.mark.parametrize("format", [bfloat16, float16, Fixed(8, 8), Fixed(4, 12), Fixed(1, 15)], ids=str)
+@pytest.mark.parametrize(
+    "format", [bfloat16, float16, Fixed(8, 8), Fixed(4, 12), Fixed(1, 15)], ids=str
+)
 def test_monotone(op: str, format: Format) -> None:
     """Results never step back in Fixed, and by no more than the unit of the internal results in Float."""
     codes = np.arange(1 << format.width)
     values = format.decode(codes)
-    keep = np.isfinite(values) & ((values > 0) if op == "log" else (values >= 0) if op == "gaussian" else True)
+    keep = np.isfinite(values) & (
+        (values > 0) if op == "log" else (values >= 0) if op == "gaussian" else True
+    )
     codes = codes[keep][np.argsort(values[keep], kind="stable")]
     result = format.decode(evaluate(op, codes, format))
     steps = np.diff(result[np.isfinite(result)])
@@ -151,9 +237,13 @@ def test_shapes_and_names() -> None:
     assert evaluate("exp", np.zeros((2, 3), np.int64), Fixed(8, 24)).shape == (2, 3)
     assert evaluate("tanh", np.zeros(0, np.int64), float32).shape == (0,)
     assert float32.op("sigmoid", [0]).tolist() == [float32.const(0.5)]
-    with pytest.raises(ValueError, match=r"^no function 'sin'; there are exp, log, sigmoid, tanh, gaussian$"):
+    with pytest.raises(
+        ValueError, match=r"^no function 'sin'; there are exp, log, sigmoid, tanh, gaussian$"
+    ):
         evaluate("sin", 0, float32)
-    with pytest.raises(ValueError, match=r"^no function 'sin'; there are exp, log, sigmoid, tanh, gaussian$"):
+    with pytest.raises(
+        ValueError, match=r"^no function 'sin'; there are exp, log, sigmoid, tanh, gaussian$"
+    ):
         error_bound("sin", float32)
 
 
@@ -174,7 +264,9 @@ def test_latencies_in_the_documentation() -> None:
     start = next(k for k, line in enumerate(rows) if line.startswith("| operation |"))
     formats = [parse_format(name.strip(" `")) for name in rows[start].split("|")[2:-1]]
     documented = {}
-    for line in itertools.takewhile(lambda line: line.startswith(("| `", "| ---")), rows[start + 1:]):
+    for line in itertools.takewhile(
+        lambda line: line.startswith(("| `", "| ---")), rows[start + 1 :]
+    ):
         names, *cycles = line.split("|")[1:-1]
         documented |= {name: [int(c) for c in cycles] for name in re.findall(r"`(\w+)`", names)}
     assert documented == {op: [latency.latency(op, format) for format in formats] for op in ARITY}
@@ -183,9 +275,12 @@ def test_latencies_in_the_documentation() -> None:
 def test_coefficients_do_not_change() -> None:
     """The tables are part of the specification: these numbers must come out on every machine."""
     assert tables.uniform("exp2", 4, 2, 2, 16) == (
-        (0, 12402, 27149, 44685), (11331, 13465, 16012, 19042), (1067, 1277, 1518, 1805))
+        (0, 12402, 27149, 44685),
+        (11331, 13465, 16012, 19042),
+        (1067, 1277, 1518, 1805),
+    )
     assert tables.octaves("tanh", -1, 1, 1, 1, 8) == ((238, 327), (89, 65))
-    assert tables.constant(tables.LN2, 40) == round(0.6931471805599453 * 2 ** 40)
+    assert tables.constant(tables.LN2, 40) == round(0.6931471805599453 * 2**40)
     with pytest.raises(ValueError, match=r"^no table of tanh within 1024 entries gives 60 bits$"):
         tables.smallest_degree("tanh", 60, 50)
 
@@ -198,7 +293,14 @@ def test_pipeline_checks_its_bounds() -> None:
         p.run(np.arange(16), check=True)
     with pytest.raises(ValueError, match=r"^a wire of 0 to \d+ does not fit 63 bits$"):
         _ = p.input << 60
-    assert [bits_of(*x) for x in ((0, 0), (0, 1), (-1, 0), (-2, 1), (-3, 0), (0, 255))] == [0, 1, 1, 2, 3, 8]
+    assert [bits_of(*x) for x in ((0, 0), (0, 1), (-1, 0), (-2, 1), (-3, 0), (0, 255))] == [
+        0,
+        1,
+        1,
+        2,
+        3,
+        8,
+    ]
 
 
 @pytest.mark.parametrize("bits", [(5, 5), (18, 17), (24, 34), (31, 31), (29, 33)])
@@ -213,7 +315,9 @@ def test_partial_products(bits: tuple[int, int], negative: bool) -> None:
         if a.hi * b.hi >= 1 << 61 and shift == 0:
             continue
         parts = p.product(a, b, shift)
-        assert all(factor.width <= 18 for wire in p.wires if wire.kind == "mul" for factor in wire.args)
+        assert all(
+            factor.width <= 18 for wire in p.wires if wire.kind == "mul" for factor in wire.args
+        )
         p.output = (p.total(parts) + (1 << 61)).low(62)
         codes = rng.integers(0, 1 << sum(bits), 1000)
         x, y = codes & ((1 << bits[0]) - 1), codes >> bits[0]
@@ -228,14 +332,16 @@ class Bundle(wiring.Component):
 
     def __init__(self, units: list[PipelineUnit]) -> None:
         width = max(len(unit.a) for unit in units)
-        super().__init__({"a": In(width), **{f"o{k}": Out(len(unit.o)) for k, unit in enumerate(units)}})
+        super().__init__(
+            {"a": In(width), **{f"o{k}": Out(len(unit.o)) for k, unit in enumerate(units)}}
+        )
         self._units = units
 
     def elaborate(self, platform) -> Module:
         m = Module()
         for k, unit in enumerate(self._units):
             m.submodules[f"unit{k}"] = unit
-            m.d.comb += [unit.a.eq(self.a[:len(unit.a)]), getattr(self, f"o{k}").eq(unit.o)]
+            m.d.comb += [unit.a.eq(self.a[: len(unit.a)]), getattr(self, f"o{k}").eq(unit.o)]
         return m
 
 
@@ -250,10 +356,14 @@ def assert_hardware_equals_golden(formats: list[Format], codes: np.ndarray) -> N
         assert np.array_equal(results[name], golden), f"{op} {format}"
 
 
-@pytest.mark.parametrize("formats", [
-    [bfloat16, float16, Fixed(8, 8)],
-    [Float(4, 3), Float(2, 6), Fixed(1, 11), Fixed(2, 0), Fixed(5, 3)],
-], ids=["usual", "odd"])
+@pytest.mark.parametrize(
+    "formats",
+    [
+        [bfloat16, float16, Fixed(8, 8)],
+        [Float(4, 3), Float(2, 6), Fixed(1, 11), Fixed(2, 0), Fixed(5, 3)],
+    ],
+    ids=["usual", "odd"],
+)
 def test_hardware_exhaustively(formats: list[Format]) -> None:
     assert_hardware_equals_golden(formats, np.arange(1 << max(format.width for format in formats)))
 

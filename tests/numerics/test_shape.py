@@ -10,13 +10,24 @@ from penstock.hdl.arith.shape import FormatShape
 from penstock.models.numerics.formats import Fixed, bfloat16, float32
 
 SHOWN = [
-    (float32, -3.25, "-1.625000p+1"), (float32, 0.0, "0.000000p+0"), (float32, -0.0, "-0.000000p+0"), (float32, 1e-30, "1.267650p-100"),
-    (float32, 1.0, "1.000000p+0"), (float32, float("nan"), "nan"), (float32, float("-inf"), "-inf"), (bfloat16, 0.1, "1.601562p-4"),
-    (Fixed(8, 24), -3.25, "-3.250000"), (Fixed(8, 24), -128.0, "-128.000000"), (Fixed(4, 4), 0.0625, "0.062500"), (Fixed(16, 0), -7, "-7.000000"),
+    (float32, -3.25, "-1.625000p+1"),
+    (float32, 0.0, "0.000000p+0"),
+    (float32, -0.0, "-0.000000p+0"),
+    (float32, 1e-30, "1.267650p-100"),
+    (float32, 1.0, "1.000000p+0"),
+    (float32, float("nan"), "nan"),
+    (float32, float("-inf"), "-inf"),
+    (bfloat16, 0.1, "1.601562p-4"),
+    (Fixed(8, 24), -3.25, "-3.250000"),
+    (Fixed(8, 24), -128.0, "-128.000000"),
+    (Fixed(4, 4), 0.0625, "0.062500"),
+    (Fixed(16, 0), -7, "-7.000000"),
 ]
 
 
-@pytest.mark.parametrize(("number_format", "value", "text"), SHOWN, ids=[f"{f}={x}" for f, x, _ in SHOWN])
+@pytest.mark.parametrize(
+    ("number_format", "value", "text"), SHOWN, ids=[f"{f}={x}" for f, x, _ in SHOWN]
+)
 def test_number_is_shown_as_a_decimal(number_format, value, text, capsys):
     m = Module()
     signal = Signal(FormatShape(number_format), init=value)
@@ -37,8 +48,12 @@ def test_shape():
 
 
 def test_number_of_another_format_is_refused():
-    with pytest.raises(TypeError, match=re.escape(
-            "a number of FormatShape(float32) cannot be assigned to one of FormatShape(fixed:8,24)")):
+    with pytest.raises(
+        TypeError,
+        match=re.escape(
+            "a number of FormatShape(float32) cannot be assigned to one of FormatShape(fixed:8,24)"
+        ),
+    ):
         Signal(FormatShape(Fixed(8, 24))).eq(Signal(FormatShape(float32)))
 
 

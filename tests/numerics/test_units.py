@@ -15,10 +15,41 @@ from penstock.models.numerics.latency import cost, latency, multipliers
 from testbench.operands import mixed_codes
 from testbench.vectors import run_vectors
 
-OPS = ["add", "sub", "mul", "div", "sqrt", "neg", "abs", "lt", "gt", "le", "ge", "max", "min", "select", "mac", "pass"]
+OPS = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "sqrt",
+    "neg",
+    "abs",
+    "lt",
+    "gt",
+    "le",
+    "ge",
+    "max",
+    "min",
+    "select",
+    "mac",
+    "pass",
+]
 FORMATS = ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:8,8", "fixed:4,4"]
-ODD_FORMATS = ["float:2,1", "float:2,23", "float:8,1", "float:4,3", "float:5,12", "fixed:1,1", "fixed:2,0", "fixed:1,7", "fixed:16,0",
-               "fixed:9,10", "fixed:5,14", "fixed:1,31", "fixed:32,0", "fixed:16,16"]
+ODD_FORMATS = [
+    "float:2,1",
+    "float:2,23",
+    "float:8,1",
+    "float:4,3",
+    "float:5,12",
+    "fixed:1,1",
+    "fixed:2,0",
+    "fixed:1,7",
+    "fixed:16,0",
+    "fixed:9,10",
+    "fixed:5,14",
+    "fixed:1,31",
+    "fixed:32,0",
+    "fixed:16,16",
+]
 
 
 class AllUnits(wiring.Component):
@@ -27,24 +58,35 @@ class AllUnits(wiring.Component):
     def __init__(self, format: Format):
         self.format = format
         code = unsigned(format.width)
-        super().__init__({"a": In(code), "b": In(code), "c": In(code), **{f"o_{op}": Out(code) for op in OPS}})
+        super().__init__(
+            {"a": In(code), "b": In(code), "c": In(code), **{f"o_{op}": Out(code) for op in OPS}}
+        )
 
     def elaborate(self, platform):
         m = Module()
         for op in OPS:
             m.submodules[op] = component = unit(op, self.format)
-            m.d.comb += [getattr(component, name).eq(getattr(self, name)) for name in operand_names(op)]
+            m.d.comb += [
+                getattr(component, name).eq(getattr(self, name)) for name in operand_names(op)
+            ]
             m.d.comb += getattr(self, f"o_{op}").eq(component.o)
         return m
 
 
 def check(format: Format, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     operands = {"a": a, "b": b, "c": c}
-    got = run_vectors(AllUnits(format), operands, [f"o_{op}" for op in OPS], {f"o_{op}": latency(op, format) for op in OPS})
+    got = run_vectors(
+        AllUnits(format),
+        operands,
+        [f"o_{op}" for op in OPS],
+        {f"o_{op}": latency(op, format) for op in OPS},
+    )
     for op in OPS:
         codes = [operands[name] for name in operand_names(op)]
         wrong = np.flatnonzero(got[f"o_{op}"] != format.op(op, *codes))
-        assert not len(wrong), f"{op} of {format}: {len(wrong)} wrong, first at {[hex(x[wrong[0]]) for x in codes]}"
+        assert not len(wrong), (
+            f"{op} of {format}: {len(wrong)} wrong, first at {[hex(x[wrong[0]]) for x in codes]}"
+        )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -95,11 +137,25 @@ def test_unknown_unit():
         unit("pow", parse_format("float32"))
 
 
-@pytest.mark.parametrize(("name", "op", "cycles"), [
-    ("float32", "add", 5), ("float32", "mul", 3), ("float32", "mac", 8), ("float32", "div", 15), ("float32", "sqrt", 15), ("float32", "lt", 1),
-    ("bfloat16", "add", 4), ("bfloat16", "mul", 2), ("bfloat16", "div", 7),
-    ("fixed:8,24", "add", 1), ("fixed:8,24", "mul", 3), ("fixed:8,24", "div", 34), ("fixed:8,24", "sqrt", 30), ("fixed:8,8", "mul", 2),
-])
+@pytest.mark.parametrize(
+    ("name", "op", "cycles"),
+    [
+        ("float32", "add", 5),
+        ("float32", "mul", 3),
+        ("float32", "mac", 8),
+        ("float32", "div", 15),
+        ("float32", "sqrt", 15),
+        ("float32", "lt", 1),
+        ("bfloat16", "add", 4),
+        ("bfloat16", "mul", 2),
+        ("bfloat16", "div", 7),
+        ("fixed:8,24", "add", 1),
+        ("fixed:8,24", "mul", 3),
+        ("fixed:8,24", "div", 34),
+        ("fixed:8,24", "sqrt", 30),
+        ("fixed:8,8", "mul", 2),
+    ],
+)
 def test_latencies(name, op, cycles):
     assert latency(op, parse_format(name)) == cycles
 
@@ -110,7 +166,12 @@ def test_costs():
     assert [cost("mac", parse_format(name), (27, 18)).dsp for name in FORMATS] == [2, 1, 1, 4, 1, 1]
     assert multipliers(18, signed=True) == 1 and multipliers(19, signed=True) == 4
     for op in OPS:
-        assert cost(op, parse_format("float32")).lut >= 0 and cost(op, parse_format("fixed:8,24")).ff > 0
-    assert (2 * cost("add", parse_format("fixed:8,8"))).lut == 2 * cost("add", parse_format("fixed:8,8")).lut
+        assert (
+            cost(op, parse_format("float32")).lut >= 0
+            and cost(op, parse_format("fixed:8,24")).ff > 0
+        )
+    assert (2 * cost("add", parse_format("fixed:8,8"))).lut == 2 * cost(
+        "add", parse_format("fixed:8,8")
+    ).lut
     with pytest.raises(ValueError, match=re.escape("no unit for 'pow'; there are add, sub, mul, ")):
         latency("pow", parse_format("float32"))

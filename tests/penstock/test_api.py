@@ -14,7 +14,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.host.sources import SourceError
 from penstock.models.memory import FixedLatency
 
-KERNEL = '''import penstock as ps
+KERNEL = """import penstock as ps
 
 @ps.kernel(epochs=50)
 def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Meta = 0.1):
@@ -22,7 +22,7 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Me
     step = ps.merge(error * x, 4) / 4
     ps.until(ps.norm(step) < 0.05)
     return w - rate * step, b - rate * ps.merge(error, 4) / 4
-'''
+"""
 
 
 @pytest.fixture
@@ -57,7 +57,12 @@ def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:
 def test_save_and_load(design: ps.Design, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(design), "verilog", "module penstock; endmodule\n")
     again = ps.load(design.save(tmp_path / "d"))
-    assert (again.digest, again.labels, again.shapes, again.memory) == (design.digest, design.labels, design.shapes, design.memory)
+    assert (again.digest, again.labels, again.shapes, again.memory) == (
+        design.digest,
+        design.labels,
+        design.shapes,
+        design.memory,
+    )
     first, second = design.run("random:rows=20,regression"), again.run("random:rows=20,regression")
     assert first.codes is not None and second.codes is not None
     assert all(np.array_equal(first.codes[name], second.codes[name]) for name in ("w", "b"))
@@ -68,11 +73,19 @@ def test_save_and_load(design: ps.Design, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_another_table(design: ps.Design) -> None:
-    for wrong in (table(columns=4), ps.api.Table.from_columns({"y": np.zeros(4), "x": np.zeros((4, 3))})):
-        with pytest.raises(SourceError, match=r"is not of the kind the design was compiled for") as caught:
+    for wrong in (
+        table(columns=4),
+        ps.api.Table.from_columns({"y": np.zeros(4), "x": np.zeros((4, 3))}),
+    ):
+        with pytest.raises(
+            SourceError, match=r"is not of the kind the design was compiled for"
+        ) as caught:
             design.run(wrong)
         assert caught.value.code == "E706"
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$",
+    ):
         design.run(table(), "fpga")
 
 
@@ -80,7 +93,10 @@ def test_another_column_or_default(design: ps.Design) -> None:
     """Columns bind by name, and the values of rows older than a column are part of the Strider program."""
     mine = table()
     first = mine.schema.columns[0]
-    for changed, said in ((replace(first, name="other"), "where it has the column 'other'"), (replace(first, missing=1.0), "NULL")):
+    for changed, said in (
+        (replace(first, name="other"), "where it has the column 'other'"),
+        (replace(first, missing=1.0), "NULL"),
+    ):
         other = replace(mine.schema, columns=(changed, *mine.schema.columns[1:]))
         with pytest.raises(ps.SourceError, match=said) as caught:
             design.run(ps.api.Table(other, mine.pages))
@@ -96,7 +112,12 @@ def test_epochs_that_are_none(design: ps.Design, backend: str, epochs: Any) -> N
 
 
 def test_memory_that_the_ports_do_not_have(design: ps.Design) -> None:
-    for memory, said in (("bytes=16", "8 bytes wide"), (FixedLatency(20, 9), "8 bytes wide"), ("bytes=0", "from 1 to 4096"), ("", "cannot read")):
+    for memory, said in (
+        ("bytes=16", "8 bytes wide"),
+        (FixedLatency(20, 9), "8 bytes wide"),
+        ("bytes=0", "from 1 to 4096"),
+        ("", "cannot read"),
+    ):
         with pytest.raises(KernelError, match=said) as caught:
             design.run(table(), "model", memory=memory)
         assert (caught.value.diagnostic.code, bool(caught.value.diagnostic.hint)) == ("E604", True)
@@ -105,15 +126,18 @@ def test_memory_that_the_ports_do_not_have(design: ps.Design) -> None:
 def test_a_kernel_of_labels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mean.psk").write_text("kernel mean(y: output, m: model)\n  m <- merge(y) / 4\n")
-    trained = ps.compile("mean.psk", table=ps.api.Table.from_columns({"y": np.array([1.0, 2, 3, 6])})).run(
-        ps.api.Table.from_columns({"y": np.array([1.0, 2, 3, 6])}))
+    trained = ps.compile(
+        "mean.psk", table=ps.api.Table.from_columns({"y": np.array([1.0, 2, 3, 6])})
+    ).run(ps.api.Table.from_columns({"y": np.array([1.0, 2, 3, 6])}))
     assert trained.result is not None and trained.result["m"] == 3.0
     Path("none.psk").write_text("kernel none(m: model)\n  m <- m / 4\n")
     with pytest.raises(KernelError, match="reads nothing of the table"):
         ps.compile("none.psk", table="random:rows=5")
 
 
-def test_a_misspelt_function_is_the_kernels_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_function_is_the_kernels_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL.replace("ps.norm", "ps.nrm"))
     with pytest.raises(KernelError) as caught:

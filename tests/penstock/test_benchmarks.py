@@ -14,13 +14,23 @@ FOLDER = ROOT / "benchmarks"
 
 
 def run(script: str, *arguments: str) -> str:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}      # they import each other
-    done = subprocess.run([sys.executable, FOLDER / script, *arguments], capture_output=True, text=True, env=environment, timeout=600)
+    environment = {
+        key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"
+    }  # they import each other
+    done = subprocess.run(
+        [sys.executable, FOLDER / script, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("script", ["shapes", "formats", "u55c", "verilog_time", "fit_cpu", "postgres_read"])
+@pytest.mark.parametrize(
+    "script", ["shapes", "formats", "u55c", "verilog_time", "fit_cpu", "postgres_read"]
+)
 def test_runs(script: str) -> None:
     assert "| --- |" in run(f"{script}.py", "--quick")
 
@@ -39,14 +49,28 @@ def test_simulates(script: str) -> None:
 
 
 def test_page_has_all_parts() -> None:
-    code = "import importlib, everything, page; " \
-           "made = [s.name for m in everything.MODULES for s in importlib.import_module(m).SECTIONS]; assert sorted(made) == sorted(page.names()), made"
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(FOLDER)}, cwd=FOLDER, timeout=120)
+    code = (
+        "import importlib, everything, page; "
+        "made = [s.name for m in everything.MODULES for s in importlib.import_module(m).SECTIONS]; assert sorted(made) == sorted(page.names()), made"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        cwd=FOLDER,
+        timeout=120,
+    )
 
 
 def test_quick_numbers_are_not_written() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
-    done = subprocess.run([sys.executable, FOLDER / "formats.py", "--quick", "--write"], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(
+        [sys.executable, FOLDER / "formats.py", "--quick", "--write"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
     assert done.returncode == 1 and "--quick" in done.stderr
 
 
@@ -59,4 +83,6 @@ def test_lines_that_differ_from_the_page() -> None:
         "assert page.differences(name, part.replace(first, 'other', 1)) == [f'-{first}', '+other']"
     )
     environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=FOLDER, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env=environment, cwd=FOLDER, timeout=120
+    )

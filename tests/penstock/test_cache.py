@@ -11,8 +11,16 @@ import pytest
 import penstock.cache as cache
 
 #: what stands between a plan and its Verilog
-MAKERS = ("penstock.engines.analytics.design", "penstock.engines.qr.keys", "penstock.engines.qr.columns", "penstock.hdl.analytics.engine",
-          "penstock.hdl.qr.engine", "penstock.hdl.qr.table_engine", "penstock.hdl.shell.verilog", "penstock.sim.board")
+MAKERS = (
+    "penstock.engines.analytics.design",
+    "penstock.engines.qr.keys",
+    "penstock.engines.qr.columns",
+    "penstock.hdl.analytics.engine",
+    "penstock.hdl.qr.engine",
+    "penstock.hdl.qr.table_engine",
+    "penstock.hdl.shell.verilog",
+    "penstock.sim.board",
+)
 
 
 def test_a_changed_module_makes_another_key(tmp_path: Path) -> None:
@@ -37,6 +45,12 @@ def test_all_that_makes_verilog_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -
     cache.generator.__wrapped__()
     for name in MAKERS:
         importlib.import_module(name)
-    used = {Path(module.__file__) for name, module in list(sys.modules.items())
-            if getattr(module, "__file__", None) and name.startswith(tuple(f"penstock.{part}." for part in ("hdl", "models", "sim", "dsl", "boards")))}
+    used = {
+        Path(module.__file__)
+        for name, module in list(sys.modules.items())
+        if getattr(module, "__file__", None)
+        and name.startswith(
+            tuple(f"penstock.{part}." for part in ("hdl", "models", "sim", "dsl", "boards"))
+        )
+    }
     assert used <= set(read)

@@ -19,7 +19,13 @@ from penstock.host.workloads import Changes
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment
-from penstock.models.qr.table_memory import memory_for, pack_totals, places, registers, unpack_answer
+from penstock.models.qr.table_memory import (
+    memory_for,
+    pack_totals,
+    places,
+    registers,
+    unpack_answer,
+)
 from penstock.models.strider.table import walk_table
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
@@ -30,14 +36,22 @@ SOURCE = f"heap:{DIABETES}.heap,{DIABETES}.json"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    Path("f.psk").write_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
-    Path("t.csv").write_text("y,a,b\n" + "".join(f"{n % 7 - 2 * (n % 5) + 0.5},{n % 7},{n % 5}\n" for n in range(200)))
+    Path("f.psk").write_text(
+        "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
+    )
+    Path("t.csv").write_text(
+        "y,a,b\n" + "".join(f"{n % 7 - 2 * (n % 5) + 0.5},{n % 7},{n % 5}\n" for n in range(200))
+    )
     Path("n.csv").write_text("y,a,b\n1,2,3\n0,,4\n1,5,6\n2,3,3\n")
 
 
 def test_closed_form_of_a_real_table() -> None:
     design = ps.compile("f.psk", "vu9p", SOURCE, "fixed:5,12")
-    assert isinstance(design, ColumnsDesign) and design.plan.columns.n == 11 and design.plan.columns.row_cycles == 1
+    assert (
+        isinstance(design, ColumnsDesign)
+        and design.plan.columns.n == 11
+        and design.plan.columns.row_cycles == 1
+    )
     table = ps.open_table(SOURCE)
     whole = design.run(table, changes=Changes(1, 0)).result
     values = table.columns()
@@ -48,28 +62,49 @@ def test_closed_form_of_a_real_table() -> None:
     assert np.abs(a @ found - a @ best).max() < 1e-3
     # rows that came later, one by one or at once, give nearly the same (the offsets are those of the first rows)
     later = design.run(table, changes=Changes(1, 10, 20)).result
-    assert later is not None and np.abs(a[:, 1:] @ (later["weights"] - whole["weights"])).max() < 1e-3
+    assert (
+        later is not None and np.abs(a[:, 1:] @ (later["weights"] - whole["weights"])).max() < 1e-3
+    )
 
 
 @pytest.mark.parametrize("name", ["f", "anew"])
 def test_hardware_is_golden_and_model(name: str) -> None:
     """The command's verdict, with rows that come and go, and with NULL left out."""
-    Path("anew.psk").write_text("fit anew(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n")
-    lines = "".join(f"{n % 7 - 2 * (n % 5) + 0.5},{'' if n % 9 == 4 else n % 7},{n % 5}\n" for n in range(700))
+    Path("anew.psk").write_text(
+        "fit anew(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n"
+    )
+    lines = "".join(
+        f"{n % 7 - 2 * (n % 5) + 0.5},{'' if n % 9 == 4 else n % 7},{n % 5}\n" for n in range(700)
+    )
     Path("holes.csv").write_text("y,a,b\n" + lines)
     options = "--data holes.csv --on-null skip --refits 3 --new 30 --gone 25 --format fixed:6,5 --target kcu105"
     assert run(f"simulate {name}.psk {options} --json r.json -q".split()) == 0
     report = json.loads(Path("r.json").read_text())
-    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
-    assert report["memory"]["bytes_read"] > 0 and report["result"]["weights"] == pytest.approx([1, -2], abs=1e-5)
+    assert (
+        report["bit_exact"] is True
+        and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+    )
+    assert report["memory"]["bytes_read"] > 0 and report["result"]["weights"] == pytest.approx(
+        [1, -2], abs=1e-5
+    )
 
 
-@pytest.mark.parametrize("options", ["--backend pysim --target kcu105", "--backend board --target ulx3s-85f"])
+@pytest.mark.parametrize(
+    "options", ["--backend pysim --target kcu105", "--backend board --target ulx3s-85f"]
+)
 def test_other_backends(options: str) -> None:
     """In Amaranth's simulator, and as a whole device that keeps pages and sums, whose fits go on from where the one before left them."""
-    assert run(f"simulate f.psk --data t.csv --refits 3 --new 20 --gone 15 --json r.json -q {options}".split()) == 0
+    assert (
+        run(
+            f"simulate f.psk --data t.csv --refits 3 --new 20 --gone 15 --json r.json -q {options}".split()
+        )
+        == 0
+    )
     report = json.loads(Path("r.json").read_text())
-    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+    assert (
+        report["bit_exact"] is True
+        and report["cycles"]["rtl"] == report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+    )
 
 
 def test_a_device_is_opened_and_keeps_its_sums() -> None:
@@ -78,11 +113,17 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
     design, table = ps.load("o"), ps.open_table("t.csv")
     golden = design.run(table, changes=Changes(1, 2, 20, 15))
     bad = np.concatenate([table.pages[:1]] * 2)
-    bad[1, 18] ^= 0xFF                                       # its page size
+    bad[1, 18] ^= 0xFF  # its page size
     plan, (first, second) = design.plan, places(design.plan).answers
     with ps.open("sim:o", memory_bytes=memory_for(plan, 2)) as device:
-        assert np.array_equal(design.run(table, "board", device=device, changes=Changes(1, 2, 20, 15)).codes["sums"], golden.codes["sums"])
-        machine, rows = DeviceMachine(device), plan.columns.format.to_integers(walk_table(table.pages, plan.walk)[0])
+        assert np.array_equal(
+            design.run(table, "board", device=device, changes=Changes(1, 2, 20, 15)).codes["sums"],
+            golden.codes["sums"],
+        )
+        machine, rows = (
+            DeviceMachine(device),
+            plan.columns.format.to_integers(walk_table(table.pages, plan.walk)[0]),
+        )
         at, size = places(plan).pages, plan.answer_words * plan.bus_bytes
         nothing, some = Segment(), Segment(at, 1, 10, 30, 0)
         machine.write(at, bad)
@@ -93,17 +134,29 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
         assert wrong.error is not None and wrong.error.block == 4
         assert machine.run(registers(second, first, [nothing, nothing])).error is None
         sums.append(unpack_answer(machine.read(first, size), plan)[0])
-        assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(sums[0].sums, c.add_rows(c.initial_totals(rows[10:40]), rows[10:40]).sums)
+        assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(
+            sums[0].sums, c.add_rows(c.initial_totals(rows[10:40]), rows[10:40]).sums
+        )
         large = Table(table.schema, np.tile(table.pages, (9, 1)))
-        with pytest.raises(DeviceError, match=rf"^the run takes {memory_for(plan, 18)} bytes of memory; the device has {memory_for(plan, 2)}$"):
+        with pytest.raises(
+            DeviceError,
+            match=rf"^the run takes {memory_for(plan, 18)} bytes of memory; the device has {memory_for(plan, 2)}$",
+        ):
             design.run(large, "board", device=device, changes=Changes(1, 0))
 
 
 @pytest.mark.parametrize("name", ["f", "anew"])
 def test_all_rows_go(name: str) -> None:
     """Nothing is left: the same nothing in golden model and hardware."""
-    Path("anew.psk").write_text("fit anew(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n")
-    assert run(f"simulate {name}.psk --data t.csv --backend pysim --refits 1 --new 0 --gone 200 --target kcu105 --json r.json -q".split()) == 0
+    Path("anew.psk").write_text(
+        "fit anew(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n"
+    )
+    assert (
+        run(
+            f"simulate {name}.psk --data t.csv --backend pysim --refits 1 --new 0 --gone 200 --target kcu105 --json r.json -q".split()
+        )
+        == 0
+    )
     assert json.loads(Path("r.json").read_text())["result"]["weights"] == [0, 0]
 
 
@@ -111,7 +164,9 @@ def test_all_rows_go(name: str) -> None:
 def test_means_that_wander(backend: str) -> None:
     """A window that slides over a column with a trend: as good as least squares of the rows that are left, where fixed offsets would drop the column."""
     source = np.random.default_rng(7)
-    x = np.concatenate([source.normal(-25, 0.1, 200), source.normal(25, 0.1, 200 if backend == "pysim" else 600)]).astype(np.float32)
+    x = np.concatenate(
+        [source.normal(-25, 0.1, 200), source.normal(25, 0.1, 200 if backend == "pysim" else 600)]
+    ).astype(np.float32)
     y = (10 * (x - np.where(x > 0, 25, -25)) + source.normal(0, 0.05, len(x))).astype(np.float32)
     table, changes = Table.from_columns({"x": x, "y": y}), Changes(1, len(x) // 200 - 1, 200, 200)
     design = ps.compile("f.psk", "kcu105", table)
@@ -126,10 +181,14 @@ def test_means_that_wander(backend: str) -> None:
 
 def test_values_that_do_not_fit_are_counted() -> None:
     """Those whose nearest number of the format lies beyond its ends; halves go to the even one, NaN to 0."""
-    a = np.array([7.9375, 7.96, 7.96875, 8.0, -8.0, -8.03125, -8.04, -8.1, np.inf, -np.inf, np.nan, 1e300])
+    a = np.array(
+        [7.9375, 7.96, 7.96875, 8.0, -8.0, -8.03125, -8.04, -8.1, np.inf, -np.inf, np.nan, 1e300]
+    )
     table = Table.from_columns({"a": a, "y": np.zeros(len(a))})
     made = ps.compile("f.psk", "kcu105", table, "fixed:4,4").run(table, changes=Changes(1, 0))
-    assert made.counters["saturated"] == 1 + 1 + 2 + 2 + 1            # 7.96875, 8; -8.04, -8.1; infinities; 1e300
+    assert (
+        made.counters["saturated"] == 1 + 1 + 2 + 2 + 1
+    )  # 7.96875, 8; -8.04, -8.1; infinities; 1e300
 
 
 def test_recentred_sums_are_those_of_the_rows() -> None:
@@ -139,34 +198,60 @@ def test_recentred_sums_are_those_of_the_rows() -> None:
     totals = c.add_rows(c.initial_totals(rows[:3]), rows)
     moved = c.recentre(totals)
     expected = c.add_rows(c.initial_totals(rows), rows)
-    assert np.array_equal(moved.sums, expected.sums) and np.array_equal(moved.offsets, expected.offsets) and moved.rows == 300
-    assert c.needs_recentring(c.add_rows(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)) and not c.needs_recentring(moved)
+    assert (
+        np.array_equal(moved.sums, expected.sums)
+        and np.array_equal(moved.offsets, expected.offsets)
+        and moved.rows == 300
+    )
+    assert c.needs_recentring(
+        c.add_rows(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)
+    ) and not c.needs_recentring(moved)
     assert not c.needs_recentring(c.initial_totals(rows[:0]))
 
 
 def test_another_design_is_not_taken_for_this_one() -> None:
     table = ps.open_table("t.csv")
-    design, other = ps.compile("f.psk", "kcu105", table), ps.compile("f.psk", "kcu105", table, "fixed:5,12")
+    design, other = (
+        ps.compile("f.psk", "kcu105", table),
+        ps.compile("f.psk", "kcu105", table, "fixed:5,12"),
+    )
     needed = design.workload(Given(table, options={"changes": Changes(1, 0)})).memory_bytes()
-    with design.device_in_simulation(needed) as device, pytest.raises(DeviceError, match=f"runs design {design.identity:08x}, not {other.identity:08x}"):
+    with (
+        design.device_in_simulation(needed) as device,
+        pytest.raises(
+            DeviceError, match=f"runs design {design.identity:08x}, not {other.identity:08x}"
+        ),
+    ):
         other.run(table, "board", device=device, changes=Changes(1, 0))
     loaded = replace(design, given_verilog="of the design that stops at NULL")
-    assert loaded.leaving_out("error") is loaded and loaded.leaving_out("skip").given_verilog is None
+    assert (
+        loaded.leaving_out("error") is loaded and loaded.leaving_out("skip").given_verilog is None
+    )
 
 
 def test_a_design_is_written_and_read_again() -> None:
     assert run("compile f.psk --data t.csv --out o -q".split()) == 0
     design = ps.compile("f.psk", "vu9p", "t.csv")
     again = ps.load("o")
-    assert sorted(p.name for p in Path("o").iterdir()) == ["manifest.json", "penstock.v", "strider.asm"]
-    assert again.plan == design.plan and again.graph == design.graph and again.verilog == design.verilog
+    assert sorted(p.name for p in Path("o").iterdir()) == [
+        "manifest.json",
+        "penstock.v",
+        "strider.asm",
+    ]
+    assert (
+        again.plan == design.plan
+        and again.graph == design.graph
+        and again.verilog == design.verilog
+    )
 
 
 def test_a_bad_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """An array of another length: block and line pointer, as the other engine has it."""
     pages = bytearray(DIABETES.with_suffix(".heap").read_bytes())
-    at = pages.index((10).to_bytes(4, "little") + (1).to_bytes(4, "little"), 8192)         # the dimension, and the lower bound behind it
-    pages[at:at + 4] = (9).to_bytes(4, "little")
+    at = pages.index(
+        (10).to_bytes(4, "little") + (1).to_bytes(4, "little"), 8192
+    )  # the dimension, and the lower bound behind it
+    pages[at : at + 4] = (9).to_bytes(4, "little")
     Path("bad.heap").write_bytes(pages)
     Path("bad.json").write_text(DIABETES.with_suffix(".json").read_text())
     assert run("simulate f.psk --data heap:bad.heap,bad.json --backend golden".split()) == 1
@@ -184,28 +269,51 @@ def test_a_bad_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_commands() -> None:
-    assert run("simulate f.psk --data t.csv --backend model --refits 5 --new 10 --gone 4 --json r.json -q".split()) == 0
+    assert (
+        run(
+            "simulate f.psk --data t.csv --backend model --refits 5 --new 10 --gone 4 --json r.json -q".split()
+        )
+        == 0
+    )
     report = json.loads(Path("r.json").read_text())
-    assert report["design"]["engine"] == "qr" and report["design"]["format"] == "fixed:8,8" and report["design"]["config"]["n"] == 3
-    assert report["result"]["weights"] == pytest.approx([1, -2]) and report["result"]["bias"] == pytest.approx([0.5])
-    assert report["cycles"]["model"] >= report["cycles"]["bound"] > 0 and report["counters"]["rows"] == 200 - 20
-    assert run(["check", "f.psk", "--data", "t.csv", "-q"]) == 0 and run(["check", "f.psk", "-q"]) == 0
+    assert (
+        report["design"]["engine"] == "qr"
+        and report["design"]["format"] == "fixed:8,8"
+        and report["design"]["config"]["n"] == 3
+    )
+    assert report["result"]["weights"] == pytest.approx([1, -2]) and report["result"][
+        "bias"
+    ] == pytest.approx([0.5])
+    assert (
+        report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+        and report["counters"]["rows"] == 200 - 20
+    )
+    assert (
+        run(["check", "f.psk", "--data", "t.csv", "-q"]) == 0 and run(["check", "f.psk", "-q"]) == 0
+    )
     assert run("model f.psk --data random:rows=300,regression --dim d=4 -q".split()) == 0
 
 
 def test_rows_alone_tell_the_cycles() -> None:
     """Values do not matter: so many rows of a table's columns, or of the kernel's own, take as long as such a table."""
-    for same in (("--data t.csv", "--rows 200 --data t.csv"),
-                 ("--data random:rows=300 --dim d=4", "--rows 300 --dim d=4")):
+    for same in (
+        ("--data t.csv", "--rows 200 --data t.csv"),
+        ("--data random:rows=300 --dim d=4", "--rows 300 --dim d=4"),
+    ):
         reports = []
         for options in same:
-            assert run(f"model f.psk {options} --refits 3 --new 20 --gone 5 -q --json r.json".split()) == 0
+            assert (
+                run(f"model f.psk {options} --refits 3 --new 20 --gone 5 -q --json r.json".split())
+                == 0
+            )
             reports.append(json.loads(Path("r.json").read_text()))
         assert len({(r["cycles"]["model"], r["table"]["pages"]) for r in reports}) == 1
         assert [r["table"]["assumed"] for r in reports] == [False, *[True] * (len(same) - 1)]
     assert run("model f.psk --rows 8388608 --refits 0 --dim d=4 -q".split()) == 0
     assert run("model f.psk --rows 300 --bind x=a,b --bind y=t -q".split()) == 0
-    assert run("model f.psk --data random:rows=300,regression --bind x=a,b --bind y=t -q".split()) == 0
+    assert (
+        run("model f.psk --data random:rows=300,regression --bind x=a,b --bind y=t -q".split()) == 0
+    )
 
 
 def test_a_format_that_is_asked_for_is_no_default() -> None:
@@ -216,7 +324,9 @@ def test_a_format_that_is_asked_for_is_no_default() -> None:
 
 
 def test_every_fit_anew_takes_longer() -> None:
-    Path("g.psk").write_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n")
+    Path("g.psk").write_text(
+        "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n"
+    )
     again, anew = (ps.compile(name, "vu9p", SOURCE) for name in ("f.psk", "g.psk"))
     table, changes = ps.open_table(SOURCE), Changes(1, 10, 5, 5)
     a, b = again.run(table, "model", changes=changes), anew.run(table, "model", changes=changes)
@@ -224,48 +334,105 @@ def test_every_fit_anew_takes_longer() -> None:
 
 
 MESSAGES = [
-    ("build f.psk --board ulx3s-85f --out o", "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
-     "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n"),
-    ("build f.psk --board tang-nano-9k --dim d=2 --out o",
-     "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 13,812 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
-     "2 |   model <- least_squares(x, target=y)\n  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: a larger target (--target, --board) would help\n"),
-    ("build f.psk --board ulx3s-85f --dim d=2 --out o --memory latency=3,bytes=8", "error[E902]: --memory is not for builds of fit kernels\n"
-     " --> penstock build\nhint: leave --memory out: the board has the memory that it has\n"),
-    ("model f.psk --rows 9 --dim d=2 --target icebreaker",
-     "error[E601]: kernel 'f' does not fit on icebreaker: its memory port is 4 bytes wide, a fit's sums have 8\n"
-     " --> f.psk:2:12\n  |\n2 |   model <- least_squares(x, target=y)\n"
-     "  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: choose a target with wider ports (--target); `penstock targets` lists them\n"),
-    ("model f.psk --rows 8388609 --refits 1 --gone 1 --new 1 --dim d=4",
-     "error[E701]: 8,388,609 rows are more than the sums of a fit hold: 8,388,608\n --> rows\n"
-     "hint: fewer rows, or more that go (--gone)\n"),
-    ("model f.psk", "error[E904]: model needs a table, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
-    ("model f.psk --rows 7 --bind x=a,b", "error[E701]: 7 rows are too few for 4 refits with 50 new ones each\n --> --rows\n"
-     "hint: more rows, or fewer --refits, --new or --gone\n"),
-    ("model f.psk --data t.csv --new 10 --gone 60", "error[E701]: 200 rows are too few for 4 refits with 60 that go each\n --> t.csv\n"
-     "hint: more rows, or fewer --refits, --new or --gone\n"),
-    ("model f.psk --rows 7000 --refits 65536 --new 0", "error[E701]: 65,537 fits are too many to be played through: the most is 65,536\n --> --refits\n"
-     "hint: fewer will do: fewer --groups, or fewer --refits of each\n"),
-    ("simulate f.psk --data t.csv --backend golden --format float32", "error[E603]: values are fixed point, not float32\n --> --format\n"
-     "hint: as in --format fixed:8,8, which is what there is without\n"),
-    ("check f.psk --data random:rows=abc", "error[E701]: random: rows must be a whole number, not 'abc'\n --> random:rows=abc\nhint: as in random:rows=1000\n"),
-    ("check f.psk --data random:rows=5000000", "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n"
-     " --> random:rows=5000000\nhint: penstock model --rows N needs no table at all\n"),
-    ("check f.psk --bind z=a --dim d=2", "error[E616]: the kernel f has no input or output z\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
-     "  |     ^\nhint: columns can be bound to x, y\n"),
-    ("model f.psk --data t.csv --profile", "error[E902]: --profile is not for the engine qr\n --> penstock model\n"
-     "hint: leave --profile out: the row `bound` says what limits the run\n"),
-    ("model f.psk --data t.csv --groups 3", "error[E902]: --groups is for fits of keys\n --> penstock model\n"
-     "hint: leave --groups out: a table is one group of rows\n"),
-    ("model f.psk --data t.csv --new 90", "error[E701]: 200 rows are too few for 4 refits with 90 new ones each\n --> t.csv\n"
-     "hint: more rows, or fewer --refits, --new or --gone\n"),
-    ("model f.psk --data t.csv --format fixed:9,9", "error[E603]: values are fixed point of at most 17 bits, not fixed:9,9\n --> --format\n"
-     "hint: as in --format fixed:8,8, which is what there is without\n"),
-    ("model f.psk --data random:rows=400", "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
-     "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n"),
-    ("model f.psk --data n.csv --refits 0", "error[E814]: TUPLE_NULL: a used column is NULL\n --> n.csv, row 2\n"
-     "hint: --on-null skip leaves such rows out; or fill the column first\n"),
-    ("model f.psk --data t.csv --set a=3", "error[E902]: --set is not for the engine qr\n --> penstock model\n"
-     "hint: leave --set out: it is for analytics\n"),
+    (
+        "build f.psk --board ulx3s-85f --out o",
+        "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
+        "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n",
+    ),
+    (
+        "build f.psk --board tang-nano-9k --dim d=2 --out o",
+        "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 13,812 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
+        "2 |   model <- least_squares(x, target=y)\n  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: a larger target (--target, --board) would help\n",
+    ),
+    (
+        "build f.psk --board ulx3s-85f --dim d=2 --out o --memory latency=3,bytes=8",
+        "error[E902]: --memory is not for builds of fit kernels\n"
+        " --> penstock build\nhint: leave --memory out: the board has the memory that it has\n",
+    ),
+    (
+        "model f.psk --rows 9 --dim d=2 --target icebreaker",
+        "error[E601]: kernel 'f' does not fit on icebreaker: its memory port is 4 bytes wide, a fit's sums have 8\n"
+        " --> f.psk:2:12\n  |\n2 |   model <- least_squares(x, target=y)\n"
+        "  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: choose a target with wider ports (--target); `penstock targets` lists them\n",
+    ),
+    (
+        "model f.psk --rows 8388609 --refits 1 --gone 1 --new 1 --dim d=4",
+        "error[E701]: 8,388,609 rows are more than the sums of a fit hold: 8,388,608\n --> rows\n"
+        "hint: fewer rows, or more that go (--gone)\n",
+    ),
+    (
+        "model f.psk",
+        "error[E904]: model needs a table, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n",
+    ),
+    (
+        "model f.psk --rows 7 --bind x=a,b",
+        "error[E701]: 7 rows are too few for 4 refits with 50 new ones each\n --> --rows\n"
+        "hint: more rows, or fewer --refits, --new or --gone\n",
+    ),
+    (
+        "model f.psk --data t.csv --new 10 --gone 60",
+        "error[E701]: 200 rows are too few for 4 refits with 60 that go each\n --> t.csv\n"
+        "hint: more rows, or fewer --refits, --new or --gone\n",
+    ),
+    (
+        "model f.psk --rows 7000 --refits 65536 --new 0",
+        "error[E701]: 65,537 fits are too many to be played through: the most is 65,536\n --> --refits\n"
+        "hint: fewer will do: fewer --groups, or fewer --refits of each\n",
+    ),
+    (
+        "simulate f.psk --data t.csv --backend golden --format float32",
+        "error[E603]: values are fixed point, not float32\n --> --format\n"
+        "hint: as in --format fixed:8,8, which is what there is without\n",
+    ),
+    (
+        "check f.psk --data random:rows=abc",
+        "error[E701]: random: rows must be a whole number, not 'abc'\n --> random:rows=abc\nhint: as in random:rows=1000\n",
+    ),
+    (
+        "check f.psk --data random:rows=5000000",
+        "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n"
+        " --> random:rows=5000000\nhint: penstock model --rows N needs no table at all\n",
+    ),
+    (
+        "check f.psk --bind z=a --dim d=2",
+        "error[E616]: the kernel f has no input or output z\n --> f.psk:1:5\n  |\n1 | fit f(x: input[d], y: output)\n"
+        "  |     ^\nhint: columns can be bound to x, y\n",
+    ),
+    (
+        "model f.psk --data t.csv --profile",
+        "error[E902]: --profile is not for the engine qr\n --> penstock model\n"
+        "hint: leave --profile out: the row `bound` says what limits the run\n",
+    ),
+    (
+        "model f.psk --data t.csv --groups 3",
+        "error[E902]: --groups is for fits of keys\n --> penstock model\n"
+        "hint: leave --groups out: a table is one group of rows\n",
+    ),
+    (
+        "model f.psk --data t.csv --new 90",
+        "error[E701]: 200 rows are too few for 4 refits with 90 new ones each\n --> t.csv\n"
+        "hint: more rows, or fewer --refits, --new or --gone\n",
+    ),
+    (
+        "model f.psk --data t.csv --format fixed:9,9",
+        "error[E603]: values are fixed point of at most 17 bits, not fixed:9,9\n --> --format\n"
+        "hint: as in --format fixed:8,8, which is what there is without\n",
+    ),
+    (
+        "model f.psk --data random:rows=400",
+        "error[E505]: the size of dimension d is not known\n --> f.psk:1:7\n  |\n1 | fit f(x: input[d], y: output)\n"
+        "  |       ^^^^^^^^^^^\nhint: give it with --dim d=SIZE\n",
+    ),
+    (
+        "model f.psk --data n.csv --refits 0",
+        "error[E814]: TUPLE_NULL: a used column is NULL\n --> n.csv, row 2\n"
+        "hint: --on-null skip leaves such rows out; or fill the column first\n",
+    ),
+    (
+        "model f.psk --data t.csv --set a=3",
+        "error[E902]: --set is not for the engine qr\n --> penstock model\n"
+        "hint: leave --set out: it is for analytics\n",
+    ),
 ]
 
 

@@ -35,12 +35,12 @@ from penstock.run import Run, golden, model
 from penstock.sim.machine import Hung
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-KERNEL = '''import penstock as ps
+KERNEL = """import penstock as ps
 
 @ps.fit{options}
 def f(key: ps.Key):
     return ps.least_squares(ps.window(key, {length}), target=ps.{label}(key))
-'''
+"""
 
 
 def written(name: str = "f.py", *, options: str = "", length: int = 8, label: str = "slot") -> str:
@@ -59,18 +59,35 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_both_languages_give_the_same_engine() -> None:
-    Path("f.psk").write_text("fit f(key: key)\n  bytes = window(key, 4 * 2)\n  model <- least_squares(bytes, target=slot(key))\n")
+    Path("f.psk").write_text(
+        "fit f(key: key)\n  bytes = window(key, 4 * 2)\n  model <- least_squares(bytes, target=slot(key))\n"
+    )
     a, b = (ps.compile(load_kernel(name)) for name in ("f.py", "f.psk"))
-    assert isinstance(a, FitDesign) and a.plan == b.plan and a.digest == b.digest and a.target.name == "vu9p"
-    assert (a.plan.n_max, a.plan.target, a.plan.sums, a.plan.bounds) == (9, Label.SLOT, Sums.INCREMENTAL, Bounds.WIDENED)
+    assert (
+        isinstance(a, FitDesign)
+        and a.plan == b.plan
+        and a.digest == b.digest
+        and a.target.name == "vu9p"
+    )
+    assert (a.plan.n_max, a.plan.target, a.plan.sums, a.plan.bounds) == (
+        9,
+        Label.SLOT,
+        Sums.INCREMENTAL,
+        Bounds.WIDENED,
+    )
 
 
 def test_examples() -> None:
-    slots, text = (ps.compile(EXAMPLES / name) for name in ("rank_model.py:slots", "rank_model.psk"))
+    slots, text = (
+        ps.compile(EXAMPLES / name) for name in ("rank_model.py:slots", "rank_model.psk")
+    )
     assert slots.plan == text.plan and slots.plan.n_max == 33 and slots.plan.target is Label.SLOT
     assert ps.compile(EXAMPLES / "rank_model.py:rank_model").plan.target is Label.RANK
     source = f"heap:{EXAMPLES / 'data' / 'diabetes'}.heap,{EXAMPLES / 'data' / 'diabetes'}.json"
-    a, b = (ps.compile(EXAMPLES / name, "vu9p", source, "fixed:5,12") for name in ("closed_form.py", "closed_form.psk"))
+    a, b = (
+        ps.compile(EXAMPLES / name, "vu9p", source, "fixed:5,12")
+        for name in ("closed_form.py", "closed_form.psk")
+    )
     assert a.plan.columns == b.plan.columns and a.plan == b.plan and a.plan.columns.n == 11
 
 
@@ -78,25 +95,50 @@ def test_examples() -> None:
 def test_hardware_equals_golden_and_model() -> None:
     """From the kernel to the simulated engine: same bits, same cycles, trainings and refits, with and without a pass for the bounds."""
     written(length=5)
-    Path("k.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=slot(key), bounds=\"rescan\")\n")
-    Path("r.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False)\n")
+    Path("k.psk").write_text(
+        'fit f(key: key)\n  model <- least_squares(window(key, 5), target=slot(key), bounds="rescan")\n'
+    )
+    Path("r.psk").write_text(
+        "fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False)\n"
+    )
     written("g.py", options="(method='givens')", length=5)
-    Path("s.psk").write_text("fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False, method=\"givens\")\n")
+    Path("s.psk").write_text(
+        'fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), incremental=False, method="givens")\n'
+    )
     for kernel in ("f.py", "k.psk", "r.psk", "g.py", "s.psk"):
         line = f"simulate {kernel} --target small --data random:rows=200 --groups 4 --refits 3 --new 6 --gone 2 -q --json r.json"
         assert run(line.split()) == 0
         report = json.loads(Path("r.json").read_text())
-        assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
-        assert report["memory"]["bytes_read"] > 0 and report["simulation"]["cycles_per_s"] > 0 and report["counters"]["jobs_ended"] == 16
+        assert (
+            report["bit_exact"] is True
+            and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
+        )
+        assert (
+            report["memory"]["bytes_read"] > 0
+            and report["simulation"]["cycles_per_s"] > 0
+            and report["counters"]["jobs_ended"] == 16
+        )
 
 
-@pytest.mark.parametrize("options", ["target=rank(key), incremental=False", pytest.param('target=slot(key), method="givens"', marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "target=rank(key), incremental=False",
+        pytest.param('target=slot(key), method="givens"', marks=pytest.mark.long),
+    ],
+)
 def test_hardware_in_amaranths_simulator(options: str) -> None:
-    Path("r.psk").write_text(f"fit f(key: key)\n  model <- least_squares(window(key, 3), {options})\n")
+    Path("r.psk").write_text(
+        f"fit f(key: key)\n  model <- least_squares(window(key, 3), {options})\n"
+    )
     line = "simulate r.psk --target small --data random:rows=30 --groups 2 --refits 1 --new 3 --gone 1 --backend pysim -q --json r.json"
     assert run(line.split()) == 0
     report = json.loads(Path("r.json").read_text())
-    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] and report["simulation"]["backend"] == "pysim"
+    assert (
+        report["bit_exact"] is True
+        and report["cycles"]["rtl"] == report["cycles"]["model"]
+        and report["simulation"]["backend"] == "pysim"
+    )
 
 
 @pytest.mark.long
@@ -109,12 +151,25 @@ def test_saved_designs_come_back() -> None:
     assert manifest["engine"] == "qr" and manifest["register_map"]["design"] == design.identity
 
 
-@pytest.mark.parametrize(("options", "sums", "bounds", "method"), [
-    ("", Sums.INCREMENTAL, Bounds.WIDENED, Method.GRAM), ("(incremental=False)", Sums.SCAN, Bounds.RESCAN, Method.GRAM),
-    ("(bounds='rescan')", Sums.INCREMENTAL, Bounds.RESCAN, Method.GRAM), ("(method='givens')", Sums.INCREMENTAL, Bounds.WIDENED, Method.GIVENS)])
-def test_options_choose_the_engine(options: str, sums: Sums, bounds: Bounds, method: Method) -> None:
+@pytest.mark.parametrize(
+    ("options", "sums", "bounds", "method"),
+    [
+        ("", Sums.INCREMENTAL, Bounds.WIDENED, Method.GRAM),
+        ("(incremental=False)", Sums.SCAN, Bounds.RESCAN, Method.GRAM),
+        ("(bounds='rescan')", Sums.INCREMENTAL, Bounds.RESCAN, Method.GRAM),
+        ("(method='givens')", Sums.INCREMENTAL, Bounds.WIDENED, Method.GIVENS),
+    ],
+)
+def test_options_choose_the_engine(
+    options: str, sums: Sums, bounds: Bounds, method: Method
+) -> None:
     config = ps.compile(written(options=options, label="rank"), "vu9p").plan
-    assert (config.sums, config.bounds, config.method, config.target) == (sums, bounds, method, Label.RANK)
+    assert (config.sums, config.bounds, config.method, config.target) == (
+        sums,
+        bounds,
+        method,
+        Label.RANK,
+    )
 
 
 def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
@@ -127,7 +182,10 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
         # no engine with more of everything that still fits is much faster
         for solvers in (1, 2, 3, 4, 6, 8):
             other = replace(config, gram_lanes=561, solvers=solvers, row_units=2)
-            assert cost(config, load, memory) <= 1.1 * cost(other, load, memory) or estimate(other, part).fits(part) is not None
+            assert (
+                cost(config, load, memory) <= 1.1 * cost(other, load, memory)
+                or estimate(other, part).fits(part) is not None
+            )
 
 
 def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
@@ -135,9 +193,18 @@ def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
     part, load = boards()["ulx3s-85f"].budget, Load(rows=500)
     design = ps.compile(load_kernel(written(length=8)), part, load=load)
     config = design.plan
-    assert config.bus_bytes > part.bus_bytes and design.memory == block_ram(config.bus_bytes) and estimate(config, part).fits(part) is None
-    assert run_jobs(config, [load.work(config)] * 64, design.memory).total / 64 / part.clock_mhz < 3.8
-    assert ps.compile(load_kernel("f.py"), part, memory="latency=4,bytes=8").plan.bus_bytes == part.bus_bytes
+    assert (
+        config.bus_bytes > part.bus_bytes
+        and design.memory == block_ram(config.bus_bytes)
+        and estimate(config, part).fits(part) is None
+    )
+    assert (
+        run_jobs(config, [load.work(config)] * 64, design.memory).total / 64 / part.clock_mhz < 3.8
+    )
+    assert (
+        ps.compile(load_kernel("f.py"), part, memory="latency=4,bytes=8").plan.bus_bytes
+        == part.bus_bytes
+    )
 
 
 def test_a_part_is_left_room_to_be_routed() -> None:
@@ -149,6 +216,7 @@ def test_a_part_is_left_room_to_be_routed() -> None:
             return estimate(lower(graph, replace(part, lut=lut)), part).lut / lut
         except KernelError:
             return 2.0
+
     shares = [share(lut) for lut in range(52_000, part.lut, 1000)]
     assert share(part.lut) <= ROOM and sum(ROOM < s <= FILL for s in shares) >= 3
     first = next(k for k, s in enumerate(shares) if s <= ROOM)
@@ -163,7 +231,9 @@ def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
     config, memory = lower(graph, part, load=load), FixedLatency(part.latency, part.bytes_per_cycle)
     work, share = load.work(config), load.passes(config)
     works = [replace(work, rescanned=int((k + 1) * share) > int(k * share)) for k in range(64)]
-    assert sum(work.rescanned for work in works) == int(64 * share) and (share > 0) == (label == "rank")
+    assert sum(work.rescanned for work in works) == int(64 * share) and (share > 0) == (
+        label == "rank"
+    )
     exact = run_jobs(config, works, memory).total / 64
     assert 0.8 < cost(config, load, memory) / exact < 1.1
     # rows a cycle in passes, where there are any
@@ -171,14 +241,20 @@ def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
     assert run_jobs(more, works, memory).total / 64 > exact / 1.1
 
 
-def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_names_the_longest_window(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tight = replace(target("kcu105"), name="test-tight", lut=100_000)
     monkeypatch.setitem(TARGETS, tight.name, tight)
     assert run(["check", written(length=32), "--target", tight.name]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error[E601]: kernel 'f' does not fit on test-tight: the smallest engine for windows of 32 bytes needs ")
+    assert said.startswith(
+        "error[E601]: kernel 'f' does not fit on test-tight: the smallest engine for windows of 32 bytes needs "
+    )
     assert f"LUT, the part has 100,000, of which {FILL:.0%} can be routed\n" in said
-    longest = int(said.partition("the longest window that fits is window(key, ")[2].partition(")")[0])
+    longest = int(
+        said.partition("the longest window that fits is window(key, ")[2].partition(")")[0]
+    )
     assert 1 < longest < 32
     assert run(["check", written(length=longest), "--target", tight.name, "-q"]) == 0
     assert run(["check", written(length=longest + 1), "--target", tight.name, "-q"]) == 1
@@ -189,20 +265,57 @@ def test_too_large_names_the_longest_window(capsys: pytest.CaptureFixture[str], 
 
 
 def test_model_and_golden(capsys: pytest.CaptureFixture[str]) -> None:
-    for line in ("model f.py --rows 400", "model f.py --data random:rows=400,seed=1", "simulate f.py --data random:rows=400 --backend model"):
-        assert run([*line.split(), "--groups", "4", "--refits", "2", "--new", "10", "--gone", "3", "--json", "r.json"]) == 0
+    for line in (
+        "model f.py --rows 400",
+        "model f.py --data random:rows=400,seed=1",
+        "simulate f.py --data random:rows=400 --backend model",
+    ):
+        assert (
+            run(
+                [
+                    *line.split(),
+                    "--groups",
+                    "4",
+                    "--refits",
+                    "2",
+                    "--new",
+                    "10",
+                    "--gone",
+                    "3",
+                    "--json",
+                    "r.json",
+                ]
+            )
+            == 0
+        )
         report = json.loads(Path("r.json").read_text())
         assert report["design"]["engine"] == "qr" and report["design"]["config"]["window"] == 8
-        assert report["cycles"]["model"] >= report["cycles"]["bound"] > 0 and report["cycles"]["bound_by"]
+        assert (
+            report["cycles"]["model"] >= report["cycles"]["bound"] > 0
+            and report["cycles"]["bound_by"]
+        )
         counters = report["counters"]
-        assert (counters["groups"], counters["refits"], counters["jobs"]) == (4, 8, 12) and counters["rows"] == 400 + 4 * 2 * 7
-        assert report["memory"]["bytes_read"] > 0 and report["resources"]["source"] == "estimate" and report["errors"] == []
+        assert (counters["groups"], counters["refits"], counters["jobs"]) == (
+            4,
+            8,
+            12,
+        ) and counters["rows"] == 400 + 4 * 2 * 7
+        assert (
+            report["memory"]["bytes_read"] > 0
+            and report["resources"]["source"] == "estimate"
+            and report["errors"] == []
+        )
     assert np.array(report["result"]["weights"]).shape == (4, 9)
     capsys.readouterr()
 
 
 def test_keys_of_a_table() -> None:
-    assert run("simulate f.py --data keys.csv --backend golden --groups 3 --refits 2 --new 20 -q --json r.json".split()) == 0
+    assert (
+        run(
+            "simulate f.py --data keys.csv --backend golden --groups 3 --refits 2 --new 20 -q --json r.json".split()
+        )
+        == 0
+    )
     report = json.loads(Path("r.json").read_text())
     assert report["table"]["rows"] == 600 - 120 and report["counters"]["rows"] == 600
     assert run("check f.py --data keys.csv -q".split()) == 0
@@ -210,61 +323,160 @@ def test_keys_of_a_table() -> None:
 
 HEAD = " --> f.py:4:7\n  |\n4 | def f(key: ps.Key):\n  |       ^^^^^^^^^^^\n"
 MESSAGES = [
-    ("model f.py", "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n"),
-    ("simulate f.py", "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=1000\n"),
-    ("model f.py --rows 5", "error[E701]: 5 rows are too few for 8 groups\n --> --rows\nhint: more rows, or fewer --groups, --refits, --new or --gone\n"),
-    ("model f.py --rows 5000000", "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n --> --rows\n"
-     "hint: fewer will do: with target=slot(key) a refit's cycles do not grow with the rows\n"),
-    ("model f.py --data keys.csv --new 500", "error[E701]: 600 distinct keys are too few for 8 groups and 16,000 keys that come later\n --> keys.csv\n"
-     "hint: more rows, or fewer --groups, --refits, --new or --gone\n"),
-    ("model f.py --rows 100 --data keys.csv", "error[E902]: --rows 100 and --data keys.csv both say which keys there are\n --> penstock model\n"
-     "hint: leave one of them out: with --rows alone keys are random ones\n"),
-    ("model f.py --rows 800 --gone 101", "error[E701]: group 0 has 100 rows before a refit, of which 101 are to go\n --> --rows\n"
-     "hint: more rows, or fewer --groups, --refits, --new or --gone\n"),
-    ("model f.py --rows 800 --new 100000", "error[E701]: 100,000 keys at once are too many to be played through: the most is 4,096\n --> --new\n"
-     "hint: fewer will do: a group has some 1,000 keys\n"),
-    ("model f.py --rows 8 --gone 5000", "error[E701]: 5,000 keys at once are too many to be played through: the most is 4,096\n --> --gone\n"
-     "hint: fewer will do: a group has some 1,000 keys\n"),
-    ("model f.py --rows 4000 --groups 4000 --refits 100 --new 0", "error[E701]: 404,000 fits are too many to be played through: the most is 65,536\n"
-     " --> --refits\nhint: fewer will do: fewer --groups, or fewer --refits of each\n"),
-    ("model f.py --rows 800 --groups 8 --refits 2000 --new 400", "error[E701]: 6,400,800 rows in all fits are too many to be played through: "
-     "the most is 4,194,304\n --> --refits\nhint: fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each\n"),
-    ("model scan.py --rows 900000 --new 0", "error[E701]: 4,500,000 rows in all fits are too many to be played through: "
-     "the most is 4,194,304\n --> --refits\nhint: fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each\n"),
-    ("check f.py --data random:rows=abc", "error[E701]: random: rows must be a whole number, not 'abc'\n --> random:rows=abc\nhint: as in random:rows=1000\n"),
-    ("check f.py --data random:rows=-5", "error[E701]: random: rows must be at least 1 and seed at least 0\n --> random:rows=-5\n"
-     "hint: as in random:rows=1000,seed=1\n"),
-    ("check f.py --data random:rwos=5", "error[E701]: random: does not know 'rwos'\n --> random:rwos=5\n"
-     "hint: the form is random:rows=1000,seed=1,task=regression\n"),
-    ("check f.py --bind kye=url", f"error[E619]: the kernel f has no key kye\n{HEAD}hint: write --bind key=COLUMN, beside --data SRC\n"),
-    ("model f.py --rows 800 --bind kye=url", f"error[E619]: the kernel f has no key kye\n{HEAD}hint: write --bind key=COLUMN, beside --data SRC\n"),
-    ("model f.py --data random:rows=800 --bind key=url", "error[E902]: --bind names a column, but random keys have none\n --> penstock model\n"
-     "hint: give --data SRC with a table, or leave --bind out\n"),
-    ("check f.py --bind key=url", "error[E902]: --bind names a column, but there is no table\n --> penstock check\n"
-     "hint: give --data SRC with a table, or leave --bind out\n"),
-    ("compile f.py --out o --data nothere.csv", "error[E702]: no such file: nothere.csv\n --> nothere.csv\nhint: paths are taken from the current folder\n"),
-    ("compile f.py --out o --data keys.csv --bind foo=url", f"error[E619]: the kernel f has no key foo\n{HEAD}"
-     "hint: write --bind key=COLUMN; its columns of text are url\n"),
-    ("build small.py --board ulx3s-85f --out o --data nothere.csv", "error[E702]: no such file: nothere.csv\n --> nothere.csv\n"
-     "hint: paths are taken from the current folder\n"),
-    ("build small.py --board ulx3s-85f --out o --memory latency=3", "error[E902]: --memory is not for builds of fit kernels\n --> penstock build\n"
-     "hint: leave --memory out: the board has the memory that it has\n"),
-    ("simulate f.py --data random:rows=800 --profile", "error[E902]: --profile is not for the engine qr\n --> penstock simulate\n"
-     "hint: leave --profile out: the row `bound` says what limits the run\n"),
-    ("check f.py --data keys.csv --bind key=id", f"error[E619]: the column id is not of text\n{HEAD}hint: its columns of text are url\n"),
-    ("check f.py --data keys.csv --bind key=ur", f"error[E619]: the column ur is not in the table keys\n{HEAD}hint: did you mean url?\n"),
-    ("check f.py --data keys.csv --bind x=url", f"error[E619]: the kernel f has no key x\n{HEAD}hint: write --bind key=COLUMN; its columns of text are url\n"),
-    ("check f.py --data keys.csv --bind key=url,id", f"error[E619]: the key key takes one column, not 2\n{HEAD}"
-     "hint: name it with --bind key=COLUMN; its columns of text are url\n"),
-    ("check f.py --epochs 3", "error[E902]: --epochs is not for the engine qr\n --> penstock check\n"
-     "hint: leave --epochs out: it is for analytics\n"),
-    ("check f.py --format bfloat16", "error[E902]: --format bfloat16 is not for fits of keys\n --> penstock check\n"
-     "hint: leave --format out: weights are float32\n"),
-    ("model f.py --rows 900 --target vup9", "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n"),
-    ("simulate f.py --data keys.csv --device sim:out", "error[E902]: --device is for --backend board\n --> penstock simulate\n"
-     "hint: add --backend board, or leave --device out\n"),
-    ("simulate f.py --data random:rows=400 --backend netlist", "error[E829]: vu9p is of the family amd, whose netlists cannot be simulated\n"
-     " --> --backend netlist\nhint: --family takes ecp5, ice40, gowin, for any target\n"),
+    (
+        "model f.py",
+        "error[E904]: model needs keys, or the number of rows\n --> penstock model\nhint: give --data SRC, or --rows N\n",
+    ),
+    (
+        "simulate f.py",
+        "error[E904]: simulate needs keys\n --> penstock simulate\nhint: give --data SRC, for example --data random:rows=1000\n",
+    ),
+    (
+        "model f.py --rows 5",
+        "error[E701]: 5 rows are too few for 8 groups\n --> --rows\nhint: more rows, or fewer --groups, --refits, --new or --gone\n",
+    ),
+    (
+        "model f.py --rows 5000000",
+        "error[E701]: 5,000,000 rows are too many to be played through: the most is 4,194,304\n --> --rows\n"
+        "hint: fewer will do: with target=slot(key) a refit's cycles do not grow with the rows\n",
+    ),
+    (
+        "model f.py --data keys.csv --new 500",
+        "error[E701]: 600 distinct keys are too few for 8 groups and 16,000 keys that come later\n --> keys.csv\n"
+        "hint: more rows, or fewer --groups, --refits, --new or --gone\n",
+    ),
+    (
+        "model f.py --rows 100 --data keys.csv",
+        "error[E902]: --rows 100 and --data keys.csv both say which keys there are\n --> penstock model\n"
+        "hint: leave one of them out: with --rows alone keys are random ones\n",
+    ),
+    (
+        "model f.py --rows 800 --gone 101",
+        "error[E701]: group 0 has 100 rows before a refit, of which 101 are to go\n --> --rows\n"
+        "hint: more rows, or fewer --groups, --refits, --new or --gone\n",
+    ),
+    (
+        "model f.py --rows 800 --new 100000",
+        "error[E701]: 100,000 keys at once are too many to be played through: the most is 4,096\n --> --new\n"
+        "hint: fewer will do: a group has some 1,000 keys\n",
+    ),
+    (
+        "model f.py --rows 8 --gone 5000",
+        "error[E701]: 5,000 keys at once are too many to be played through: the most is 4,096\n --> --gone\n"
+        "hint: fewer will do: a group has some 1,000 keys\n",
+    ),
+    (
+        "model f.py --rows 4000 --groups 4000 --refits 100 --new 0",
+        "error[E701]: 404,000 fits are too many to be played through: the most is 65,536\n"
+        " --> --refits\nhint: fewer will do: fewer --groups, or fewer --refits of each\n",
+    ),
+    (
+        "model f.py --rows 800 --groups 8 --refits 2000 --new 400",
+        "error[E701]: 6,400,800 rows in all fits are too many to be played through: "
+        "the most is 4,194,304\n --> --refits\nhint: fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each\n",
+    ),
+    (
+        "model scan.py --rows 900000 --new 0",
+        "error[E701]: 4,500,000 rows in all fits are too many to be played through: "
+        "the most is 4,194,304\n --> --refits\nhint: fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each\n",
+    ),
+    (
+        "check f.py --data random:rows=abc",
+        "error[E701]: random: rows must be a whole number, not 'abc'\n --> random:rows=abc\nhint: as in random:rows=1000\n",
+    ),
+    (
+        "check f.py --data random:rows=-5",
+        "error[E701]: random: rows must be at least 1 and seed at least 0\n --> random:rows=-5\n"
+        "hint: as in random:rows=1000,seed=1\n",
+    ),
+    (
+        "check f.py --data random:rwos=5",
+        "error[E701]: random: does not know 'rwos'\n --> random:rwos=5\n"
+        "hint: the form is random:rows=1000,seed=1,task=regression\n",
+    ),
+    (
+        "check f.py --bind kye=url",
+        f"error[E619]: the kernel f has no key kye\n{HEAD}hint: write --bind key=COLUMN, beside --data SRC\n",
+    ),
+    (
+        "model f.py --rows 800 --bind kye=url",
+        f"error[E619]: the kernel f has no key kye\n{HEAD}hint: write --bind key=COLUMN, beside --data SRC\n",
+    ),
+    (
+        "model f.py --data random:rows=800 --bind key=url",
+        "error[E902]: --bind names a column, but random keys have none\n --> penstock model\n"
+        "hint: give --data SRC with a table, or leave --bind out\n",
+    ),
+    (
+        "check f.py --bind key=url",
+        "error[E902]: --bind names a column, but there is no table\n --> penstock check\n"
+        "hint: give --data SRC with a table, or leave --bind out\n",
+    ),
+    (
+        "compile f.py --out o --data nothere.csv",
+        "error[E702]: no such file: nothere.csv\n --> nothere.csv\nhint: paths are taken from the current folder\n",
+    ),
+    (
+        "compile f.py --out o --data keys.csv --bind foo=url",
+        f"error[E619]: the kernel f has no key foo\n{HEAD}"
+        "hint: write --bind key=COLUMN; its columns of text are url\n",
+    ),
+    (
+        "build small.py --board ulx3s-85f --out o --data nothere.csv",
+        "error[E702]: no such file: nothere.csv\n --> nothere.csv\n"
+        "hint: paths are taken from the current folder\n",
+    ),
+    (
+        "build small.py --board ulx3s-85f --out o --memory latency=3",
+        "error[E902]: --memory is not for builds of fit kernels\n --> penstock build\n"
+        "hint: leave --memory out: the board has the memory that it has\n",
+    ),
+    (
+        "simulate f.py --data random:rows=800 --profile",
+        "error[E902]: --profile is not for the engine qr\n --> penstock simulate\n"
+        "hint: leave --profile out: the row `bound` says what limits the run\n",
+    ),
+    (
+        "check f.py --data keys.csv --bind key=id",
+        f"error[E619]: the column id is not of text\n{HEAD}hint: its columns of text are url\n",
+    ),
+    (
+        "check f.py --data keys.csv --bind key=ur",
+        f"error[E619]: the column ur is not in the table keys\n{HEAD}hint: did you mean url?\n",
+    ),
+    (
+        "check f.py --data keys.csv --bind x=url",
+        f"error[E619]: the kernel f has no key x\n{HEAD}hint: write --bind key=COLUMN; its columns of text are url\n",
+    ),
+    (
+        "check f.py --data keys.csv --bind key=url,id",
+        f"error[E619]: the key key takes one column, not 2\n{HEAD}"
+        "hint: name it with --bind key=COLUMN; its columns of text are url\n",
+    ),
+    (
+        "check f.py --epochs 3",
+        "error[E902]: --epochs is not for the engine qr\n --> penstock check\n"
+        "hint: leave --epochs out: it is for analytics\n",
+    ),
+    (
+        "check f.py --format bfloat16",
+        "error[E902]: --format bfloat16 is not for fits of keys\n --> penstock check\n"
+        "hint: leave --format out: weights are float32\n",
+    ),
+    (
+        "model f.py --rows 900 --target vup9",
+        "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n",
+    ),
+    (
+        "simulate f.py --data keys.csv --device sim:out",
+        "error[E902]: --device is for --backend board\n --> penstock simulate\n"
+        "hint: add --backend board, or leave --device out\n",
+    ),
+    (
+        "simulate f.py --data random:rows=400 --backend netlist",
+        "error[E829]: vu9p is of the family amd, whose netlists cannot be simulated\n"
+        " --> --backend netlist\nhint: --family takes ecp5, ice40, gowin, for any target\n",
+    ),
 ]
 
 
@@ -289,19 +501,49 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run.codes is not None and cycles is not None
         codes = dict(run.codes)
         if change in codes:
-            codes[change] = codes[change] ^ (np.arange(codes[change].size).reshape(codes[change].shape) == 1)
-        return replace(run, backend=backend, codes=codes, cycles=cycles + (change == "cycles"), bytes_read=0, bytes_written=0)
+            codes[change] = codes[change] ^ (
+                np.arange(codes[change].size).reshape(codes[change].shape) == 1
+            )
+        return replace(
+            run,
+            backend=backend,
+            codes=codes,
+            cycles=cycles + (change == "cycles"),
+            bytes_read=0,
+            bytes_written=0,
+        )
+
     monkeypatch.setattr(FitDesign, "verilog", "")
     monkeypatch.setattr(FitDesign, "machine", lambda *_, **__: nullcontext())
     monkeypatch.setattr("penstock.run.hardware", hardware)
 
 
-@pytest.mark.parametrize(("change", "code", "said"), [
-    ("", 0, "yes, bit for bit"), ("weights", 3, "weights: 1 of "), ("memos", 3, "memos: 1 of "), ("bounds", 3, "bounds: 1 of "),
-    ("cycles", 3, "cycles: model "), ("error", 3, "QR_MEMO: the memo is of another method"), ("hung", 2, "the simulated hardware hung")])
-def test_backends_that_disagree(change: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ("", 0, "yes, bit for bit"),
+        ("weights", 3, "weights: 1 of "),
+        ("memos", 3, "memos: 1 of "),
+        ("bounds", 3, "bounds: 1 of "),
+        ("cycles", 3, "cycles: model "),
+        ("error", 3, "QR_MEMO: the memo is of another method"),
+        ("hung", 2, "the simulated hardware hung"),
+    ],
+)
+def test_backends_that_disagree(
+    change: str,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     _hardware(change, monkeypatch)
-    assert run("simulate f.py --data random:rows=90 --groups 3 --refits 1 --new 5 --json r.json".split()) == code
+    assert (
+        run(
+            "simulate f.py --data random:rows=90 --groups 3 --refits 1 --new 5 --json r.json".split()
+        )
+        == code
+    )
     out, err = capsys.readouterr()
     assert said in (err if code else out)
     report = json.loads(Path("r.json").read_text())
@@ -315,8 +557,10 @@ def test_refit_options_are_for_fits(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--groups 3", "--new 5"):
         assert run(f"model k.psk --rows 9 {option}".split()) == 1
         flag = option.split()[0]
-        assert capsys.readouterr().err == (f"error[E902]: {flag} is not for the engine analytics\n --> penstock model\n"
-                                           f"hint: leave {flag} out: it is for qr\n")
+        assert capsys.readouterr().err == (
+            f"error[E902]: {flag} is not for the engine analytics\n --> penstock model\n"
+            f"hint: leave {flag} out: it is for qr\n"
+        )
     assert run("simulate k.psk --data random:rows=9 --backend golden".split()) == 0
 
 
@@ -324,11 +568,19 @@ def test_api_runs_and_explains() -> None:
     design = ps.compile("f.py", "vu9p", memory="latency=10,bytes=16")
     refits = design.refits(300, changes=Changes(groups=3, refits=1, new=5))
     exact, counted = design.run(refits), design.run(refits, "model")
-    assert exact.result is not None and exact.codes is not None and exact.codes["weights"].shape == (6, 9) and counted.cycles
+    assert (
+        exact.result is not None
+        and exact.codes is not None
+        and exact.codes["weights"].shape == (6, 9)
+        and counted.cycles
+    )
     assert (exact.result["low"] <= exact.result["high"]).all()
     slow = design.run(refits, "model", memory="latency=400,bytes=16")
     assert slow.cycles is not None and slow.cycles > counted.cycles
-    with pytest.raises(ValueError, match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'$",
+    ):
         design.run(refits, "fpga")
     assert ps.compile("f.py", "vu9p", format="float32") == ps.compile("f.py", "vu9p")
     for wrong in ({"format": "bfloat16"}, {"epochs": 3}, {"metas": {"a": 1}}, {"dims": {"d": 3}}):
@@ -344,8 +596,11 @@ def test_api_runs_and_explains() -> None:
 def test_refits_that_make_no_sense() -> None:
     design = ps.compile("f.py", "small")
     assert design.refits(changes=Changes(groups=2)).rows == 2000
-    for wrong, said in (({"rows": 0}, "rows must be at least 1, not 0"), ({"rows": -5}, "rows must be at least 1, not -5"),
-                        ({"rows": 9, "keys": [b"a", b"b"]}, "rows is for random keys: leave it or keys out")):
+    for wrong, said in (
+        ({"rows": 0}, "rows must be at least 1, not 0"),
+        ({"rows": -5}, "rows must be at least 1, not -5"),
+        ({"rows": 9, "keys": [b"a", b"b"]}, "rows is for random keys: leave it or keys out"),
+    ):
         with pytest.raises(ValueError, match=f"^{said}$"):
             design.refits(**wrong)
     for name, least in (("groups", 1), ("refits", 0), ("new", 0), ("gone", 0)):
@@ -355,23 +610,55 @@ def test_refits_that_make_no_sense() -> None:
 
 def test_seeds_of_random_keys() -> None:
     def weights(options: str) -> object:
-        assert run(f"simulate f.py --backend golden --groups 2 --refits 0 -q --json r.json --data {options}".split()) == 0
+        assert (
+            run(
+                f"simulate f.py --backend golden --groups 2 --refits 0 -q --json r.json --data {options}".split()
+            )
+            == 0
+        )
         return json.loads(Path("r.json").read_text())["result"]
-    assert weights("random:rows=60 --seed 0") == weights("random:rows=60,seed=0") != weights("random:rows=60")
-    assert run("model f.py --data random:seed=3 --rows 60 --groups 2 --refits 0 -q --json r.json".split()) == 0
+
+    assert (
+        weights("random:rows=60 --seed 0")
+        == weights("random:rows=60,seed=0")
+        != weights("random:rows=60")
+    )
+    assert (
+        run(
+            "model f.py --data random:seed=3 --rows 60 --groups 2 --refits 0 -q --json r.json".split()
+        )
+        == 0
+    )
     assert json.loads(Path("r.json").read_text())["table"]["rows"] == 60
 
 
-def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`penstock build` of a fit writes a design that a device in simulation refits by, behind its serial pins: bit for bit, in the model's cycles. The tools
     of place and route do nothing here."""
     from penstock.boards import build as building
     from penstock.boards.build import Build
     from penstock.models.resources import Resources
+
     assert run("build f.py --board icebreaker --out o".split()) == 1
     assert "error[E601]: kernel 'f' does not fit on icebreaker" in capsys.readouterr().err
     Path("small.py").write_text(SMALL)
-    bitstream = Build("ulx3s-85f", 40.0, 47.0, "", "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
+    bitstream = Build(
+        "ulx3s-85f",
+        40.0,
+        47.0,
+        "",
+        "",
+        1,
+        Resources(1, 1, 1, 1),
+        ((1, 47.0, 1.0),),
+        1.0,
+        {},
+        {},
+        "0",
+        {"penstock.bit": b""},
+    )
     monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
     monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
     assert run("build small.py --board ulx3s-85f --out out".split()) == 0
@@ -383,21 +670,45 @@ def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert report["simulation"]["backend"] == "board" and report["counters"]["from_memo"] == 2
     with ps.open("sim:out") as device:
         trainer = ps.load("out").trainer("board", device=device)
-        layout = Layout(smallest=8, forward=12, backward=4, window=3, largest=32, buffer=4, tombstones=0.25, span=12, crumbs=3)
-        index, golden = (LearnedIndex(trainer=each, layout=layout) for each in (trainer, ps.load("out").trainer()))
+        layout = Layout(
+            smallest=8,
+            forward=12,
+            backward=4,
+            window=3,
+            largest=32,
+            buffer=4,
+            tombstones=0.25,
+            span=12,
+            crumbs=3,
+        )
+        index, golden = (
+            LearnedIndex(trainer=each, layout=layout)
+            for each in (trainer, ps.load("out").trainer())
+        )
         for each in (index, golden):
             each.update({b"%03d" % n: n for n in range(0, 300, 5)})
             each.retrain(every=True)
             each.update({b"%02d7" % n: n for n in range(0, 30, 3)})
             each.retrain(every=True)
-        assert trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
-        assert all(np.array_equal(a.model.fit.weights, b.model.fit.weights) for a, b in zip(index._groups, golden._groups, strict=True))
+        assert (
+            trainer.incremental > 0 and trainer.backend.cycles > 0 and dict(index) == dict(golden)
+        )
+        assert all(
+            np.array_equal(a.model.fit.weights, b.model.fit.weights)
+            for a, b in zip(index._groups, golden._groups, strict=True)
+        )
     design = ps.load("out")
-    little = SimpleNamespace(identity=SimpleNamespace(memory_bytes=4096), design=design.identity, register_map=design.registers,
-                             read_register=lambda name: Status.IDLE)
+    little = SimpleNamespace(
+        identity=SimpleNamespace(memory_bytes=4096),
+        design=design.identity,
+        register_map=design.registers,
+        read_register=lambda name: Status.IDLE,
+    )
     with pytest.raises(DeviceError, match="the device runs design 00000005, not"):
         design.trainer("board", device=SimpleNamespace(design=5, path="elsewhere"))
-    with pytest.raises(DeviceError, match=r"^the run takes \d+ bytes of memory; the device has 4096$"):
+    with pytest.raises(
+        DeviceError, match=r"^the run takes \d+ bytes of memory; the device has 4096$"
+    ):
         design.run(design.refits(3000, changes=Changes(groups=2, refits=0)), "board", device=little)
 
 

@@ -28,7 +28,11 @@ def written(length: int) -> str:
 def test_the_surfaces_example_has_hardware() -> None:
     design = ps.compile(written(32), "vu9p")
     config = design.plan
-    assert (config.target, config.sums, config.bounds) == (Label.RANK, Sums.INCREMENTAL, Bounds.WIDENED)
+    assert (config.target, config.sums, config.bounds) == (
+        Label.RANK,
+        Sums.INCREMENTAL,
+        Bounds.WIDENED,
+    )
     assert config.built and config.blocks == 128
 
 
@@ -37,13 +41,18 @@ def test_in_amaranths_simulator() -> None:
     line = f"simulate {written(3)} --target small --data random:rows=40 --groups 2 --refits 2 --new 3 --gone 1 --backend pysim -q --json r.json"
     assert run(line.split()) == 0
     report = json.loads(Path("r.json").read_text())
-    assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
+    assert (
+        report["bit_exact"] is True
+        and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("bounds", ["widened", "rescan"])
 def test_hardware_equals_golden_and_model(bounds: str) -> None:
-    Path("f.psk").write_text(f'fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), bounds="{bounds}")\n')
+    Path("f.psk").write_text(
+        f'fit f(key: key)\n  model <- least_squares(window(key, 5), target=rank(key), bounds="{bounds}")\n'
+    )
     line = "simulate f.psk --target small --data random:rows=400 --groups 4 --refits 4 --new 6 --gone 2 -q --json r.json"
     assert run(line.split()) == 0
     report = json.loads(Path("r.json").read_text())
@@ -51,15 +60,40 @@ def test_hardware_equals_golden_and_model(bounds: str) -> None:
 
 
 def test_groups_that_blocks_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["model", written(4), "--data", "random:rows=9000", "--groups", "1", "--refits", "1", "--new", "1"]) == 1
+    assert (
+        run(
+            [
+                "model",
+                written(4),
+                "--data",
+                "random:rows=9000",
+                "--groups",
+                "1",
+                "--refits",
+                "1",
+                "--new",
+                "1",
+            ]
+        )
+        == 1
+    )
     said = capsys.readouterr().err
-    assert "error[E701]: group 0 has 9,000 rows; 128 blocks hold 8,192" in said and "more --groups" in said
+    assert (
+        "error[E701]: group 0 has 9,000 rows; 128 blocks hold 8,192" in said
+        and "more --groups" in said
+    )
 
 
 @pytest.mark.parametrize("target", ["slot", "rank"])
 @pytest.mark.parametrize("method", ["gram", "givens"])
-@pytest.mark.parametrize(("incremental", "bounds"), [(True, "widened"), (True, "rescan"), (False, "rescan")])
-def test_all_of_them_have_hardware(target: str, method: str, incremental: bool, bounds: str) -> None:
-    Path("g.psk").write_text(f'fit f(key: key)\n  model <- least_squares(window(key, 4), target={target}(key), method="{method}", '
-                             f'incremental={incremental}, bounds="{bounds}")\n')
+@pytest.mark.parametrize(
+    ("incremental", "bounds"), [(True, "widened"), (True, "rescan"), (False, "rescan")]
+)
+def test_all_of_them_have_hardware(
+    target: str, method: str, incremental: bool, bounds: str
+) -> None:
+    Path("g.psk").write_text(
+        f'fit f(key: key)\n  model <- least_squares(window(key, 4), target={target}(key), method="{method}", '
+        f'incremental={incremental}, bounds="{bounds}")\n'
+    )
     assert ps.compile("g.psk", "vu9p").plan.built

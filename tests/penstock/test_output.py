@@ -21,28 +21,38 @@ def test_file_is_replaced(tmp_path: Path) -> None:
     assert path.stat().st_mode == plain.stat().st_mode
 
 
-def test_nothing_is_left_of_a_file_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_of_a_file_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b"old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
+
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OutputError, match="No space left on device"):
         write_file(path, b"new")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"] and path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == [
+        "a.json"
+    ] and path.read_bytes() == b"old"
 
 
 def test_folder_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "above" / "design"
     for data in (b"one", b"two"):
         write_folder(path, {"a": data, "b": data})
-        assert {entry.name: entry.read_bytes() for entry in path.iterdir()} == {"a": data, "b": data}
+        assert {entry.name: entry.read_bytes() for entry in path.iterdir()} == {
+            "a": data,
+            "b": data,
+        }
     assert [entry.name for entry in path.parent.iterdir()] == ["design"]
 
 
 @pytest.mark.parametrize("stage", [0, 1])
-def test_the_old_folder_stays_when_the_new_one_fails(stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_folder_stays_when_the_new_one_fails(
+    stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "design"
     write_folder(path, {"a": b"old"})
     real, calls = os.rename, []
@@ -52,10 +62,13 @@ def test_the_old_folder_stays_when_the_new_one_fails(stage: int, tmp_path: Path,
         if len(calls) == stage + 1:
             raise OSError(5, "Input/output error")
         real(source, target)
+
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(OutputError, match="Input/output error"):
         write_folder(path, {"a": b"new"})
-    assert [entry.name for entry in tmp_path.iterdir()] == ["design"] and (path / "a").read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["design"] and (
+        path / "a"
+    ).read_bytes() == b"old"
 
 
 def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:

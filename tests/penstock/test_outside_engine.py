@@ -14,12 +14,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tests" / "support" / "outside"
-KERNEL = '''import penstock as ps
+KERNEL = """import penstock as ps
 
 @ps.tally(gain=3)
 def sums(x: ps.Words["n"]):
     return ps.total(x)
-'''
+"""
 WORDS = [5, 7, 1 << 63, 11, 13, 17]
 
 
@@ -42,9 +42,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": places, "COLUMNS": "100"}
 
 
-def penstock(
-    site: dict[str, str], *arguments: str, code: int = 0
-) -> tuple[str, dict[str, Any]]:
+def penstock(site: dict[str, str], *arguments: str, code: int = 0) -> tuple[str, dict[str, Any]]:
     """Run a command; return what it printed and its report."""
     command = [sys.executable, "-m", "penstock", *arguments]
     report = Path("report.json")

@@ -24,11 +24,15 @@ KERNEL = "kernel f(x: input, w: model)\n  epochs 2\n  w <- w - merge(w - x, 2) /
 def design(tmp_path: Path) -> ps.Design:
     file = tmp_path / "f.psk"
     file.write_text(KERNEL)
-    return ps.compile(file, "small", None, "fixed:4,4", choices=ps.Choices(threads=1, lanes=1, walkers=1))
+    return ps.compile(
+        file, "small", None, "fixed:4,4", choices=ps.Choices(threads=1, lanes=1, walkers=1)
+    )
 
 
 def table() -> Table:
-    return Table.from_columns({"x": np.array([1, 2, -1, 3, 0.5], dtype=np.float32)}, "t", page_size=1024)
+    return Table.from_columns(
+        {"x": np.array([1, 2, -1, 3, 0.5], dtype=np.float32)}, "t", page_size=1024
+    )
 
 
 @pytest.fixture
@@ -36,7 +40,9 @@ def small(tmp_path: Path) -> ps.Design:
     """A design for pages of 1 KiB, which Amaranth's simulator walks soon."""
     file = tmp_path / "f.psk"
     file.write_text(KERNEL)
-    return ps.compile(file, "ulx3s-85f", table(), "fixed:4,4", choices=ps.Choices(threads=1, lanes=1, walkers=1))
+    return ps.compile(
+        file, "ulx3s-85f", table(), "fixed:4,4", choices=ps.Choices(threads=1, lanes=1, walkers=1)
+    )
 
 
 def test_every_backend_agrees(small: ps.Design) -> None:
@@ -48,7 +54,11 @@ def test_every_backend_agrees(small: ps.Design) -> None:
         assert run.backend == backend and run.errors == ()
         if backend in MACHINES:
             assert differences(golden, run) == []
-            assert run.result is not None and golden.result is not None and np.array_equal(run.result["w"], golden.result["w"])
+            assert (
+                run.result is not None
+                and golden.result is not None
+                and np.array_equal(run.result["w"], golden.result["w"])
+            )
             memory = small.device_timing("block RAM") if backend == "board" else small.memory
             assert run.cycles == small.run(table(), "model", memory=memory).cycles
             assert (run.counters["tuples"], run.counters["epochs"]) == (10, 2)
@@ -57,7 +67,9 @@ def test_every_backend_agrees(small: ps.Design) -> None:
 
 def test_a_workload_is_carried_out_again(design: ps.Design) -> None:
     workload = design.workload(Given("random:rows=30", "random:rows=30"))
-    fast, slow = (carry_out(design, workload, "model", FixedLatency(latency, 8)) for latency in (3, 300))
+    fast, slow = (
+        carry_out(design, workload, "model", FixedLatency(latency, 8)) for latency in (3, 300)
+    )
     assert fast.cycles is not None and slow.cycles is not None and fast.cycles < slow.cycles
     assert carry_out(design, workload, "golden").facts == workload.golden().facts
 
@@ -71,7 +83,10 @@ def test_unknown_options(design: ps.Design, options: dict[str, object]) -> None:
 
 def test_unknown_backends(design: ps.Design) -> None:
     for wrong in ("fpga", "", "RTL"):
-        with pytest.raises(ValueError, match=f"^backend must be one of golden, model, rtl, netlist, pysim, board, not {wrong!r}$"):
+        with pytest.raises(
+            ValueError,
+            match=f"^backend must be one of golden, model, rtl, netlist, pysim, board, not {wrong!r}$",
+        ):
             design.run(table(), wrong)
 
 
@@ -87,7 +102,9 @@ def test_assumed_rows(design: ps.Design) -> None:
 def test_a_run_in_one_line(design: ps.Design) -> None:
     run = Run("rtl", {"w": np.zeros(3), "b": np.zeros(())}, {}, 12345, {})
     assert repr(run) == "<Run on rtl: done, 12,345 cycles, result w, b>"
-    assert repr(Run("golden", None, None, None, {}, (HardwareError(PageError.PAGE_BOUNDS, 3),))).startswith("<Run on golden: PAGE_BOUNDS")
+    assert repr(
+        Run("golden", None, None, None, {}, (HardwareError(PageError.PAGE_BOUNDS, 3),))
+    ).startswith("<Run on golden: PAGE_BOUNDS")
     for backend in ("golden", "model"):
         text = repr(design.run("random:rows=2000", backend))
         assert text.startswith(f"<Run on {backend}: done") and "\n" not in text and len(text) < 100

@@ -11,12 +11,12 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 
-KERNEL = '''import penstock as ps
+KERNEL = """import penstock as ps
 
 @ps.kernel(epochs=2)
 def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
-'''
+"""
 SMALL = ("--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
 
 
@@ -29,37 +29,82 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_all_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "k.py", "--data", "random:rows=250", "--dim", "d=4", *SMALL, "--json", "r.json"]) == 0
+    assert (
+        run(
+            [
+                "simulate",
+                "k.py",
+                "--data",
+                "random:rows=250",
+                "--dim",
+                "d=4",
+                *SMALL,
+                "--json",
+                "r.json",
+            ]
+        )
+        == 0
+    )
     out, err = capsys.readouterr()
     assert err == ""
     report = json.loads(Path("r.json").read_text())
-    assert set(report) == {"command", "design", "table", "cycles", "bit_exact", "result", "memory", "simulation", "resources", "counters", "errors"}
+    assert set(report) == {
+        "command",
+        "design",
+        "table",
+        "cycles",
+        "bit_exact",
+        "result",
+        "memory",
+        "simulation",
+        "resources",
+        "counters",
+        "errors",
+    }
     cycles = report["cycles"]
     assert cycles["rtl"] == cycles["model"] >= cycles["bound"] > 0
     assert report["bit_exact"] is True and report["errors"] == []
-    assert report["memory"]["bytes_read"] >= 2 * report["table"]["pages"] * 8192 and report["memory"]["bytes_written"] > 0
+    assert (
+        report["memory"]["bytes_read"] >= 2 * report["table"]["pages"] * 8192
+        and report["memory"]["bytes_written"] > 0
+    )
     assert report["simulation"]["backend"] == "native" and report["simulation"]["cycles_per_s"] > 0
-    for text in ("│ golden = RTL │ yes, bit for bit ", f"│ model = RTL  │ yes, {cycles['rtl']:,} cycles both ",
-                 "│ simulated in │ ", "│   no tuple   │ ", "│ w[4]         │ "):
+    for text in (
+        "│ golden = RTL │ yes, bit for bit ",
+        f"│ model = RTL  │ yes, {cycles['rtl']:,} cycles both ",
+        "│ simulated in │ ",
+        "│   no tuple   │ ",
+        "│ w[4]         │ ",
+    ):
         assert text in out
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
+    design = ps.compile(
+        "k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1)
+    )
     golden = design.run("random:rows=250").result
     assert golden is not None
     assert np.array_equal(report["result"]["w"], golden["w"])
 
 
 def test_a_damaged_page_stops_golden_and_hardware_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
+    design = ps.compile(
+        "k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1)
+    )
     table = ps.open_table("random:rows=250", design.plan.schema, design.labels)
     pages = table.pages.copy()
-    pages[1, 24 + 4 * 6:24 + 4 * 7] = np.frombuffer((10 << 17 | 1 << 15 | 24).to_bytes(4, "little"), np.uint8)
+    pages[1, 24 + 4 * 6 : 24 + 4 * 7] = np.frombuffer(
+        (10 << 17 | 1 << 15 | 24).to_bytes(4, "little"), np.uint8
+    )
     Path("t.heap").write_bytes(pages.tobytes())
     table.schema.save("t.json")
-    assert run(["simulate", "k.py", "--data", "heap:t.heap,t.json", *SMALL, "--json", "r.json"]) == 1
+    assert (
+        run(["simulate", "k.py", "--data", "heap:t.heap,t.json", *SMALL, "--json", "r.json"]) == 1
+    )
     out, err = capsys.readouterr()
-    assert err == ("error[E811]: LINE_BOUNDS: a line pointer points outside the page's tuples\n --> random, block 1, line pointer 7\n"
-                   "hint: the page is damaged, or it is no page of this table: PostgreSQL's pg_amcheck and pg_checksums look closer; "
-                   "in SQL the row is SELECT * FROM random WHERE ctid = '(1,7)'\n")
+    assert err == (
+        "error[E811]: LINE_BOUNDS: a line pointer points outside the page's tuples\n --> random, block 1, line pointer 7\n"
+        "hint: the page is damaged, or it is no page of this table: PostgreSQL's pg_amcheck and pg_checksums look closer; "
+        "in SQL the row is SELECT * FROM random WHERE ctid = '(1,7)'\n"
+    )
     assert "yes, both stop with LINE_BOUNDS" in out
     report = json.loads(Path("r.json").read_text())
     assert [(e["code"], e["address"]) for e in report["errors"]] == [("LINE_BOUNDS", "(1,7)")]

@@ -29,7 +29,9 @@ def largest(a: np.ndarray, weights: np.ndarray, job: Job) -> float:
 def as_near_as_least_squares(job: Job, fit: Fit) -> float:
     """How much larger the largest position error is than that of float64 least squares of the live rows."""
     a, live = matrix(job), job.alive
-    best = largest(a, np.linalg.lstsq(a[live], job.target_labels()[live].astype(float), rcond=None)[0], job)
+    best = largest(
+        a, np.linalg.lstsq(a[live], job.target_labels()[live].astype(float), rcond=None)[0], job
+    )
     found = largest(a, fit.values.astype(float), job)
     assert abs(found - best) <= 0.01 * best
     return found / best - 1
@@ -40,7 +42,9 @@ def equals_python(job: Job, fit: Fit) -> None:
     a = [[1, *(int(x) - int(o) for x, o in zip(row, job.offsets, strict=True))] for row in job.rows]
     labels = [int(b) for b in job.target_labels()]
     for i in range(job.window.columns):
-        assert int(fit.memo.right_hand_side[i]) == sum(b * row[i] for b, row in zip(labels, a, strict=True))
+        assert int(fit.memo.right_hand_side[i]) == sum(
+            b * row[i] for b, row in zip(labels, a, strict=True)
+        )
         if fit.memo.gram is not None:
             for j in range(i, job.window.columns):
                 assert int(fit.memo.gram[i, j]) == sum(row[i] * row[j] for row in a)
@@ -65,8 +69,12 @@ def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: i
             break
         live = np.flatnonzero(group.live)
         come, go = (int(source.integers(0, most + 1)) for _ in range(2))
-        kind = number % 3                                   # rows come, rows go, both
-        doomed = np.sort(source.choice(live, min(go, max(len(live) - rows // 2, 0)) if kind else 0, replace=False))
+        kind = number % 3  # rows come, rows go, both
+        doomed = np.sort(
+            source.choice(
+                live, min(go, max(len(live) - rows // 2, 0)) if kind else 0, replace=False
+            )
+        )
         job = group.batch(keys(source, come if kind != 1 else 0, length, 62, 48), doomed)
         if not group.live.all():
             job = group.full()
@@ -78,7 +86,9 @@ CASES = [(Method.GRAM, Label.RANK), (Method.GRAM, Label.SLOT), (Method.GIVENS, L
 
 @pytest.mark.parametrize(("method", "target"), CASES)
 def test_hundred_batches(method: Method, target: Label) -> None:
-    config = FitPlan(n_max=12, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    config = FitPlan(
+        n_max=12, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED
+    )
     run(config, 300, 100, 12, 20, 7)
 
 
@@ -87,5 +97,7 @@ def test_hundred_batches(method: Method, target: Label) -> None:
 @pytest.mark.parametrize(("method", "target"), CASES)
 def test_thousand_batches(method: Method, target: Label, shape: tuple[int, int]) -> None:
     rows, columns = shape
-    config = FitPlan(n_max=columns, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    config = FitPlan(
+        n_max=columns, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED
+    )
     run(config, rows, 1000, 50 if rows == 5000 else 20, 50, 11)

@@ -18,9 +18,13 @@ def test_operations(name):
     a, b = source.integers(0, 1 << 32, (2, 50_000))
     b[:20_000] = np.clip(a[:20_000] + source.integers(-3, 4, 20_000), 0, (1 << 32) - 1)
     operation = getattr(arith, name)
-    assert np.array_equal(arith.codes(operation(arith.numbers(a), arith.numbers(b))), F.op(name, a, b))
+    assert np.array_equal(
+        arith.codes(operation(arith.numbers(a), arith.numbers(b))), F.op(name, a, b)
+    )
     for x, y in zip(a[:300], b[:300], strict=True):
-        assert int(arith.codes(operation(arith.numbers(x)[()], arith.numbers(y)[()]))) == int(F.op(name, x, y))
+        assert int(arith.codes(operation(arith.numbers(x)[()], arith.numbers(y)[()]))) == int(
+            F.op(name, x, y)
+        )
 
 
 def test_dot_does_not_depend_on_padding():
@@ -36,15 +40,34 @@ def test_dot_does_not_depend_on_padding():
 
 
 def test_labels():
-    scores = np.array([-5, -0.0, 0.99, 1, 7.5, 2.0 ** 31, np.inf, -np.inf, np.nan, 2.0 ** 31 - 128], dtype=np.float32)
-    assert arith.to_label(scores).tolist() == [0, 0, 0, 1, 7, 2 ** 31 - 1, 2 ** 31 - 1, 0, 0, 2 ** 31 - 128]
+    scores = np.array(
+        [-5, -0.0, 0.99, 1, 7.5, 2.0**31, np.inf, -np.inf, np.nan, 2.0**31 - 128], dtype=np.float32
+    )
+    assert arith.to_label(scores).tolist() == [
+        0,
+        0,
+        0,
+        1,
+        7,
+        2**31 - 1,
+        2**31 - 1,
+        0,
+        0,
+        2**31 - 128,
+    ]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-18, 1e-22, 1e18, 1e-30])
 def test_fold_in_codes(scale):
     source = np.random.default_rng(3)
     n = 5
-    rows = arith.numbers(arith.codes((source.standard_normal((20, n)) * scale * 10.0 ** source.integers(-6, 6, (20, n))).astype(np.float32)))
+    rows = arith.numbers(
+        arith.codes(
+            (
+                source.standard_normal((20, n)) * scale * 10.0 ** source.integers(-6, 6, (20, n))
+            ).astype(np.float32)
+        )
+    )
     rows[::3, 1] = 0
     d, u = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32)
     fold(d, u, rows)
@@ -73,7 +96,7 @@ def test_eliminate_and_solve_in_codes():
         a = source.integers(-255, 256, (30, n))
         if n > 4:
             a[:, 3] = a[:, 0] + a[:, 1]
-        gram, right = np.triu(a.T @ a), source.integers(-10**9, 10**9, n)
+        gram, right = np.triu(a.T @ a), source.integers(-(10**9), 10**9, n)
         d, u, keep = eliminate(gram)
         g = [[int(F.encode(float(v))) for v in row] for row in gram]
         limit = [F.mul(arith.codes(TOLERANCE), g[k][k]) for k in range(n)]
@@ -88,7 +111,11 @@ def test_eliminate_and_solve_in_codes():
             for i in range(k + 1, n):
                 for j in range(i, n):
                     g[i][j] = int(F.sub(g[i][j], F.mul(row[i], g[k][j])))
-            assert keep[k] and arith.codes(d)[k] == g[k][k] and arith.codes(u)[k, k + 1:].tolist() == list(row.values())
+            assert (
+                keep[k]
+                and arith.codes(d)[k] == g[k][k]
+                and arith.codes(u)[k, k + 1 :].tolist() == list(row.values())
+            )
         y = [int(F.encode(float(v))) if keep[k] else 0 for k, v in enumerate(right)]
         uc = arith.codes(u)
         for k in kept:
@@ -99,4 +126,6 @@ def test_eliminate_and_solve_in_codes():
             for k in kept:
                 if k < j:
                     z[k] = int(F.sub(z[k], F.mul(uc[k, j], z[j])))
-        assert arith.codes(solve(d, u, keep, arith.from_integer(right))).tolist() == [z.get(k, 0) for k in range(n)]
+        assert arith.codes(solve(d, u, keep, arith.from_integer(right))).tolist() == [
+            z.get(k, 0) for k in range(n)
+        ]

@@ -22,8 +22,11 @@ def test_units(size: int) -> None:
     units, by = UNITS[:size], Signal(range(max(size, 2)))
     value = Const(number(units), BITS * size)
     m, outs = Module(), []
-    for name, expression in (("right", shifted_right(m, value, by, BITS)), ("left", shifted_left(m, value, by, BITS, BITS * size)),
-                             *((f"turn{count}", rotated(m, value, by, BITS, count)) for count in range(1, size + 1))):
+    for name, expression in (
+        ("right", shifted_right(m, value, by, BITS)),
+        ("left", shifted_left(m, value, by, BITS, BITS * size)),
+        *((f"turn{count}", rotated(m, value, by, BITS, count)) for count in range(1, size + 1)),
+    ):
         out = Signal(len(expression), name=name)
         m.d.comb += out.eq(expression)
         outs.append(out)
@@ -33,8 +36,13 @@ def test_units(size: int) -> None:
             ctx.set(by, k)
             await ctx.delay(1e-9)
             turned = units[k:] + units[:k]
-            expected = [number(units[k:]), number([0] * k + units[:size - k]), *(number(turned[:count]) for count in range(1, size + 1))]
+            expected = [
+                number(units[k:]),
+                number([0] * k + units[: size - k]),
+                *(number(turned[:count]) for count in range(1, size + 1)),
+            ]
             assert [ctx.get(out) for out in outs] == expected
+
     simulator = Simulator(m)
     simulator.add_testbench(bench)
     simulator.run()

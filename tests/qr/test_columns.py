@@ -6,14 +6,24 @@ import numpy as np
 import pytest
 
 from penstock.models.numerics.formats import Fixed
-from penstock.models.qr.columns import BITS_MAX, ROWS_MAX, Columns, add_rows, initial_totals, remove_rows, solve
+from penstock.models.qr.columns import (
+    BITS_MAX,
+    ROWS_MAX,
+    Columns,
+    add_rows,
+    initial_totals,
+    remove_rows,
+    solve,
+)
 
 WIDE = Fixed(5, BITS_MAX - 5)
 
 
 def table(seed: int, rows: int, features: int, fmt: Fixed = WIDE) -> np.ndarray:
     source = np.random.default_rng(seed)
-    x = source.standard_normal((rows, features)) * source.uniform(0.1, 3, features) + source.uniform(-2, 2, features)
+    x = source.standard_normal((rows, features)) * source.uniform(
+        0.1, 3, features
+    ) + source.uniform(-2, 2, features)
     y = x @ source.uniform(-1, 1, features) + 0.3 + 0.1 * source.standard_normal(rows)
     return fmt.to_integers(fmt.encode(np.column_stack([x, y])))
 
@@ -33,7 +43,7 @@ def test_extreme_rows_do_not_overflow() -> None:
     top = (1 << BITS_MAX - 1) - 1
     rows = np.tile(np.array([[top, -top - 1, top]]), (1 << 10, 1))
     rows[0] = [-top - 1, top, -top - 1]
-    totals = add_rows(initial_totals(rows[:1]), rows)                   # offsets at one end, rows at the other
+    totals = add_rows(initial_totals(rows[:1]), rows)  # offsets at one end, rows at the other
     most = int(np.abs(totals.sums).max())
     assert most == (2 * top + 1) ** 2 * ((1 << 10) - 1)
     assert most * (ROWS_MAX >> 10) < 1 << 63 and (2 * top + 1).bit_length() <= 17
@@ -48,9 +58,11 @@ def test_refits_equal_fits_of_all_rows() -> None:
     begin, end = 0, 200
     for _ in range(40):
         come, go = int(source.integers(0, 11)), int(source.integers(0, 8))
-        totals = remove_rows(add_rows(totals, rows[end:end + come]), rows[begin:begin + go])
+        totals = remove_rows(add_rows(totals, rows[end : end + come]), rows[begin : begin + go])
         begin, end = begin + go, end + come
-        whole = add_rows(type(totals)(totals.offsets, 0, np.zeros_like(totals.sums)), rows[begin:end])
+        whole = add_rows(
+            type(totals)(totals.offsets, 0, np.zeros_like(totals.sums)), rows[begin:end]
+        )
         assert np.array_equal(whole.sums, totals.sums) and whole.rows == totals.rows == end - begin
         again, once = solve(totals, fmt), solve(whole, fmt)
         assert np.array_equal(again.weights, once.weights) and np.array_equal(again.mask, once.mask)
@@ -60,10 +72,12 @@ def test_refits_equal_fits_of_all_rows() -> None:
 def test_weights_are_those_of_least_squares(features: int) -> None:
     rows = table(features, 2000, features)
     found = solve(add_rows(initial_totals(rows), rows), WIDE)
-    a = np.column_stack([np.ones(len(rows)), rows[:, :-1] * 2.0 ** -WIDE.fraction_bits])
-    b = rows[:, -1] * 2.0 ** -WIDE.fraction_bits
+    a = np.column_stack([np.ones(len(rows)), rows[:, :-1] * 2.0**-WIDE.fraction_bits])
+    b = rows[:, -1] * 2.0**-WIDE.fraction_bits
     best = np.linalg.lstsq(a, b, rcond=None)[0]
-    assert np.allclose(found.values, best, rtol=0, atol=1e-4 * np.abs(best).max()) and found.mask.all()
+    assert (
+        np.allclose(found.values, best, rtol=0, atol=1e-4 * np.abs(best).max()) and found.mask.all()
+    )
     left = [float(np.square(b - a @ w).sum()) for w in (found.values, best)]
     assert left[0] <= left[1] * (1 + 1e-6)
 
@@ -82,6 +96,12 @@ def test_configurations() -> None:
     for lanes in (1, 10, 78):
         config = Columns(11, "fixed:8,8", lanes)
         assert config.products == 78 and config.row_cycles == -(-78 // lanes)
-    for wrong in ({"n": 1}, {"n": 65}, {"format_name": "fixed:9,9"}, {"format_name": "float32"}, {"gram_lanes": 79}):
+    for wrong in (
+        {"n": 1},
+        {"n": 65},
+        {"format_name": "fixed:9,9"},
+        {"format_name": "float32"},
+        {"gram_lanes": 79},
+    ):
         with pytest.raises(ValueError, match=r"no such engine|values are fixed point"):
-            Columns(**{"n": 11, **wrong})       # type: ignore[arg-type]
+            Columns(**{"n": 11, **wrong})  # type: ignore[arg-type]

@@ -13,12 +13,19 @@ from penstock.models.qr.job import Label, Method, Sums
 
 def config(n_max: int, bus_bytes: int, gram_lanes: int, **more) -> FitPlan:
     return FitPlan(
-        n_max=n_max, bus_bytes=bus_bytes, gram_lanes=gram_lanes, lanes=n_max, sums=Sums.INCREMENTAL, target=Label.SLOT, **more
+        n_max=n_max,
+        bus_bytes=bus_bytes,
+        gram_lanes=gram_lanes,
+        lanes=n_max,
+        sums=Sums.INCREMENTAL,
+        target=Label.SLOT,
+        **more,
     )
 
 
 @pytest.mark.parametrize(
-    ("gram_lanes", "built"), [(6, True), (12, True), (15, False), (20, False), (21, True), (22, True)]
+    ("gram_lanes", "built"),
+    [(6, True), (12, True), (15, False), (20, False), (21, True), (22, True)],
 )
 def test_lanes_of_the_triangle(gram_lanes: int, built: bool) -> None:
     """Six entries lie in a bus word of 32 bytes, 21 in the triangle of six columns."""
@@ -32,7 +39,7 @@ def test_what_is_built_is_what_the_accumulator_takes() -> None:
         n_max = seeded.randint(4, 16)
         bus = seeded.choice([16, 32, 64, 128])
         chosen = config(n_max, bus, seeded.randint(1, n_max * (n_max + 1) // 2 + 3))
-        if not config(n_max, bus, 2080).built:          # a row does not fit its bus word
+        if not config(n_max, bus, 2080).built:  # a row does not fit its bus word
             continue
         try:
             NormalEquationAccumulator(chosen)

@@ -18,13 +18,18 @@ from testbench.qr_cases import jobs_of
 
 def bus_words(data, bus, first=0, count=None):
     at = range(first, len(data) // bus if count is None else first + count)
-    return [int.from_bytes(data[k * bus:(k + 1) * bus], "little") for k in at]
+    return [int.from_bytes(data[k * bus : (k + 1) * bus], "little") for k in at]
 
 
 def sums_words(memo, config, scans=False):
     n, bus = memo.window.columns, config.bus_bytes
     of_c = words(8 * n, bus)
-    return bus_words(pack_memo(memo, config), bus, words(HEAD_BYTES + n - 1, bus) + of_c * scans, of_c * (not scans) + words(n * (n + 1) // 2, bus // 5))
+    return bus_words(
+        pack_memo(memo, config),
+        bus,
+        words(HEAD_BYTES + n - 1, bus) + of_c * scans,
+        of_c * (not scans) + words(n * (n + 1) // 2, bus // 5),
+    )
 
 
 def rows_words(job, config):
@@ -38,13 +43,20 @@ def rows_words(job, config):
 SLOTS = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
 
 
-@pytest.mark.parametrize(("lanes", "bus", "pace", "options"), [(15, 64, 1.0, SLOTS), (12, 32, 0.7, SLOTS), (6, 16, 0.8, {})])
+@pytest.mark.parametrize(
+    ("lanes", "bus", "pace", "options"),
+    [(15, 64, 1.0, SLOTS), (12, 32, 0.7, SLOTS), (6, 16, 0.8, {})],
+)
 def test_jobs(lanes, bus, pace, options):
-    config = FitPlan(n_max=5, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16, **options)
+    config = FitPlan(
+        n_max=5, gram_lanes=lanes, bus_bytes=bus, lanes=5, contexts=2, jobs=16, **options
+    )
     scans = config.sums is Sums.SCAN
     source = np.random.default_rng(bus)
     # jobs of several groups in turn, as many windows
-    groups = [list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0)])) for length in (4, 2)]
+    groups = [
+        list(jobs_of(config, source, length, 40, [(6, 5), (0, 0), (9, 0)])) for length in (4, 2)
+    ]
     jobs = [group[k] for k in range(min(map(len, groups))) for group in groups]
     assert (scans or any(len(job.moved) for job in jobs)) and any(len(job.gone) for job in jobs)
     fits = [refit(job, config) for job in jobs]
@@ -52,14 +64,27 @@ def test_jobs(lanes, bus, pace, options):
     commands = []
     for number, job in enumerate(jobs):
         size = Size.of(job)
-        commands.append({"length": job.window.length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved,
-                         "full": 0, "span": size.places, "job": number, "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)]})
+        commands.append(
+            {
+                "length": job.window.length,
+                "inserted": size.inserted,
+                "buried": size.buried,
+                "removed": size.removed,
+                "moved": size.moved,
+                "full": 0,
+                "span": size.places,
+                "job": number,
+                "offsets": [*map(int, job.offsets), *[0] * (4 - job.window.length)],
+            }
+        )
     expected = [word for fit in fits for word in sums_words(fit.memo, config)]
     taken, reports, found, accepted = [], [], {}, []
 
     async def watch(ctx):
         for _ in range(5000):
-            *_, report_valid, report, valid, o = await ctx.tick().sample(dut.report_valid, dut.report, dut.o0_valid, dut.o0)
+            *_, report_valid, report, valid, o = await ctx.tick().sample(
+                dut.report_valid, dut.report, dut.o0_valid, dut.o0
+            )
             if report_valid:
                 reports.append((report.job, report.live, report.code))
             if valid:
@@ -67,20 +92,42 @@ def test_jobs(lanes, bus, pace, options):
             if len(found) == len(jobs):
                 return
         raise AssertionError("did not finish")
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(feed(dut.command, commands, accepted))
-    simulator.add_testbench(feed(dut.changes, [word for job in jobs for word in bus_words(pack_changes(job, config), bus)], pace=pace, seed=1))
-    simulator.add_testbench(feed(dut.memo, [word for job in jobs for word in sums_words(job.memo, config, scans)], pace=pace, seed=2))
+    simulator.add_testbench(
+        feed(
+            dut.changes,
+            [word for job in jobs for word in bus_words(pack_changes(job, config), bus)],
+            pace=pace,
+            seed=1,
+        )
+    )
+    simulator.add_testbench(
+        feed(
+            dut.memo,
+            [word for job in jobs for word in sums_words(job.memo, config, scans)],
+            pace=pace,
+            seed=2,
+        )
+    )
     if scans:
         every = [rows_words(job, config) for job in jobs]
-        simulator.add_testbench(feed(dut.rows, [word for rows, _ in every for word in rows], pace=pace, seed=4))
-        simulator.add_testbench(feed(dut.bits, [word for _, bits in every for word in bits], pace=pace, seed=5))
+        simulator.add_testbench(
+            feed(dut.rows, [word for rows, _ in every for word in rows], pace=pace, seed=4)
+        )
+        simulator.add_testbench(
+            feed(dut.bits, [word for _, bits in every for word in bits], pace=pace, seed=5)
+        )
     simulator.add_testbench(drain(dut.words, len(expected), taken, pace=pace, seed=3))
     simulator.add_testbench(watch)
     simulator.run()
     assert [item.data for _, item in taken] == expected
-    assert reports == [(number, fit.memo.live - job.memo.live, 0) for number, (job, fit) in enumerate(zip(jobs, fits, strict=True))]
+    assert reports == [
+        (number, fit.memo.live - job.memo.live, 0)
+        for number, (job, fit) in enumerate(zip(jobs, fits, strict=True))
+    ]
     for number, fit in enumerate(fits):
         mask, weights = found[number]
         assert mask == sum(1 << int(k) for k in np.flatnonzero(fit.mask))

@@ -21,8 +21,19 @@ from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.models.target import target
 
 MEMORY = FixedLatency(40, 64)
-REFIT = FitPlan(n_max=33, method=Method.GRAM, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=561, row_units=2, solvers=4,
-               lanes=33, contexts=4, jobs=32)
+REFIT = FitPlan(
+    n_max=33,
+    method=Method.GRAM,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=561,
+    row_units=2,
+    solvers=4,
+    lanes=33,
+    contexts=4,
+    jobs=32,
+)
 FOLD = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8)
 FRESH = tuple(min(i + 1, 32) for i in range(64))
 
@@ -49,7 +60,13 @@ def test_fresh_factor_meets_what_the_schedule_says():
     assert run(FOLD, [work], MEMORY).total > 2000
 
 
-@pytest.mark.parametrize(("size", "most"), [(Size(33, 5000, inserted=50, moved=50, span=10_000), 390), (Size(9, 500, inserted=50, moved=50, span=1000), 150)])
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [
+        (Size(33, 5000, inserted=50, moved=50, span=10_000), 390),
+        (Size(9, 500, inserted=50, moved=50, span=1000), 150),
+    ],
+)
 def test_sustained_refits(size, most):
     work = Work.plain(size, False)
     result = run(REFIT, [work] * 64, MEMORY)
@@ -59,23 +76,61 @@ def test_sustained_refits(size, most):
     assert estimate(REFIT, target("vu9p")).dsp <= target("vu9p").dsp / 4
 
 
-@pytest.mark.parametrize("config", [FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-                                    FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=45, lanes=9, contexts=8),
-                                    FitPlan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
-                                    FitPlan(n_max=9, method=Method.GIVENS, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=8,
-                                           vectors=4, lanes=2, contexts=8)])
+@pytest.mark.parametrize(
+    "config",
+    [
+        FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
+        FitPlan(
+            n_max=9,
+            target=Label.SLOT,
+            sums=Sums.INCREMENTAL,
+            bounds=Bounds.WIDENED,
+            gram_lanes=45,
+            lanes=9,
+            contexts=8,
+        ),
+        FitPlan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
+        FitPlan(
+            n_max=9,
+            method=Method.GIVENS,
+            target=Label.SLOT,
+            sums=Sums.INCREMENTAL,
+            bounds=Bounds.WIDENED,
+            row_units=8,
+            vectors=4,
+            lanes=2,
+            contexts=8,
+        ),
+    ],
+)
 def test_whole_retrain_near_its_bound(config):
     slots = config.target is Label.SLOT
-    works = [Work.plain(Size(9, 500, inserted=50, moved=50, span=1000) if slots else Size(9, 500, inserted=50), not slots)] * 64
+    works = [
+        Work.plain(
+            Size(9, 500, inserted=50, moved=50, span=1000) if slots else Size(9, 500, inserted=50),
+            not slots,
+        )
+    ] * 64
     assert run(config, works, MEMORY).total <= 1.25 * bound(config, works, MEMORY).cycles
 
 
-@pytest.mark.parametrize(("size", "rescanned"), [(Size(32, 64, full=True, span=128), True), (Size(32, 500, inserted=64, moved=64, span=1000), False)])
+@pytest.mark.parametrize(
+    ("size", "rescanned"),
+    [
+        (Size(32, 64, full=True, span=128), True),
+        (Size(32, 500, inserted=64, moved=64, span=1000), False),
+    ],
+)
 def test_multipliers_are_busy_in_the_whole_engine(size, rescanned):
     """At least 60 % of all cycles of a run of jobs, 8 of them interleaved."""
-    config = replace(FOLD, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=2)
+    config = replace(
+        FOLD, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=2
+    )
     result = run(config, [Work.plain(size, rescanned)] * 24, MEMORY)
-    assert config.built and result.multiplications / result.total / (3 * config.vectors * config.lanes + 3) >= 0.6
+    assert (
+        config.built
+        and result.multiplications / result.total / (3 * config.vectors * config.lanes + 3) >= 0.6
+    )
 
 
 def test_never_below_the_bound():
@@ -83,24 +138,51 @@ def test_never_below_the_bound():
     for _ in range(40):
         method = list(Method)[source.integers(2)]
         lanes, several = int(source.integers(1, 12)), int(source.integers(1, 4))
-        kind = [{}, {"sums": Sums.INCREMENTAL, "blocks": 16}, {"sums": Sums.INCREMENTAL, "blocks": 16, "bounds": Bounds.WIDENED},
-                {"target": Label.SLOT, "sums": Sums.INCREMENTAL},
-                {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}][source.integers(5)]
-        config = FitPlan(n_max=16, method=method, gram_lanes=int(source.choice([12, 24, 60, 120, 136])), row_units=int(source.choice([1, 2, 4])),
-                        lanes=16 if method is Method.GRAM else lanes, solvers=several if method is Method.GRAM else 1,
-                        vectors=several if method is Method.GIVENS else 1, contexts=int(source.integers(1, 5)), jobs=int(source.integers(1, 9)),
-                        bus_bytes=int(source.choice([16, 64])), **kind)
+        kind = [
+            {},
+            {"sums": Sums.INCREMENTAL, "blocks": 16},
+            {"sums": Sums.INCREMENTAL, "blocks": 16, "bounds": Bounds.WIDENED},
+            {"target": Label.SLOT, "sums": Sums.INCREMENTAL},
+            {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED},
+        ][source.integers(5)]
+        config = FitPlan(
+            n_max=16,
+            method=method,
+            gram_lanes=int(source.choice([12, 24, 60, 120, 136])),
+            row_units=int(source.choice([1, 2, 4])),
+            lanes=16 if method is Method.GRAM else lanes,
+            solvers=several if method is Method.GRAM else 1,
+            vectors=several if method is Method.GIVENS else 1,
+            contexts=int(source.integers(1, 5)),
+            jobs=int(source.integers(1, 9)),
+            bus_bytes=int(source.choice([16, 64])),
+            **kind,
+        )
         memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([2, 8, 64])))
         works = []
         for _ in range(6):
-            columns, rows, inserted = (int(source.integers(low, high)) for low, high in ((2, 17), (1, 200), (0, 20)))
+            columns, rows, inserted = (
+                int(source.integers(low, high)) for low, high in ((2, 17), (1, 200), (0, 20))
+            )
             full = bool(source.random() < 0.2)
-            size = Size(columns, rows, inserted=inserted, full=full, span=2 * rows if config.target is Label.SLOT else 0)
-            works.append(Work.plain(size, full or bool(source.random() < 0.5) or config.bounds is Bounds.RESCAN))
+            size = Size(
+                columns,
+                rows,
+                inserted=inserted,
+                full=full,
+                span=2 * rows if config.target is Label.SLOT else 0,
+            )
+            works.append(
+                Work.plain(
+                    size, full or bool(source.random() < 0.5) or config.bounds is Bounds.RESCAN
+                )
+            )
         result, least = run(config, works, memory), bound(config, works, memory)
         assert result.total >= least.cycles
         assert result.words_read == sum(sum(work.read(config)) for work in works)
-        ends = len(works) if method is Method.GRAM else 0           # the accumulator takes a cycle for a job's end
+        ends = (
+            len(works) if method is Method.GRAM else 0
+        )  # the accumulator takes a cycle for a job's end
         assert result.sums_busy == sum(work.sums_cycles(config) for work in works) + ends
         assert result.dot_busy == sum(work.dot_cycles(config) for work in works)
         assert all(result.done)
@@ -110,7 +192,15 @@ def test_work_of_random_jobs():
     """Sequences of real jobs go through the cycle model, dropped columns included."""
     source = np.random.default_rng(3)
     for method in Method:
-        config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16, gram_lanes=36, lanes=8)
+        config = FitPlan(
+            n_max=8,
+            method=method,
+            sums=Sums.INCREMENTAL,
+            bounds=Bounds.WIDENED,
+            blocks=16,
+            gram_lanes=36,
+            lanes=8,
+        )
         rows = keys(source, 80, 5, 20)
         rows[:, 2] = rows[:, 1]
         group = Group(config, rows)
@@ -122,20 +212,37 @@ def test_work_of_random_jobs():
             works.append(Work.of(job, fit, config))
             group.take(fit)
             job = group.batch(keys(source, 4, 5, 20), np.zeros(0, dtype=np.int64))
-        assert not works[0].keep[3] and run(config, works, MEMORY).total >= bound(config, works, MEMORY).cycles
+        assert (
+            not works[0].keep[3]
+            and run(config, works, MEMORY).total >= bound(config, works, MEMORY).cycles
+        )
 
 
 def test_schedules_do_all_the_work():
     n = 9
-    assert Folding(n, (n,) * 5, (None,) * n).multiplications == 5 * (3 * n * (n - 1) // 2 + 3 * n) + n * (n - 1) + n + 1
+    assert (
+        Folding(n, (n,) * 5, (None,) * n).multiplications
+        == 5 * (3 * n * (n - 1) // 2 + 3 * n) + n * (n - 1) + n + 1
+    )
     # elimination with u once more for the way back, the right side, the way back, h
-    assert multiplications(gram_tasks(n, 4)) == sum(2 * (n - 1 - k) + (n - 1 - k) * (n - k) // 2 + (n - k) for k in range(n)) + n * (n - 1) // 2 + 1
+    assert (
+        multiplications(gram_tasks(n, 4))
+        == sum(2 * (n - 1 - k) + (n - 1 - k) * (n - k) // 2 + (n - k) for k in range(n))
+        + n * (n - 1) // 2
+        + 1
+    )
     assert all(at < number for number, task in enumerate(gram_tasks(n, 4)) for at, _ in task.after)
     assert Folding(n, (2, n), (None, None, 3, *[None] * 6)).rotations == 2 + n + 3
 
 
 def test_configurations_that_cannot_be():
-    for bad in ({"n_max": 3}, {"bounds": Bounds.WIDENED}, {"jobs": 0}, {"method": Method.GIVENS, "solvers": 2}, {"vectors": 2}):
+    for bad in (
+        {"n_max": 3},
+        {"bounds": Bounds.WIDENED},
+        {"jobs": 0},
+        {"method": Method.GIVENS, "solvers": 2},
+        {"vectors": 2},
+    ):
         with pytest.raises(ValueError):
             FitPlan(**bad)
     assert FitPlan.from_json(REFIT.to_json()) == REFIT and REFIT.to_json()["segments"] == 1

@@ -19,7 +19,14 @@ from penstock.models.qr.job import Bounds, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size
 from testbench.qr_cases import jobs_of
 
-CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=64)
+CONFIG = FitPlan(
+    n_max=8,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=36,
+    bus_bytes=64,
+)
 
 
 def damaged(source, data, count):
@@ -37,11 +44,28 @@ def test_damage(method):
     config = replace(CONFIG, method=method)
     source = np.random.default_rng(len(method))
     job = next(jobs_of(config, source, 5, 40, [(6, 4)]))
-    good, memo = pack_descriptor(job, config, Places(64, 128, 256, 512)), pack_memo(job.memo, config)[:32]
+    good, memo = (
+        pack_descriptor(job, config, Places(64, 128, 256, 512)),
+        pack_memo(job.memo, config)[:32],
+    )
     fields, size = unpack_descriptor(good), Size.of(job)
-    assert (fields.group, fields.rows, fields.span, fields.inserted, fields.moved) == (job.group, size.rows, size.places, size.inserted, size.moved)
-    assert (fields.memo, fields.changes, fields.rows_at, fields.result, fields.limit) == (64, 128, 256, 512, job.limit)
-    cases = [(d, memo) for d in damaged(source, good, 300)] + [(good, h) for h in damaged(source, memo, 300)]
+    assert (fields.group, fields.rows, fields.span, fields.inserted, fields.moved) == (
+        job.group,
+        size.rows,
+        size.places,
+        size.inserted,
+        size.moved,
+    )
+    assert (fields.memo, fields.changes, fields.rows_at, fields.result, fields.limit) == (
+        64,
+        128,
+        256,
+        512,
+        job.limit,
+    )
+    cases = [(d, memo) for d in damaged(source, good, 300)] + [
+        (good, h) for h in damaged(source, memo, 300)
+    ]
     dut, seen = JobCheck(config), set()
 
     async def bench(ctx):
@@ -57,20 +81,32 @@ def test_damage(method):
                 code = check_head(h, parsed, config)
                 assert ctx.get(dut.head_code) == code, number
                 seen.add(code)
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
     assert check_descriptor(fields, config) is check_head(memo, fields, config) is ErrorCode.OK
-    assert seen >= {ErrorCode.OK, FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_DESCRIPTOR, FitError.QR_MEMO, FitError.QR_WINDOW}
+    assert seen >= {
+        ErrorCode.OK,
+        FitError.QR_COLUMNS,
+        FitError.QR_ROWS,
+        FitError.QR_DESCRIPTOR,
+        FitError.QR_MEMO,
+        FitError.QR_WINDOW,
+    }
 
 
 def test_as_the_golden_checks():
     """What both see, both call the same."""
     job = next(jobs_of(CONFIG, np.random.default_rng(3), 5, 40, [(6, 4)]))
     memo = job.memo
-    for wrong, expected in ((replace(memo, epoch=7), FitError.QR_MEMO), (replace(memo, window=Window(1, 5)), FitError.QR_WINDOW),
-                            (replace(memo, rows=memo.rows + 1), FitError.QR_MEMO), (memo, ErrorCode.OK)):
+    for wrong, expected in (
+        (replace(memo, epoch=7), FitError.QR_MEMO),
+        (replace(memo, window=Window(1, 5)), FitError.QR_WINDOW),
+        (replace(memo, rows=memo.rows + 1), FitError.QR_MEMO),
+        (memo, ErrorCode.OK),
+    ):
         bad = replace(job, memo=wrong)
         fields = unpack_descriptor(pack_descriptor(bad, CONFIG, Places(64, 128, 256, 512)))
         assert check_head(pack_memo(wrong, CONFIG)[:32], fields, CONFIG) is expected

@@ -19,14 +19,18 @@ from penstock.models.qr.schedule import dot_latency
 from testbench.operands import mixed_codes
 from testbench.qr_cases import jobs_of
 
-CONFIG = FitPlan(n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36)
+CONFIG = FitPlan(
+    n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36
+)
 
 
 @pytest.mark.parametrize("n", [5, 8])
 def test_dot(n):
     source = np.random.default_rng(n)
     count = 150
-    w = np.stack([float32.canonical(mixed_codes(float32, count, 1, k)[0]) for k in range(n)], axis=1)
+    w = np.stack(
+        [float32.canonical(mixed_codes(float32, count, 1, k)[0]) for k in range(n)], axis=1
+    )
     w[50:] = codes(source.normal(0, 100, (count - 50, n)).astype(np.float32))
     x = source.integers(-255, 256, (count, n)) * (source.random((count, n)) < 0.9)
     dut, seen = Dot(n), []
@@ -39,6 +43,7 @@ def test_dot(n):
             if t >= dut.latency:
                 seen.append(ctx.get(dut.o))
             await ctx.tick()
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
@@ -49,12 +54,23 @@ def test_dot(n):
 def segment(anchor, n):
     """A segment of an anchor as hardware keeps it."""
     spare = n - 1 - anchor.low.shape[1]
-    return {"err_min": int(anchor.err_min[0]), "err_max": int(anchor.err_max[0]), "least": int(anchor.least[0]),
-            "low": [*map(int, anchor.low[0]), *[0] * spare], "high": [*map(int, anchor.high[0]), *[0] * spare]}
+    return {
+        "err_min": int(anchor.err_min[0]),
+        "err_max": int(anchor.err_max[0]),
+        "least": int(anchor.least[0]),
+        "low": [*map(int, anchor.low[0]), *[0] * spare],
+        "high": [*map(int, anchor.high[0]), *[0] * spare],
+    }
 
 
 def values(view, length):
-    return (view.err_min, view.err_max, view.least, [view.low[j] for j in range(length)], [view.high[j] for j in range(length)])
+    return (
+        view.err_min,
+        view.err_max,
+        view.least,
+        [view.low[j] for j in range(length)],
+        [view.high[j] for j in range(length)],
+    )
 
 
 @pytest.mark.parametrize("units", [1, 2])
@@ -66,8 +82,19 @@ def test_pass(units):
     jobs = list(jobs_of(config, np.random.default_rng(units), length, 60, [(8, 5), (0, 0), (6, 9)]))
 
     def item(job, i, use):
-        a = [1, *(int(byte) - int(offset) for byte, offset in zip(job.rows[i], job.offsets, strict=True))]
-        return {"use": use, "label": int(job.labels[i]), "a": a + [0] * (n - len(a)), "row": [*map(int, job.rows[i]), *[0] * (n - 1 - length)]}
+        a = [
+            1,
+            *(
+                int(byte) - int(offset)
+                for byte, offset in zip(job.rows[i], job.offsets, strict=True)
+            ),
+        ]
+        return {
+            "use": use,
+            "label": int(job.labels[i]),
+            "a": a + [0] * (n - len(a)),
+            "row": [*map(int, job.rows[i]), *[0] * (n - 1 - length)],
+        }
 
     async def run(ctx, weights, begin, items, expected):
         ctx.set(dut.w, [*map(int, weights), *[0] * (n - len(weights))])
@@ -87,7 +114,13 @@ def test_pass(units):
         assert values(ctx.get(dut.o), length) == expected
 
     def flat(anchor):
-        return (int(anchor.err_min[0]), int(anchor.err_max[0]), int(anchor.least[0]), anchor.low[0].tolist(), anchor.high[0].tolist())
+        return (
+            int(anchor.err_min[0]),
+            int(anchor.err_max[0]),
+            int(anchor.least[0]),
+            anchor.low[0].tolist(),
+            anchor.high[0].tolist(),
+        )
 
     async def bench(ctx):
         for job in jobs:
@@ -101,7 +134,14 @@ def test_pass(units):
             await run(ctx, fit.weights, empty, items, flat(anchor))
             come = [i for i in (*job.inserted, *job.moved) if job.alive[i]]
             old = job.memo.anchor
-            await run(ctx, old.weights, segment(old, n), [item(job, i, True) for i in come], flat(update_anchor(old, job)))
+            await run(
+                ctx,
+                old.weights,
+                segment(old, n),
+                [item(job, i, True) for i in come],
+                flat(update_anchor(old, job)),
+            )
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)

@@ -24,17 +24,37 @@ from penstock.sim.native import Session
 from testbench.qr import build, simulate
 from testbench.qr_runs import compare, random_run
 
-CONFIG = FitPlan(n_max=6, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2,
-                contexts=2, jobs=5)
+CONFIG = FitPlan(
+    n_max=6,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=12,
+    bus_bytes=32,
+    row_units=2,
+    lanes=6,
+    solvers=2,
+    contexts=2,
+    jobs=5,
+)
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
 BLOCKS = {"target": Label.RANK, "blocks": 64}
 PASSES = {"sums": Sums.SCAN, "bounds": Bounds.RESCAN}
 RANKS = {"target": Label.RANK, **PASSES}
-MEMORIES = [FixedLatency(20, 32), FixedLatency(1, 64), FixedLatency(57, 8), FixedLatency(8, 2), FixedLatency(200, 16)]
+MEMORIES = [
+    FixedLatency(20, 32),
+    FixedLatency(1, 64),
+    FixedLatency(57, 8),
+    FixedLatency(8, 2),
+    FixedLatency(200, 16),
+]
 
 
-@pytest.fixture(scope="module", params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS), replace(GIVENS, n_max=6, **BLOCKS)],
-                ids=["gram", "givens", "blocks", "givens-blocks"])
+@pytest.fixture(
+    scope="module",
+    params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS), replace(GIVENS, n_max=6, **BLOCKS)],
+    ids=["gram", "givens", "blocks", "givens-blocks"],
+)
 def engine(request):
     """A configuration and its compiled hardware."""
     return request.param, build(request.param)
@@ -46,13 +66,25 @@ def sweep(config, library, seeds, rows=60, count=12):
     for seed in seeds:
         source = np.random.default_rng([config.n_max, config.bus_bytes, seed])
         jobs = random_run(config, source, int(source.integers(1, count)), rows)
-        memory = MEMORIES[seed % len(MEMORIES)] if seed % 2 else FixedLatency(int(source.integers(1, 80)), int(source.choice([2, 8, 32, 64, 128])))
+        memory = (
+            MEMORIES[seed % len(MEMORIES)]
+            if seed % 2
+            else FixedLatency(int(source.integers(1, 80)), int(source.choice([2, 8, 32, 64, 128])))
+        )
         found = compare(config, library, jobs, memory, seed=seed, damage=seed % 3 == 0)
         assert found.bit_exact and found.cycles in (None, found.simulated.cycles), seed
-        assert found.simulated.counters["jobs_failed"] == sum(isinstance(result, HardwareError) for result in found.expected)
+        assert found.simulated.counters["jobs_failed"] == sum(
+            isinstance(result, HardwareError) for result in found.expected
+        )
         assert found.simulated.counters["jobs_ended"] == len(jobs)
         for result in found.expected:
-            name = result.code.name if isinstance(result, HardwareError) else "rescanned" if result.rescanned else "widened"
+            name = (
+                result.code.name
+                if isinstance(result, HardwareError)
+                else "rescanned"
+                if result.rescanned
+                else "widened"
+            )
             seen[name] = seen.get(name, 0) + 1
     return seen
 
@@ -60,7 +92,21 @@ def sweep(config, library, seeds, rows=60, count=12):
 def test_random_runs(engine):
     config, library = engine
     seen = sweep(config, library, range(60))
-    assert min(seen[name] for name in ("rescanned", "widened", "QR_MEMO", "QR_WINDOW", "QR_DESCRIPTOR", "QR_COLUMNS", "QR_ORDER")) >= 3
+    assert (
+        min(
+            seen[name]
+            for name in (
+                "rescanned",
+                "widened",
+                "QR_MEMO",
+                "QR_WINDOW",
+                "QR_DESCRIPTOR",
+                "QR_COLUMNS",
+                "QR_ORDER",
+            )
+        )
+        >= 3
+    )
     assert not config.blocks or seen["QR_ROWS"] >= 3
 
 
@@ -79,11 +125,16 @@ def test_slots_by_passes(base):
         group.take(fit)
         job = group.batch(keys(source, 4, 5), np.zeros(0, dtype=np.int64))
         assert job.memo is not None
-        gone = np.setdiff1d(np.arange(len(job.rows)), np.concatenate([job.inserted, job.moved]))[number:number + 1 + number % 3]
+        gone = np.setdiff1d(np.arange(len(job.rows)), np.concatenate([job.inserted, job.moved]))[
+            number : number + 1 + number % 3
+        ]
         buried.append(replace(job, live=~np.isin(np.arange(len(job.rows)), gone), buried=gone))
     found = compare(config, library, buried, FixedLatency(20, 32))
     assert found.bit_exact and found.simulated.cycles == found.cycles
-    assert all(isinstance(result, HardwareError) and result.code is FitError.QR_DESCRIPTOR for result in found.expected)
+    assert all(
+        isinstance(result, HardwareError) and result.code is FitError.QR_DESCRIPTOR
+        for result in found.expected
+    )
 
 
 def test_stalls_change_no_result(engine):
@@ -91,7 +142,15 @@ def test_stalls_change_no_result(engine):
     for seed in range(12):
         source = np.random.default_rng([9, seed])
         jobs, stalls = random_run(config, source, 6), (20, 50, 80)[seed % 3]
-        found = compare(config, library, jobs, MEMORIES[seed % 3], stall_percent=stalls, seed=seed, damage=seed % 2 == 0)
+        found = compare(
+            config,
+            library,
+            jobs,
+            MEMORIES[seed % 3],
+            stall_percent=stalls,
+            seed=seed,
+            damage=seed % 2 == 0,
+        )
         assert found.bit_exact, seed
 
 
@@ -111,11 +170,18 @@ def test_traffic_grows_with_the_changes_alone():
         fit = refit(group.full(), CONFIG)
         assert isinstance(fit, Fit)
         group.take(fit)
-        job = group.batch(keys(source, 10, 5), np.sort(source.choice(rows, 5, replace=False)), 1 << 20)
+        job = group.batch(
+            keys(source, 10, 5), np.sort(source.choice(rows, 5, replace=False)), 1 << 20
+        )
         found = compare(CONFIG, library, [job], FixedLatency(20, 32))
         work = Work.of(job, found.expected[0], CONFIG)
         assert found.bit_exact and found.simulated.cycles == found.cycles and not work.rescanned
-        seen.add((found.simulated.bytes_read - CONFIG.bus_bytes * change_words(work.size, CONFIG), found.simulated.bytes_written))
+        seen.add(
+            (
+                found.simulated.bytes_read - CONFIG.bus_bytes * change_words(work.size, CONFIG),
+                found.simulated.bytes_written,
+            )
+        )
     assert len(seen) == 1
 
 
@@ -123,7 +189,11 @@ def test_many_jobs_a_start(engine):
     config, library = engine
     jobs = random_run(config, np.random.default_rng(6), 20) * 16
     found = compare(config, library, jobs, FixedLatency(30, 32))
-    assert found.bit_exact and found.simulated.cycles == found.cycles and found.simulated.counters["jobs_ended"] == 320
+    assert (
+        found.bit_exact
+        and found.simulated.cycles == found.cycles
+        and found.simulated.counters["jobs_ended"] == 320
+    )
 
 
 @pytest.mark.parametrize("memory", [FixedLatency(10, 32), FixedLatency(1, 64)], ids=str)
@@ -163,10 +233,15 @@ def test_sequence_of_refits(engine):
         for group, job, result in zip(groups, jobs, simulated.results, strict=True):
             golden = refit(job, config)
             assert isinstance(result, Fit) and isinstance(golden, Fit)
-            assert (result.weights == golden.weights).all() and (result.err_min, result.err_max) == (golden.err_min, golden.err_max)
+            assert (result.weights == golden.weights).all() and (
+                result.err_min,
+                result.err_max,
+            ) == (golden.err_min, golden.err_max)
             group.take(result)
             live = np.flatnonzero(group.live)
-            following.append(group.batch(keys(source, 5, 4), np.sort(source.choice(live, 3, replace=False))))
+            following.append(
+                group.batch(keys(source, 5, 4), np.sort(source.choice(live, 3, replace=False)))
+            )
         jobs = following
 
 
@@ -184,7 +259,10 @@ def test_more_rows_go_than_the_memo_has(engine):
         assert job.memo is not None
         jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
     found = compare(config, library, jobs, FixedLatency(20, 32))
-    assert [isinstance(result, HardwareError) and result.code is FitError.QR_MEMO for result in found.expected] == [bool(k % 2) for k in range(8)]
+    assert [
+        isinstance(result, HardwareError) and result.code is FitError.QR_MEMO
+        for result in found.expected
+    ] == [bool(k % 2) for k in range(8)]
     assert found.bit_exact and found.simulated.cycles == found.cycles
 
 
@@ -197,57 +275,290 @@ def test_no_jobs_and_errors_of_the_bus(engine):
     with Session(library, FixedLatency(10, 32)) as session:
         memory = image.memory.copy()
         session.map(image.base, memory)
-        for fail, code in ((session.fail_read, ErrorCode.BUS_READ), (session.fail_write, ErrorCode.BUS_WRITE)):
+        for fail, code in (
+            (session.fail_read, ErrorCode.BUS_READ),
+            (session.fail_write, ErrorCode.BUS_WRITE),
+        ):
             fail(0, 2)
             report = session.run({"ring": image.base, "jobs": 3}, limit=100_000)
             assert report.error is not None and report.error.code is code
-        report = session.run({"ring": image.base, "jobs": 3}, limit=100_000)          # and it goes on as if nothing had been
+        report = session.run(
+            {"ring": image.base, "jobs": 3}, limit=100_000
+        )  # and it goes on as if nothing had been
         assert report.error is None and report.counters["jobs_ended"] == 3
 
 
 def test_what_there_is_no_hardware_for():
-    for other in ({"target": Label.RANK, "bounds": Bounds.RESCAN}, {"sums": Sums.SCAN}, {"lanes": 5}):
+    for other in (
+        {"target": Label.RANK, "bounds": Bounds.RESCAN},
+        {"sums": Sums.SCAN},
+        {"lanes": 5},
+    ):
         with pytest.raises(ValueError, match="hardware"):
             FitEngine(replace(CONFIG, **other), ModuleLibrary())
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [
-    {"n_max": 4, "bus_bytes": 8, "gram_lanes": 10, "lanes": 4, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1},
-    {"n_max": 9, "bus_bytes": 64, "gram_lanes": 45, "lanes": 9, "row_units": 8, "solvers": 3, "contexts": 4, "jobs": 16, "bounds": Bounds.RESCAN},
-    {"n_max": 5, "bus_bytes": 16, "gram_lanes": 6, "lanes": 5, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4, **RANKS},
-    {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 7, **BLOCKS, "blocks": 256},
-    {"n_max": 5, "bus_bytes": 8, "gram_lanes": 15, "lanes": 5, "row_units": 1, "solvers": 2, "contexts": 2, "jobs": 4, **BLOCKS, "blocks": 16},
-    {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 4, "solvers": 2, "contexts": 4, "jobs": 16, **BLOCKS, "blocks": 256,
-     "bounds": Bounds.RESCAN},
-    {"n_max": 5, "bus_bytes": 16, "gram_lanes": 6, "lanes": 5, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4, **PASSES},
-    {"n_max": 12, "bus_bytes": 64, "lanes": 3, "vectors": 2, "row_units": 4, "solvers": 1, "contexts": 3, "jobs": 8, "method": Method.GIVENS, **PASSES},
-    {"n_max": 24, "bus_bytes": 32, "gram_lanes": 300, "lanes": 24, "row_units": 4, "solvers": 2, "contexts": 2, "jobs": 8, **RANKS},
-    {"n_max": 4, "bus_bytes": 16, "lanes": 2, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **RANKS},
-    {"n_max": 6, "lanes": 3, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 3, "jobs": 6, "method": Method.GIVENS},
-    {"n_max": 5, "bus_bytes": 8, "lanes": 3, "vectors": 1, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS, **BLOCKS,
-     "blocks": 16},
-    {"n_max": 18, "bus_bytes": 64, "lanes": 4, "vectors": 3, "row_units": 2, "solvers": 1, "contexts": 4, "jobs": 8, "method": Method.GIVENS, **BLOCKS,
-     "blocks": 256, "bounds": Bounds.RESCAN},
-    {"n_max": 9, "bus_bytes": 64, "lanes": 1, "vectors": 8, "row_units": 8, "solvers": 1, "contexts": 8, "jobs": 16, "method": Method.GIVENS, **RANKS},
-    {"n_max": 16, "bus_bytes": 16, "lanes": 20, "vectors": 1, "row_units": 1, "solvers": 1, "contexts": 1, "jobs": 1, "method": Method.GIVENS,
-     "bounds": Bounds.RESCAN},
-    {"n_max": 33, "bus_bytes": 64, "lanes": 8, "vectors": 3, "row_units": 2, "solvers": 1, "contexts": 4, "jobs": 8, "method": Method.GIVENS},
-    {"n_max": 64, "bus_bytes": 64, "lanes": 10, "vectors": 2, "row_units": 1, "solvers": 1, "contexts": 2, "jobs": 4, "method": Method.GIVENS},
-    {"n_max": 17, "bus_bytes": 16, "gram_lanes": 51, "lanes": 17, "row_units": 1, "solvers": 2, "contexts": 3, "jobs": 7},
-    {"n_max": 33, "bus_bytes": 64, "gram_lanes": 561, "lanes": 33, "row_units": 2, "solvers": 2, "contexts": 4, "jobs": 16},
-    {"n_max": 64, "bus_bytes": 128, "gram_lanes": 200, "lanes": 64, "row_units": 2, "solvers": 1, "contexts": 2, "jobs": 4}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "n_max": 4,
+            "bus_bytes": 8,
+            "gram_lanes": 10,
+            "lanes": 4,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 1,
+            "jobs": 1,
+        },
+        {
+            "n_max": 9,
+            "bus_bytes": 64,
+            "gram_lanes": 45,
+            "lanes": 9,
+            "row_units": 8,
+            "solvers": 3,
+            "contexts": 4,
+            "jobs": 16,
+            "bounds": Bounds.RESCAN,
+        },
+        {
+            "n_max": 5,
+            "bus_bytes": 16,
+            "gram_lanes": 6,
+            "lanes": 5,
+            "row_units": 2,
+            "solvers": 1,
+            "contexts": 2,
+            "jobs": 4,
+            **RANKS,
+        },
+        {
+            "n_max": 17,
+            "bus_bytes": 16,
+            "gram_lanes": 51,
+            "lanes": 17,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 3,
+            "jobs": 7,
+            **BLOCKS,
+            "blocks": 256,
+        },
+        {
+            "n_max": 5,
+            "bus_bytes": 8,
+            "gram_lanes": 15,
+            "lanes": 5,
+            "row_units": 1,
+            "solvers": 2,
+            "contexts": 2,
+            "jobs": 4,
+            **BLOCKS,
+            "blocks": 16,
+        },
+        {
+            "n_max": 33,
+            "bus_bytes": 64,
+            "gram_lanes": 561,
+            "lanes": 33,
+            "row_units": 4,
+            "solvers": 2,
+            "contexts": 4,
+            "jobs": 16,
+            **BLOCKS,
+            "blocks": 256,
+            "bounds": Bounds.RESCAN,
+        },
+        {
+            "n_max": 5,
+            "bus_bytes": 16,
+            "gram_lanes": 6,
+            "lanes": 5,
+            "row_units": 2,
+            "solvers": 1,
+            "contexts": 2,
+            "jobs": 4,
+            **PASSES,
+        },
+        {
+            "n_max": 12,
+            "bus_bytes": 64,
+            "lanes": 3,
+            "vectors": 2,
+            "row_units": 4,
+            "solvers": 1,
+            "contexts": 3,
+            "jobs": 8,
+            "method": Method.GIVENS,
+            **PASSES,
+        },
+        {
+            "n_max": 24,
+            "bus_bytes": 32,
+            "gram_lanes": 300,
+            "lanes": 24,
+            "row_units": 4,
+            "solvers": 2,
+            "contexts": 2,
+            "jobs": 8,
+            **RANKS,
+        },
+        {
+            "n_max": 4,
+            "bus_bytes": 16,
+            "lanes": 2,
+            "vectors": 2,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 2,
+            "jobs": 4,
+            "method": Method.GIVENS,
+            **RANKS,
+        },
+        {
+            "n_max": 6,
+            "lanes": 3,
+            "vectors": 2,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 3,
+            "jobs": 6,
+            "method": Method.GIVENS,
+        },
+        {
+            "n_max": 5,
+            "bus_bytes": 8,
+            "lanes": 3,
+            "vectors": 1,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 2,
+            "jobs": 4,
+            "method": Method.GIVENS,
+            **BLOCKS,
+            "blocks": 16,
+        },
+        {
+            "n_max": 18,
+            "bus_bytes": 64,
+            "lanes": 4,
+            "vectors": 3,
+            "row_units": 2,
+            "solvers": 1,
+            "contexts": 4,
+            "jobs": 8,
+            "method": Method.GIVENS,
+            **BLOCKS,
+            "blocks": 256,
+            "bounds": Bounds.RESCAN,
+        },
+        {
+            "n_max": 9,
+            "bus_bytes": 64,
+            "lanes": 1,
+            "vectors": 8,
+            "row_units": 8,
+            "solvers": 1,
+            "contexts": 8,
+            "jobs": 16,
+            "method": Method.GIVENS,
+            **RANKS,
+        },
+        {
+            "n_max": 16,
+            "bus_bytes": 16,
+            "lanes": 20,
+            "vectors": 1,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 1,
+            "jobs": 1,
+            "method": Method.GIVENS,
+            "bounds": Bounds.RESCAN,
+        },
+        {
+            "n_max": 33,
+            "bus_bytes": 64,
+            "lanes": 8,
+            "vectors": 3,
+            "row_units": 2,
+            "solvers": 1,
+            "contexts": 4,
+            "jobs": 8,
+            "method": Method.GIVENS,
+        },
+        {
+            "n_max": 64,
+            "bus_bytes": 64,
+            "lanes": 10,
+            "vectors": 2,
+            "row_units": 1,
+            "solvers": 1,
+            "contexts": 2,
+            "jobs": 4,
+            "method": Method.GIVENS,
+        },
+        {
+            "n_max": 17,
+            "bus_bytes": 16,
+            "gram_lanes": 51,
+            "lanes": 17,
+            "row_units": 1,
+            "solvers": 2,
+            "contexts": 3,
+            "jobs": 7,
+        },
+        {
+            "n_max": 33,
+            "bus_bytes": 64,
+            "gram_lanes": 561,
+            "lanes": 33,
+            "row_units": 2,
+            "solvers": 2,
+            "contexts": 4,
+            "jobs": 16,
+        },
+        {
+            "n_max": 64,
+            "bus_bytes": 128,
+            "gram_lanes": 200,
+            "lanes": 64,
+            "row_units": 2,
+            "solvers": 1,
+            "contexts": 2,
+            "jobs": 4,
+        },
+    ],
+)
 def test_configurations(options):
     config = replace(CONFIG, **options)
     library = build(config)
     sweep(config, library, range(150))
-    sweep(config, library, range(200, 206), rows=50 * config.blocks if config.blocks else 10_000, count=4)
+    sweep(
+        config,
+        library,
+        range(200, 206),
+        rows=50 * config.blocks if config.blocks else 10_000,
+        count=4,
+    )
 
 
 @pytest.mark.long
 def test_blocks_folded_by_givens():
     """Blocks of 64 rows of 32 columns, 8 groups interleaved on 63 multipliers: busy at least 60 % of all cycles of the run, which are the model's."""
-    config = replace(CONFIG, n_max=32, method=Method.GIVENS, vectors=2, lanes=10, solvers=1, contexts=8, jobs=32, bus_bytes=64)
+    config = replace(
+        CONFIG,
+        n_max=32,
+        method=Method.GIVENS,
+        vectors=2,
+        lanes=10,
+        solvers=1,
+        contexts=8,
+        jobs=32,
+        bus_bytes=64,
+    )
     library, source = build(config), np.random.default_rng(32)
     groups = [Group(config, keys(source, 64, 31), number, density=0.5) for number in range(24)]
     full = [group.full() for group in groups]
@@ -261,4 +572,6 @@ def test_blocks_folded_by_givens():
         found = compare(config, library, jobs, FixedLatency(40, 64))
         assert found.bit_exact and found.simulated.cycles == found.cycles
         works = [Work.of(job, fit, config) for job, fit in zip(jobs, found.expected, strict=True)]
-        assert sum(work.multiplications(config) for work in works) / found.simulated.cycles / 63 >= 0.6
+        assert (
+            sum(work.multiplications(config) for work in works) / found.simulated.cycles / 63 >= 0.6
+        )

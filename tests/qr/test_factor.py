@@ -13,19 +13,31 @@ from penstock.models.qr.arith import codes
 def test_waves(kind):
     source = np.random.default_rng(len(kind))
     for _ in range(12):
-        n, m, first = int(source.integers(2, 20)), int(source.integers(4, 60)), int(source.integers(2))
+        n, m, first = (
+            int(source.integers(2, 20)),
+            int(source.integers(4, 60)),
+            int(source.integers(2)),
+        )
         rows = np.ones((m, n), dtype=np.float32)
-        rows[:, 1:] = source.integers(-1, 2, (m, n - 1)) if kind == "close" else source.integers(-255, 256, (m, n - 1))
+        rows[:, 1:] = (
+            source.integers(-1, 2, (m, n - 1))
+            if kind == "close"
+            else source.integers(-255, 256, (m, n - 1))
+        )
         if kind == "collinear" and n > 3:
             rows[:, 3] = rows[:, 1] - 2 * rows[:, 2]
         if kind == "equal":
             rows[:] = rows[0]
         if kind == "tiny":
             rows *= np.float32(10.0 ** -source.integers(10, 25))
-        weight = np.float32(10.0 ** source.integers(-35, 3)) if source.random() < 0.5 else np.float32(1)
+        weight = (
+            np.float32(10.0 ** source.integers(-35, 3)) if source.random() < 0.5 else np.float32(1)
+        )
         d, u = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32)
         factor._one_by_one(d, u, rows[:3], np.float32(1))
         other_d, other_u = d.copy(), u.copy()
         met = factor._one_by_one(d, u, rows, weight, first)
         assert factor.fold(other_d, other_u, rows, weight=weight, first=first) == met
-        assert np.array_equal(codes(d), codes(other_d)) and np.array_equal(u.view(np.uint32), other_u.view(np.uint32))
+        assert np.array_equal(codes(d), codes(other_d)) and np.array_equal(
+            u.view(np.uint32), other_u.view(np.uint32)
+        )

@@ -39,7 +39,11 @@ class Case:
 def matrix(source, n, count, kind):
     """The design matrix of random rows of bytes."""
     a = np.ones((count, n), dtype=np.int64)
-    a[:, 1:] = source.integers(-255, 256, (count, n - 1)) if kind != "close" else source.integers(-2, 3, (count, n - 1))
+    a[:, 1:] = (
+        source.integers(-255, 256, (count, n - 1))
+        if kind != "close"
+        else source.integers(-2, 3, (count, n - 1))
+    )
     if kind == "constant":
         a[:, 1 + source.integers(n - 1)] = source.integers(-1, 2)
     if kind in ("collinear", "close") and n > 3:
@@ -52,40 +56,70 @@ def matrix(source, n, count, kind):
 
 def case(source, n, kind, before=30, new=9):
     """A job: a factor of some rows before, or none, and new ones."""
-    before, new = {"empty": (before, 0), "few": (0, max(1, n // 2)), "equal": (0, new)}.get(kind, (before, new))
+    before, new = {"empty": (before, 0), "few": (0, max(1, n // 2)), "equal": (0, new)}.get(
+        kind, (before, new)
+    )
     a = matrix(source, n, before + new, kind)
     real = a.astype(np.float32)
     d, u = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32)
     factor.fold(d, u, real[:before])
-    load = [[int(x) for x in codes(np.concatenate([d[k:k + 1], u[k, k + 1:]]))] for k in range(n)] if before else []
+    load = (
+        [[int(x) for x in codes(np.concatenate([d[k : k + 1], u[k, k + 1 :]]))] for k in range(n)]
+        if before
+        else []
+    )
     met = factor.fold(d, u, real[before:])
     squares = (a * a).sum(axis=0)
-    c, h = from_integer(source.integers(-10**9, 10**9, n)), np.float32(source.integers(0, 10**6))
+    c, h = from_integer(source.integers(-(10**9), 10**9, n)), np.float32(source.integers(0, 10**6))
     solve_d, solve_u, keep, again = factor.full_rank(d, u, squares)
     weights = factor.solve(solve_d, solve_u, keep, c)
     if keep[0]:
         weights[0] = add(weights[0], h)
     limits = codes(mul(factor.TOLERANCE, from_integer(squares)))
-    out = [int(x) for k in range(n) for x in codes(np.concatenate([d[k:k + 1], u[k, k + 1:]]))]
-    return Case(Folding(n, tuple(met), tuple(again), not before), load, [[int(x) & 511 for x in row[1:]] for row in a[before:]],
-                list(zip(codes(c).tolist(), limits.tolist(), strict=True)), int(codes(h)), codes(weights).tolist(),
-                sum(1 << int(k) for k in np.flatnonzero(keep)), out)
+    out = [int(x) for k in range(n) for x in codes(np.concatenate([d[k : k + 1], u[k, k + 1 :]]))]
+    return Case(
+        Folding(n, tuple(met), tuple(again), not before),
+        load,
+        [[int(x) & 511 for x in row[1:]] for row in a[before:]],
+        list(zip(codes(c).tolist(), limits.tolist(), strict=True)),
+        int(codes(h)),
+        codes(weights).tolist(),
+        sum(1 << int(k) for k in np.flatnonzero(keep)),
+        out,
+    )
 
 
 def streams(config, cases):
     """What each stream carries: starts, factors' rows, new rows, right sides."""
     n = config.n_max
-    starts = [{"columns": c.work.columns, "job": number, "fresh": c.work.fresh} for number, c in enumerate(cases)]
+    starts = [
+        {"columns": c.work.columns, "job": number, "fresh": c.work.fresh}
+        for number, c in enumerate(cases)
+    ]
     load = [row + [0] * (n - len(row)) for c in cases for row in c.load]
-    rows = [item for c in cases for item in [*({"a": row + [0] * (n - 1 - len(row)), "end": 0} for row in c.rows), {"a": [0] * (n - 1), "end": 1}]]
-    side = [{"value": value, "limit": limit, "h": c.h, "last": k == len(c.side) - 1} for c in cases for k, (value, limit) in enumerate(c.side)]
+    rows = [
+        item
+        for c in cases
+        for item in [
+            *({"a": row + [0] * (n - 1 - len(row)), "end": 0} for row in c.rows),
+            {"a": [0] * (n - 1), "end": 1},
+        ]
+    ]
+    side = [
+        {"value": value, "limit": limit, "h": c.h, "last": k == len(c.side) - 1}
+        for c in cases
+        for k, (value, limit) in enumerate(c.side)
+    ]
     return starts, load, rows, side
 
 
 def words(config, c):
     floats = config.bus_bytes // 4
     padded = c.factor + [0] * (-len(c.factor) % floats)
-    return [sum(x << 32 * k for k, x in enumerate(padded[at:at + floats])) for at in range(0, len(padded), floats)]
+    return [
+        sum(x << 32 * k for k, x in enumerate(padded[at : at + floats]))
+        for at in range(0, len(padded), floats)
+    ]
 
 
 def run(config, cases, pace=1.0, limit=20_000):
@@ -102,6 +136,7 @@ def run(config, cases, pace=1.0, limit=20_000):
             if len(found) == len(cases):
                 return
         raise AssertionError("did not finish")
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     starts, load, rows, side = streams(config, cases)
@@ -118,20 +153,26 @@ def check(config, cases, found, factors):
     assert sorted(job for _, job, _, _ in found) == list(range(len(cases)))
     for _, job, mask, weights in found:
         expected = cases[job]
-        assert mask == expected.mask and weights == expected.weights + [0] * (config.n_max - len(expected.weights))
+        assert mask == expected.mask and weights == expected.weights + [0] * (
+            config.n_max - len(expected.weights)
+        )
     at = 0
     while at < len(factors):
         job = factors[at][0]
         expected = words(config, cases[job])
-        part = factors[at:at + len(expected)]
+        part = factors[at : at + len(expected)]
         assert [data for _, _, data in part] == expected
-        assert [last for _, last, _ in part] == [0] * (len(part) - 1) + [1] and {number for number, _, _ in part} == {job}
+        assert [last for _, last, _ in part] == [0] * (len(part) - 1) + [1] and {
+            number for number, _, _ in part
+        } == {job}
         at += len(part)
 
 
 def test_jobs():
     """In Amaranth's own simulator."""
-    config = FitPlan(n_max=5, method=Method.GIVENS, vectors=2, lanes=2, contexts=2, bus_bytes=16, jobs=16)
+    config = FitPlan(
+        n_max=5, method=Method.GIVENS, vectors=2, lanes=2, contexts=2, bus_bytes=16, jobs=16
+    )
     source = np.random.default_rng(5)
     cases = [case(source, 5, "few"), case(source, 3, "plain", 10, 3), case(source, 5, "empty")]
     first, found, factors = run(config, cases)
@@ -141,12 +182,32 @@ def test_jobs():
 
 def run_built(built, config, cases, pace=1.0, seed=1):
     """As `run`, under Verilator."""
-    given = {name: [pattern(built.inputs[name], item) for item in items]
-             for name, items in zip(("start", "load", "rows", "side"), streams(config, cases), strict=True)}
-    accepted, out = run_streams(built, given, {"o": len(cases), "factor": sum(len(words(config, c)) for c in cases)}, pace=pace, seed=seed)
+    given = {
+        name: [pattern(built.inputs[name], item) for item in items]
+        for name, items in zip(
+            ("start", "load", "rows", "side"), streams(config, cases), strict=True
+        )
+    }
+    accepted, out = run_streams(
+        built,
+        given,
+        {"o": len(cases), "factor": sum(len(words(config, c)) for c in cases)},
+        pace=pace,
+        seed=seed,
+    )
     solutions = [built.outputs["o"].from_bits(item) for item in out["o"].items]
-    found = [(cycle, o.job, o.mask, [o.weights[k] for k in range(config.n_max)]) for cycle, o in zip(out["o"].cycles, solutions, strict=True)]
-    return accepted["start"][0], found, [(f.job, f.last, f.data) for f in map(built.outputs["factor"].from_bits, out["factor"].items)]
+    found = [
+        (cycle, o.job, o.mask, [o.weights[k] for k in range(config.n_max)])
+        for cycle, o in zip(out["o"].cycles, solutions, strict=True)
+    ]
+    return (
+        accepted["start"][0],
+        found,
+        [
+            (f.job, f.last, f.data)
+            for f in map(built.outputs["factor"].from_bits, out["factor"].items)
+        ],
+    )
 
 
 def pattern(shape, item):
@@ -158,8 +219,16 @@ def sweep(config, seeds, most=12):
     dropped = 0
     for seed in range(seeds):
         source = np.random.default_rng(seed)
-        cases = [case(source, int(source.integers(2, config.n_max + 1)), KINDS[source.integers(len(KINDS))], int(source.integers(1, 60)),
-                      int(source.integers(0, 50))) for _ in range(int(source.integers(1, most)))]
+        cases = [
+            case(
+                source,
+                int(source.integers(2, config.n_max + 1)),
+                KINDS[source.integers(len(KINDS))],
+                int(source.integers(1, 60)),
+                int(source.integers(0, 50)),
+            )
+            for _ in range(int(source.integers(1, most)))
+        ]
         dropped += sum(k is not None for c in cases for k in c.work.again)
         pace = 0.3 if seed % 4 == 3 else 1.0
         first, found, factors = run_built(built, config, cases, pace, seed + 1)
@@ -172,14 +241,45 @@ def sweep(config, seeds, most=12):
 @pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(8, 2, 3, 3, 16)])
 def test_random(n, vectors, lanes, contexts, bus):
     """Random jobs, at full pace in the model's cycles, and with stalls everywhere."""
-    sweep(FitPlan(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 24)
+    sweep(
+        FitPlan(
+            n_max=n,
+            method=Method.GIVENS,
+            vectors=vectors,
+            lanes=lanes,
+            contexts=contexts,
+            bus_bytes=bus,
+            jobs=16,
+        ),
+        24,
+    )
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(5, 1, 1, 1, 8), (7, 3, 2, 2, 64), (64, 3, 8, 2, 64), (33, 4, 4, 5, 32),
-                                                                        (9, 8, 1, 8, 64), (16, 1, 20, 4, 8)])
+@pytest.mark.parametrize(
+    ("n", "vectors", "lanes", "contexts", "bus"),
+    [
+        (5, 1, 1, 1, 8),
+        (7, 3, 2, 2, 64),
+        (64, 3, 8, 2, 64),
+        (33, 4, 4, 5, 32),
+        (9, 8, 1, 8, 64),
+        (16, 1, 20, 4, 8),
+    ],
+)
 def test_configurations(n, vectors, lanes, contexts, bus):
-    sweep(FitPlan(n_max=n, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=contexts, bus_bytes=bus, jobs=16), 40)
+    sweep(
+        FitPlan(
+            n_max=n,
+            method=Method.GIVENS,
+            vectors=vectors,
+            lanes=lanes,
+            contexts=contexts,
+            bus_bytes=bus,
+            jobs=16,
+        ),
+        40,
+    )
 
 
 @pytest.mark.long

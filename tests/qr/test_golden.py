@@ -47,12 +47,16 @@ def least_squares(job: Job) -> np.ndarray:
     """Of the live rows."""
     a = np.ones((len(job.rows), job.window.columns))
     a[:, 1:] = job.rows.astype(float) - job.offsets
-    return np.linalg.lstsq(a[job.alive], job.target_labels()[job.alive].astype(float), rcond=None)[0]
+    return np.linalg.lstsq(a[job.alive], job.target_labels()[job.alive].astype(float), rcond=None)[
+        0
+    ]
 
 
 def exact(job: Job, fit: Fit) -> None:
     """The memo's integers are those of Python's own arithmetic over the rows."""
-    columns = [[1] * len(job.rows)] + [[int(x) - int(o) for x in job.rows[:, j]] for j, o in enumerate(job.offsets)]
+    columns = [[1] * len(job.rows)] + [
+        [int(x) - int(o) for x in job.rows[:, j]] for j, o in enumerate(job.offsets)
+    ]
     labels = [int(b) for b in job.target_labels()]
     memo = fit.memo
     for i, left in enumerate(columns):
@@ -63,13 +67,28 @@ def exact(job: Job, fit: Fit) -> None:
                 assert memo.gram[i, j] == sum(x * y for x, y in zip(left, columns[j], strict=True))
 
 
-def batches(source: np.random.Generator, group: Group, count: int, length: int, alphabet: int, most: int, limit: int = 1 << 30, share: float = 0.25):
+def batches(
+    source: np.random.Generator,
+    group: Group,
+    count: int,
+    length: int,
+    alphabet: int,
+    most: int,
+    limit: int = 1 << 30,
+    share: float = 0.25,
+):
     """Random batches of changes; no more than that share of the rows tombstones."""
     for number in range(count):
         live = np.flatnonzero(group.live)
-        k = int(source.integers(0, min(most, len(live)) + 1)) if len(live) > 30 and number % 2 else 0
+        k = (
+            int(source.integers(0, min(most, len(live)) + 1))
+            if len(live) > 30 and number % 2
+            else 0
+        )
         doomed = np.sort(source.choice(live, k, replace=False))
-        job = group.batch(keys(source, int(source.integers(0, most + 1)), length, alphabet), doomed, limit)
+        job = group.batch(
+            keys(source, int(source.integers(0, most + 1)), length, alphabet), doomed, limit
+        )
         yield group.full() if np.count_nonzero(~group.live) > share * len(group.rows) else job
 
 
@@ -93,7 +112,14 @@ def test_thousand_batches_as_least_squares(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_incremental_equals_scan_and_widened_holds(method, target):
     source = np.random.default_rng(11)
-    config = FitPlan(n_max=16, method=method, target=target, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=64 * (target is Label.RANK))
+    config = FitPlan(
+        n_max=16,
+        method=method,
+        target=target,
+        sums=Sums.INCREMENTAL,
+        bounds=Bounds.WIDENED,
+        blocks=64 * (target is Label.RANK),
+    )
     group = Group(config, keys(source, 400, 8, 36))
     kinds = set()
     for job in batches(source, group, 60, 8, 36, 12, limit=250):
@@ -107,7 +133,9 @@ def test_incremental_equals_scan_and_widened_holds(method, target):
         if scans.needs_live and not job.alive.all():
             assert isinstance(scan, HardwareError) and scan.code is FitError.QR_DESCRIPTOR
         else:
-            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(scan.memo.right_hand_side, fit.memo.right_hand_side)
+            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(
+                scan.memo.right_hand_side, fit.memo.right_hand_side
+            )
         group.take(fit)
     # with tombstones, which `givens` keeps, ranks in blocks always take a pass
     assert kinds == ({True} if method is Method.GIVENS and target is Label.RANK else {True, False})
@@ -119,12 +147,12 @@ def test_odd_columns(method):
     source = np.random.default_rng(3)
     config = FitPlan(n_max=16, method=method)
     rows = keys(source, 300, 6, 50)
-    rows[:, 2] = 77                                   # constant, its offset exact
-    rows[:, 4] = 255 - rows[:, 1]                     # collinear with the bias and column 1
+    rows[:, 2] = 77  # constant, its offset exact
+    rows[:, 4] = 255 - rows[:, 1]  # collinear with the bias and column 1
     rows[:, 5] = 9
     rows = rows[np.lexsort(rows.T[::-1])]
     offsets = mean_offsets(rows)
-    offsets[5] = 4                                    # constant, but not at its offset
+    offsets[5] = 4  # constant, but not at its offset
     job = Job(0, Window(3, 6), offsets, rows)
     fit = done(refit(job, config))
     assert fit.mask.tolist() == [True, True, True, False, True, False, False]
@@ -149,6 +177,7 @@ def test_collinear_arriving_late(method):
         made = source.integers(0, 60, (count, 5)).astype(np.uint8)
         made[:, 3] = made[:, 0] + 2 * made[:, 1]
         return made
+
     group = Group(config, rows(150))
     job = group.full()
     for _ in range(20):
@@ -169,16 +198,16 @@ def test_empty_and_deletes(method, bounds):
     first = done(refit(group.full(), config))
     group.take(first)
     nothing = np.zeros((0, 5), dtype=np.uint8)
-    job = group.batch(nothing, np.zeros(0, dtype=np.int64))                # empty delta
+    job = group.batch(nothing, np.zeros(0, dtype=np.int64))  # empty delta
     again = done(refit(job, config))
     assert np.array_equal(again.weights, first.weights) and again.memo.epoch == 1
     group.take(again)
-    job = group.batch(nothing, np.arange(0, 50, 3))                        # deletes only
+    job = group.batch(nothing, np.arange(0, 50, 3))  # deletes only
     fit = done(refit(job, config))
     holds(fit, job)
     exact(job, fit)
     group.take(fit)
-    job = group.batch(nothing, np.flatnonzero(group.live))                 # all of them
+    job = group.batch(nothing, np.flatnonzero(group.live))  # all of them
     fit = done(refit(job, config))
     exact(job, fit)
     if method is Method.GRAM:
@@ -188,7 +217,9 @@ def test_empty_and_deletes(method, bounds):
     fit = done(refit(job, config))
     holds(fit, job)
     exact(job, fit)
-    assert done(refit(Job(0, Window(0, 5), np.zeros(5, dtype=np.uint8), nothing), config)).err_min == 1
+    assert (
+        done(refit(Job(0, Window(0, 5), np.zeros(5, dtype=np.uint8), nothing), config)).err_min == 1
+    )
 
 
 def test_windows_shift():
@@ -200,7 +231,9 @@ def test_windows_shift():
     job = group.batch(keys(source, 3, 5, 30), np.zeros(0, dtype=np.int64))
     other = replace(job, window=Window(1, 5))
     assert refit(other, config, 7) == HardwareError(FitError.QR_WINDOW, 7)
-    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(FitError.QR_WINDOW, 0)
+    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(
+        FitError.QR_WINDOW, 0
+    )
     fit = done(refit(replace(other, memo=None), config))
     assert fit.memo.window == Window(1, 5) and fit.memo.epoch == 0
 
@@ -218,6 +251,7 @@ def test_errors():
         result = refit(bad, config)
         assert isinstance(result, HardwareError)
         return result.code
+
     nobody = np.zeros(0, dtype=np.int64)
     assert code(replace(full, window=Window(0, 8))) == FitError.QR_COLUMNS
     assert code(replace(full, window=Window(0, 0))) == FitError.QR_COLUMNS
@@ -232,7 +266,10 @@ def test_errors():
     assert code(replace(job, removed_at=job.removed_at + 1000)) == FitError.QR_DESCRIPTOR
     assert code(replace(job, removed_at=job.removed_at[::-1])) == FitError.QR_ORDER
     assert code(replace(job, buried=job.inserted)) == FitError.QR_DESCRIPTOR
-    assert code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64))) == FitError.QR_DESCRIPTOR
+    assert (
+        code(replace(job, moved=nobody + 1, moved_from=np.ones(3, dtype=np.int64)))
+        == FitError.QR_DESCRIPTOR
+    )
     assert code(replace(job, live=np.arange(len(job.rows)) > 0)) == FitError.QR_MEMO
     assert code(job, replace(config, method=Method.GIVENS)) == FitError.QR_MEMO
     slot = replace(config, target=Label.SLOT)
@@ -250,8 +287,16 @@ def test_job_sequences(data):
     method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Label)))
     length = data.draw(st.integers(1, 7))
     sums = data.draw(st.sampled_from(list(Sums)))
-    blocks = data.draw(st.sampled_from([0, 4])) if target is Label.RANK and sums is Sums.INCREMENTAL else 0
-    bounds = data.draw(st.sampled_from(list(Bounds))) if target is Label.SLOT or blocks else Bounds.RESCAN
+    blocks = (
+        data.draw(st.sampled_from([0, 4]))
+        if target is Label.RANK and sums is Sums.INCREMENTAL
+        else 0
+    )
+    bounds = (
+        data.draw(st.sampled_from(list(Bounds)))
+        if target is Label.SLOT or blocks
+        else Bounds.RESCAN
+    )
     config = FitPlan(n_max=8, method=method, target=target, sums=sums, bounds=bounds, blocks=blocks)
     source = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     alphabet = data.draw(st.sampled_from([1, 2, 30, 256]))
@@ -263,14 +308,21 @@ def test_job_sequences(data):
         exact(job, fit)
         group.take(fit)
         live = np.flatnonzero(group.live)
-        doomed = np.sort(source.choice(live, data.draw(st.integers(0, min(len(live), 9))), replace=False))
-        job = group.batch(keys(source, data.draw(st.integers(0, 9)), length, alphabet), doomed, data.draw(st.sampled_from([1 << 30, 40, -1])))
+        doomed = np.sort(
+            source.choice(live, data.draw(st.integers(0, min(len(live), 9))), replace=False)
+        )
+        job = group.batch(
+            keys(source, data.draw(st.integers(0, 9)), length, alphabet),
+            doomed,
+            data.draw(st.sampled_from([1 << 30, 40, -1])),
+        )
 
 
 def test_bounds_by_adversarial_search():
     """Widened bounds hold at every corner of every box, for weights near and far from the anchor's."""
     from penstock.models.qr.arith import codes
     from penstock.models.qr.bounds import pass_over, widen_bounds
+
     source = np.random.default_rng(9)
     for trial in range(300):
         length = int(source.integers(1, 33))
@@ -283,7 +335,9 @@ def test_bounds_by_adversarial_search():
         new = old.copy()
         if trial % 3:
             pick = source.random(length + 1) < 0.5
-            new[pick] += (size * 10.0 ** source.uniform(-8, 1) * source.standard_normal(int(pick.sum()))).astype(np.float32)
+            new[pick] += (
+                size * 10.0 ** source.uniform(-8, 1) * source.standard_normal(int(pick.sum()))
+            ).astype(np.float32)
         _, _, anchor = pass_over(job, codes(old))
         found = widen_bounds(anchor, codes(new), offsets)
         assert found is not None
@@ -296,8 +350,21 @@ def test_bounds_by_adversarial_search():
             corners[0] = np.where(new[1:] > old[1:], anchor.high[s], anchor.low[s])
             corners[1] = np.where(new[1:] > old[1:], anchor.low[s], anchor.high[s])
             zero = np.zeros(1, dtype=np.int64)
-            allowed = widen_bounds(Anchor(codes(old), zero, zero, zero, zero, zero, zero + predict(codes(old), offsets, corners).min(),
-                                     anchor.low[s:s + 1], anchor.high[s:s + 1]), codes(new), offsets)
+            allowed = widen_bounds(
+                Anchor(
+                    codes(old),
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                    zero + predict(codes(old), offsets, corners).min(),
+                    anchor.low[s : s + 1],
+                    anchor.high[s : s + 1],
+                ),
+                codes(new),
+                offsets,
+            )
             assert allowed is not None
             shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)
             assert allowed[0] <= shift.min() and shift.max() <= allowed[1]

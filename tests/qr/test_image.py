@@ -12,14 +12,25 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import Places, pack_changes, pack_descriptor, pack_memo, pack_result, pack_rows, unpack_memo, unpack_result
+from penstock.models.qr.image import (
+    Places,
+    pack_changes,
+    pack_descriptor,
+    pack_memo,
+    pack_result,
+    pack_rows,
+    unpack_memo,
+    unpack_result,
+)
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
 
 
 def equal(a: object, b: object) -> bool:
     if dataclasses.is_dataclass(a):
-        return type(a) is type(b) and all(equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+        return type(a) is type(b) and all(
+            equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a)
+        )
     return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 
@@ -29,7 +40,15 @@ def equal(a: object, b: object) -> bool:
 @pytest.mark.parametrize("method", list(Method))
 def test_there_and_back(method, target, bounds, bus_bytes):
     source = np.random.default_rng(1)
-    config = FitPlan(n_max=8, method=method, target=target, sums=Sums.INCREMENTAL, bounds=bounds, blocks=4 * (target is Label.RANK), bus_bytes=bus_bytes)
+    config = FitPlan(
+        n_max=8,
+        method=method,
+        target=target,
+        sums=Sums.INCREMENTAL,
+        bounds=bounds,
+        blocks=4 * (target is Label.RANK),
+        bus_bytes=bus_bytes,
+    )
     group = Group(config, keys(source, 60, 5, 30))
     job = group.full()
     for _ in range(4):
@@ -37,7 +56,9 @@ def test_there_and_back(method, target, bounds, bus_bytes):
         assert isinstance(fit, Fit)
         size = Size.of(job)
         memo, result = pack_memo(fit.memo, config), pack_result(fit, job.group, config)
-        assert len(memo) == bus_bytes * memo_words(size, config) and len(result) == bus_bytes * result_words(size, config)
+        assert len(memo) == bus_bytes * memo_words(size, config) and len(
+            result
+        ) == bus_bytes * result_words(size, config)
         assert len(pack_rows(job, config)) == bus_bytes * row_words(size, config)
         assert len(pack_changes(job, config)) == bus_bytes * change_words(size, config) or size.full
         assert len(pack_descriptor(job, config, Places(64, 128, 256, 512))) == 64
@@ -45,7 +66,10 @@ def test_there_and_back(method, target, bounds, bus_bytes):
         back = unpack_result(result + memo, job.window.columns, config)
         assert equal(back, fit)
         group.take(back)
-        job = group.batch(keys(source, 6, 5, 30), np.sort(source.choice(np.flatnonzero(group.live), 4, replace=False)))
+        job = group.batch(
+            keys(source, 6, 5, 30),
+            np.sort(source.choice(np.flatnonzero(group.live), 4, replace=False)),
+        )
     failed = pack_result(HardwareError(FitError.QR_ORDER), 3, config)
     assert unpack_result(failed, 6, config) is FitError.QR_ORDER
 

@@ -21,7 +21,14 @@ from penstock.models.qr.layout import HEAD_BYTES, Size, words
 from testbench.pysim import drain, feed
 from testbench.qr_cases import jobs_of
 
-CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
+CONFIG = FitPlan(
+    n_max=8,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=36,
+    bus_bytes=32,
+)
 
 
 def sums_words(memo, config):
@@ -29,19 +36,32 @@ def sums_words(memo, config):
     data, n, bus = pack_memo(memo, config), memo.window.columns, config.bus_bytes
     first = words(HEAD_BYTES + n - 1, bus)
     count = words(8 * n, bus) + words(n * (n + 1) // 2, bus // 5)
-    return [int.from_bytes(data[at * bus:(at + 1) * bus], "little") for at in range(first, first + count)]
+    return [
+        int.from_bytes(data[at * bus : (at + 1) * bus], "little")
+        for at in range(first, first + count)
+    ]
 
 
 @pytest.mark.parametrize(("bus", "length", "pace"), [(64, 7, 1.0), (32, 5, 0.7), (8, 2, 0.8)])
 def test_new_memo(bus, length, pace):
     config = replace(CONFIG, bus_bytes=bus)
-    jobs = list(jobs_of(config, np.random.default_rng(bus), length, 40, [(6, 5), (0, 0), (4, 0), (3, 3)]))
+    jobs = list(
+        jobs_of(config, np.random.default_rng(bus), length, 40, [(6, 5), (0, 0), (4, 0), (3, 3)])
+    )
     records, accumulator, merge = Records(config), NormalEquationAccumulator(config), Merge(config)
     m = Module()
     m.submodules.records, m.submodules.accumulator, m.submodules.merge = records, accumulator, merge
     connect(m, records.o, accumulator.i)
-    m.d.comb += [accumulator.chunk.eq(merge.chunk), merge.right_hand_side.eq(accumulator.right_hand_side), merge.entries.eq(accumulator.entries)]
-    changes = [int.from_bytes(data[at:at + bus], "little") for data in (pack_changes(job, config) for job in jobs) for at in range(0, len(data), bus)]
+    m.d.comb += [
+        accumulator.chunk.eq(merge.chunk),
+        merge.right_hand_side.eq(accumulator.right_hand_side),
+        merge.entries.eq(accumulator.entries),
+    ]
+    changes = [
+        int.from_bytes(data[at : at + bus], "little")
+        for data in (pack_changes(job, config) for job in jobs)
+        for at in range(0, len(data), bus)
+    ]
     expected = [sums_words(refit(job, config).memo, config) for job in jobs]
     fresh = [sums_words(refit(replace(job, memo=None), config).memo, config) for job in jobs]
     assert all(len(a) == len(b) for a, b in zip(expected, fresh, strict=True))
@@ -53,7 +73,13 @@ def test_new_memo(bus, length, pace):
             size = Size.of(job)
             for j, offset in enumerate(job.offsets):
                 ctx.set(records.offsets[j], int(offset))
-            command = {"length": length, "inserted": size.inserted, "buried": size.buried, "removed": size.removed, "moved": size.moved}
+            command = {
+                "length": length,
+                "inserted": size.inserted,
+                "buried": size.buried,
+                "removed": size.removed,
+                "moved": size.moved,
+            }
             await feed(records.command, [command])(ctx)
             while not ctx.get(accumulator.done.valid):
                 await ctx.tick()
@@ -66,15 +92,25 @@ def test_new_memo(bus, length, pace):
             await ctx.tick()
             ctx.set(accumulator.done.ready, 0)
             times.append((taken[before][0], taken[-1][0]))
+
     simulator = Simulator(m)
     simulator.add_clock(1e-6)
     simulator.add_testbench(commander)
     simulator.add_testbench(feed(records.i, changes, pace=pace, seed=1))
-    simulator.add_testbench(feed(merge.i, [word for job in jobs for word in sums_words(job.memo, config)], pace=pace, seed=2))
+    simulator.add_testbench(
+        feed(
+            merge.i,
+            [word for job in jobs for word in sums_words(job.memo, config)],
+            pace=pace,
+            seed=2,
+        )
+    )
     simulator.add_testbench(drain(merge.o, sum(map(len, expected)), taken, pace=pace, seed=3))
     simulator.run()
     assert [item.data for _, item in taken] == [word for each in expected for word in each]
-    assert [item.gram for _, item in taken] == [k >= words(8 * (length + 1), bus) for each in expected for k in range(len(each))]
+    assert [item.gram for _, item in taken] == [
+        k >= words(8 * (length + 1), bus) for each in expected for k in range(len(each))
+    ]
     if pace == 1:
         assert [last - first + 1 for first, last in times] == [len(each) for each in expected]
 
@@ -82,12 +118,21 @@ def test_new_memo(bus, length, pace):
 def test_without_a_memo():
     """The sums of a job alone: every row an insertion."""
     job = next(jobs_of(CONFIG, np.random.default_rng(9), 4, 12, [(3, 0)]))
-    full = replace(job, inserted=np.arange(len(job.rows)), moved=np.zeros(0, dtype=np.int64), moved_from=np.zeros(0, dtype=np.int64))
+    full = replace(
+        job,
+        inserted=np.arange(len(job.rows)),
+        moved=np.zeros(0, dtype=np.int64),
+        moved_from=np.zeros(0, dtype=np.int64),
+    )
     records, accumulator, merge = Records(CONFIG), NormalEquationAccumulator(CONFIG), Merge(CONFIG)
     m = Module()
     m.submodules.records, m.submodules.accumulator, m.submodules.merge = records, accumulator, merge
     connect(m, records.o, accumulator.i)
-    m.d.comb += [accumulator.chunk.eq(merge.chunk), merge.right_hand_side.eq(accumulator.right_hand_side), merge.entries.eq(accumulator.entries)]
+    m.d.comb += [
+        accumulator.chunk.eq(merge.chunk),
+        merge.right_hand_side.eq(accumulator.right_hand_side),
+        merge.entries.eq(accumulator.entries),
+    ]
     data = pack_changes(full, CONFIG)
     expected, taken = sums_words(refit(replace(job, memo=None), CONFIG).memo, CONFIG), []
 
@@ -95,15 +140,24 @@ def test_without_a_memo():
         ctx.set(accumulator.columns, 5)
         for j, offset in enumerate(job.offsets):
             ctx.set(records.offsets[j], int(offset))
-        await feed(records.command, [{"length": 4, "inserted": len(job.rows), "buried": 0, "removed": 0, "moved": 0}])(ctx)
+        await feed(
+            records.command,
+            [{"length": 4, "inserted": len(job.rows), "buried": 0, "removed": 0, "moved": 0}],
+        )(ctx)
         while not ctx.get(accumulator.done.valid):
             await ctx.tick()
         assert ctx.get(accumulator.done.p.live) == len(job.rows)
         await feed(merge.command, [{"columns": 5, "fresh": 1}])(ctx)
+
     simulator = Simulator(m)
     simulator.add_clock(1e-6)
     simulator.add_testbench(commander)
-    simulator.add_testbench(feed(records.i, [int.from_bytes(data[at:at + 32], "little") for at in range(0, len(data), 32)]))
+    simulator.add_testbench(
+        feed(
+            records.i,
+            [int.from_bytes(data[at : at + 32], "little") for at in range(0, len(data), 32)],
+        )
+    )
     simulator.add_testbench(drain(merge.o, len(expected), taken))
     simulator.run()
     assert [item.data for _, item in taken] == expected

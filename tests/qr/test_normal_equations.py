@@ -20,7 +20,14 @@ from penstock.models.qr.normal_equations import update_sums
 from testbench.pysim import feed
 from testbench.qr_cases import jobs_of
 
-CONFIG = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36, bus_bytes=32)
+CONFIG = FitPlan(
+    n_max=8,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=36,
+    bus_bytes=32,
+)
 
 
 def items_of(job, config):
@@ -29,8 +36,26 @@ def items_of(job, config):
     records = unpack_changes(pack_changes(job, config), size)
     for r in records:
         a = [1, *(byte - int(offset) for byte, offset in zip(r.row, job.offsets, strict=True))]
-        yield {"value": r.value, "sign": r.sign, "live": r.live, "label": r.label, "came": r.came, "a": a + [0] * (n - len(a)), "end": 0, "code": 0}
-    yield {"value": 0, "sign": 0, "live": 0, "label": 0, "came": 0, "a": [0] * n, "end": 1, "code": job.group & 0x7F}
+        yield {
+            "value": r.value,
+            "sign": r.sign,
+            "live": r.live,
+            "label": r.label,
+            "came": r.came,
+            "a": a + [0] * (n - len(a)),
+            "end": 0,
+            "code": 0,
+        }
+    yield {
+        "value": 0,
+        "sign": 0,
+        "live": 0,
+        "label": 0,
+        "came": 0,
+        "a": [0] * n,
+        "end": 1,
+        "code": job.group & 0x7F,
+    }
 
 
 async def check(ctx, dut, job):
@@ -39,7 +64,10 @@ async def check(ctx, dut, job):
     while not ctx.get(dut.done.valid):
         await ctx.tick()
     expected = update_sums(job, job.memo, False)
-    assert ctx.get(dut.done.p.live) == expected.live - job.memo.live and ctx.get(dut.done.p.code) == job.group
+    assert (
+        ctx.get(dut.done.p.live) == expected.live - job.memo.live
+        and ctx.get(dut.done.p.code) == job.group
+    )
     right_hand_side, entries = [], []
     for number in range(dut.chunks):
         ctx.set(dut.chunk, number)
@@ -48,13 +76,23 @@ async def check(ctx, dut, job):
         entries += [ctx.get(dut.entries[k]) for k in range(dut.each)]
     difference = expected.gram - job.memo.gram
     assert right_hand_side[:n] == (expected.right_hand_side - job.memo.right_hand_side).tolist()
-    assert entries[:n * (n + 1) // 2] == [difference[i, j] for j in range(n) for i in range(j + 1)]
+    assert entries[: n * (n + 1) // 2] == [difference[i, j] for j in range(n) for i in range(j + 1)]
 
 
-@pytest.mark.parametrize(("lanes", "bus", "pace"), [(36, 64, 1.0), (12, 32, 1.0), (6, 32, 0.7), (1, 8, 1.0)])
+@pytest.mark.parametrize(
+    ("lanes", "bus", "pace"), [(36, 64, 1.0), (12, 32, 1.0), (6, 32, 0.7), (1, 8, 1.0)]
+)
 def test_sums(lanes, bus, pace):
     config = replace(CONFIG, gram_lanes=lanes, bus_bytes=bus)
-    jobs = list(jobs_of(config, np.random.default_rng(lanes), 7 if lanes != 12 else 4, 50, [(6, 5), (0, 0), (4, 0), (0, 4), (3, 3)]))
+    jobs = list(
+        jobs_of(
+            config,
+            np.random.default_rng(lanes),
+            7 if lanes != 12 else 4,
+            50,
+            [(6, 5), (0, 0), (4, 0), (0, 4), (3, 3)],
+        )
+    )
     jobs = [replace(job, group=number) for number, job in enumerate(jobs)]
     assert len(jobs) >= 3
     dut = NormalEquationAccumulator(config)
@@ -77,6 +115,7 @@ def test_sums(lanes, bus, pace):
             ctx.set(dut.done.ready, 1)
             await ctx.tick()
             ctx.set(dut.done.ready, 0)
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(feeder)
@@ -92,7 +131,9 @@ def test_sums(lanes, bus, pace):
 @pytest.mark.parametrize("lanes", [36, 12])
 def test_reset_amid_a_job(lanes):
     config = replace(CONFIG, gram_lanes=lanes)
-    job = replace(next(iter(jobs_of(config, np.random.default_rng(lanes), 7, 50, [(6, 5)]))), group=5)
+    job = replace(
+        next(iter(jobs_of(config, np.random.default_rng(lanes), 7, 50, [(6, 5)]))), group=5
+    )
     dut, reset = NormalEquationAccumulator(config), Signal()
 
     async def drive(ctx):
@@ -104,6 +145,7 @@ def test_reset_amid_a_job(lanes):
                 await ctx.tick()
                 ctx.set(reset, 0)
         await check(ctx, dut, job)
+
     simulator = Simulator(ResetInserter(reset)(dut))
     simulator.add_clock(1e-6)
     simulator.add_testbench(drive)
@@ -113,5 +155,3 @@ def test_reset_amid_a_job(lanes):
 def test_lanes_that_cannot_be():
     with pytest.raises(ValueError, match="multiple of 6"):
         NormalEquationAccumulator(replace(CONFIG, gram_lanes=13))
-
-

@@ -32,7 +32,9 @@ def refits(config, seed, count=120, length=6, batches=8):
     assert isinstance(fit, Fit)
     for _ in range(batches):
         group.take(fit)
-        gone = source.choice(len(group.rows), int(source.integers(0, min(30, len(group.rows)) + 1)), replace=False)
+        gone = source.choice(
+            len(group.rows), int(source.integers(0, min(30, len(group.rows)) + 1)), replace=False
+        )
         job = group.batch(keys(source, int(source.integers(0, 40)), length), np.sort(gone))
         fit = refit(job, config)
         assert isinstance(fit, Fit)
@@ -44,14 +46,18 @@ def refits(config, seed, count=120, length=6, batches=8):
 @pytest.mark.parametrize("blocks", [1, 8, 64])
 def test_c_from_the_changes_alone(seed, blocks):
     config = replace(CONFIG, blocks=blocks)
-    for job, fit in refits(config, seed, count=20 if blocks == 1 else 120, batches=2 if blocks == 1 else 8):
+    for job, fit in refits(
+        config, seed, count=20 if blocks == 1 else 120, batches=2 if blocks == 1 else 8
+    ):
         size, bus = Size.of(job), config.bus_bytes
         data, memo = pack_changes(job, config), unpack_memo(pack_memo(job.memo, config), config)
-        assert len(data) == bus * change_words(size, config) and len(pack_memo(job.memo, config)) == bus * memo_words(size, config)
+        assert len(data) == bus * change_words(size, config) and len(
+            pack_memo(job.memo, config)
+        ) == bus * memo_words(size, config)
         assert (memo.blocks == job.memo.blocks).all() and memo.blocks[:, 0].sum() == memo.rows
         moves = np.frombuffer(data, dtype="<i2", count=blocks).astype(np.int64)
         c, sums = memo.right_hand_side + moves @ memo.blocks, memo.blocks.copy()
-        for record in unpack_changes(data[bus * shift_words(config):], size, True):
+        for record in unpack_changes(data[bus * shift_words(config) :], size, True):
             a = design(np.frombuffer(record.row, dtype=np.uint8)[None], job.offsets)[0]
             c += record.value * a
             sums[record.block] += record.sign * a
@@ -75,7 +81,10 @@ def test_blocks_of_a_full_training():
     sums = block_sums(group.full(), CONFIG)
     assert sums[:, 0].tolist() == [13] * 7 + [9]
     assert (sums.sum(axis=0) == design(group.rows, group.offsets).sum(axis=0)).all()
-    assert block_words(Size(9, 0), CONFIG) == 4 and block_words(Size(5, 0), replace(CONFIG, n_max=18)) == 8
+    assert (
+        block_words(Size(9, 0), CONFIG) == 4
+        and block_words(Size(5, 0), replace(CONFIG, n_max=18)) == 8
+    )
     assert block_words(Size(9, 0), replace(CONFIG, bus_bytes=8)) == 24
 
 
@@ -90,7 +99,7 @@ def test_crowded_blocks():
     for job in (more, crowd(source, Group.batch(group, keys(source, 0, 5), none))):
         found = refit(job, CONFIG)
         assert isinstance(found, HardwareError) and found.code is FitError.QR_ROWS
-    assert group.batch(keys(source, 1, 5), none).memo is None                      # a host trains it afresh
+    assert group.batch(keys(source, 1, 5), none).memo is None  # a host trains it afresh
 
 
 def test_memos_of_other_engines():
@@ -117,7 +126,11 @@ def test_widened_bounds_hold(seed):
         group.take(fit)
         wide = fit.err_max - fit.err_min if fit.rescanned else wide
         new = keys(source, 12, 6, 40 if seed % 2 else 10, 60)
-        job = group.batch(new, np.sort(source.choice(len(group.rows), 6, replace=False)), 2 * wide if step != 9 else -1)
+        job = group.batch(
+            new,
+            np.sort(source.choice(len(group.rows), 6, replace=False)),
+            2 * wide if step != 9 else -1,
+        )
         fit = refit(job, config)
         assert isinstance(fit, Fit) and job.memo is not None
         errors = job.target_labels() - fit.predict(job.rows)
@@ -147,9 +160,20 @@ def test_bounds_of_any_weights():
         guesses = predict(codes(old), offsets, rows)
         errors = virtual - guesses
         zero = np.zeros(1, dtype=np.int64)
-        anchor = Anchor(codes(old), zero, errors.min(keepdims=True), errors.max(keepdims=True), zero, zero, guesses.min(keepdims=True),
-                        rows.min(axis=0)[None], rows.max(axis=0)[None])
-        new = (scale * old * (1 + source.choice([0, 1e-6, 0.1, 2]) * source.normal(size=n))).astype(np.float32)
+        anchor = Anchor(
+            codes(old),
+            zero,
+            errors.min(keepdims=True),
+            errors.max(keepdims=True),
+            zero,
+            zero,
+            guesses.min(keepdims=True),
+            rows.min(axis=0)[None],
+            rows.max(axis=0)[None],
+        )
+        new = (scale * old * (1 + source.choice([0, 1e-6, 0.1, 2]) * source.normal(size=n))).astype(
+            np.float32
+        )
         bounds = widen_rank_bounds(anchor, codes(new), offsets, found)
         if bounds is None:
             continue

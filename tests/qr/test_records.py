@@ -20,7 +20,9 @@ from penstock.models.qr.layout import Size
 from testbench.pysim import drain, feed
 from testbench.qr_cases import jobs_of
 
-CONFIG = FitPlan(n_max=12, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78)
+CONFIG = FitPlan(
+    n_max=12, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78
+)
 
 
 @pytest.mark.parametrize("word", [1, 2, 16])
@@ -28,22 +30,44 @@ CONFIG = FitPlan(n_max=12, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Boun
 def test_gearbox(word, pace):
     source = np.random.default_rng([word, int(10 * pace)])
     dut = Gearbox(word_units=word, unit_bits=16, chunk_units=7)
-    runs = [(int(source.integers(1, 8)), int(source.integers(0, 20)), 0) for _ in range(10)] + [(1, 7, 1), (3, 4, 1), (2, 3, 0)]
+    runs = [(int(source.integers(1, 8)), int(source.integers(0, 20)), 0) for _ in range(10)] + [
+        (1, 7, 1),
+        (3, 4, 1),
+        (2, 3, 0),
+    ]
     words, chunks = [], []
     for size, count, grow in runs:
         sizes = [size + grow * k for k in range(count)]
         units = source.integers(0, 1 << 16, sum(sizes))
         padded = [*units.tolist(), *source.integers(0, 1 << 16, -len(units) % word).tolist()]
-        words += [sum(unit << 16 * k for k, unit in enumerate(padded[at:at + word])) for at in range(0, len(padded), word)]
+        words += [
+            sum(unit << 16 * k for k, unit in enumerate(padded[at : at + word]))
+            for at in range(0, len(padded), word)
+        ]
         for k, each in enumerate(sizes):
             at = sum(sizes[:k])
-            chunks.append((sum(int(unit) << 16 * k for k, unit in enumerate(units[at:at + each])), each))
+            chunks.append(
+                (sum(int(unit) << 16 * k for k, unit in enumerate(units[at : at + each])), each)
+            )
         chunks.append(None)
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     given, taken = [], []
-    simulator.add_testbench(feed(dut.command, [{"size": size, "grow": grow, "count": count, "units": count * size + grow * (count * (count - 1) // 2)}
-                                                   for size, count, grow in runs], given))
+    simulator.add_testbench(
+        feed(
+            dut.command,
+            [
+                {
+                    "size": size,
+                    "grow": grow,
+                    "count": count,
+                    "units": count * size + grow * (count * (count - 1) // 2),
+                }
+                for size, count, grow in runs
+            ],
+            given,
+        )
+    )
     simulator.add_testbench(feed(dut.i, words, pace=pace, seed=1))
     simulator.add_testbench(drain(dut.o, len(chunks), taken, pace=pace, seed=2))
     simulator.run()
@@ -59,8 +83,21 @@ def run_records(jobs, config, pace=1.0):
     dut = Records(config)
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
-    commands = [{"length": s.columns - 1, "inserted": s.inserted, "buried": s.buried, "removed": s.removed, "moved": s.moved} for s, _, _ in jobs]
-    words = [int.from_bytes(data[at:at + config.bus_bytes], "little") for _, data, _ in jobs for at in range(0, len(data), config.bus_bytes)]
+    commands = [
+        {
+            "length": s.columns - 1,
+            "inserted": s.inserted,
+            "buried": s.buried,
+            "removed": s.removed,
+            "moved": s.moved,
+        }
+        for s, _, _ in jobs
+    ]
+    words = [
+        int.from_bytes(data[at : at + config.bus_bytes], "little")
+        for _, data, _ in jobs
+        for at in range(0, len(data), config.bus_bytes)
+    ]
     given, taken = [], []
     simulator.add_testbench(feed(dut.i, words, pace=pace, seed=3))
 
@@ -73,30 +110,53 @@ def run_records(jobs, config, pace=1.0):
             got += size.records + 1
             while len(taken) < got:
                 await ctx.tick()
+
     simulator.add_testbench(commander)
-    simulator.add_testbench(drain(dut.o, sum(size.records + 1 for size, _, _ in jobs), taken, pace=pace, seed=4))
+    simulator.add_testbench(
+        drain(dut.o, sum(size.records + 1 for size, _, _ in jobs), taken, pace=pace, seed=4)
+    )
     simulator.run()
     return given, taken
 
 
-@pytest.mark.parametrize(("bus", "length", "pace"), [(64, 11, 1.0), (64, 5, 0.7), (8, 7, 1.0), (16, 1, 0.8)])
+@pytest.mark.parametrize(
+    ("bus", "length", "pace"), [(64, 11, 1.0), (64, 5, 0.7), (8, 7, 1.0), (16, 1, 0.8)]
+)
 def test_records(bus, length, pace):
     config = replace(CONFIG, bus_bytes=bus)
     batches = [(5, 4), (0, 0), (9, 0), (0, 3)]
-    jobs = [(Size.of(job), pack_changes(job, config), job.offsets) for job in jobs_of(config, np.random.default_rng(bus), length, 60, batches)]
+    jobs = [
+        (Size.of(job), pack_changes(job, config), job.offsets)
+        for job in jobs_of(config, np.random.default_rng(bus), length, 60, batches)
+    ]
     assert any(size.moved for size, _, _ in jobs) and any(size.removed for size, _, _ in jobs)
     _, taken = run_records(jobs, config, pace)
     items = iter(taken)
     for size, data, offsets in jobs:
         for expected in unpack_changes(data, size):
             item = next(items)[1]
-            a = [1, *(byte - int(offset) for byte, offset in zip(expected.row, offsets, strict=True)), *[0] * (config.n_max - size.columns)]
-            assert (item.value, item.sign, item.live, item.came, item.end) == (expected.value, expected.sign, expected.live, expected.came, 0)
+            a = [
+                1,
+                *(byte - int(offset) for byte, offset in zip(expected.row, offsets, strict=True)),
+                *[0] * (config.n_max - size.columns),
+            ]
+            assert (item.value, item.sign, item.live, item.came, item.end) == (
+                expected.value,
+                expected.sign,
+                expected.live,
+                expected.came,
+                0,
+            )
             assert [item.a[k] for k in range(config.n_max)] == a
             assert bytes(item.row[k] for k in range(length)) == expected.row
             assert not expected.came or item.label == expected.label
         end = next(items)[1]
-        assert end.end and end.code == 0 and end.value == end.sign == end.live == end.came == 0 and not any(end.a[k] for k in range(config.n_max))
+        assert (
+            end.end
+            and end.code == 0
+            and end.value == end.sign == end.live == end.came == 0
+            and not any(end.a[k] for k in range(config.n_max))
+        )
 
 
 def test_a_record_a_cycle():
@@ -112,12 +172,23 @@ def test_disorder():
     rows = keys(source, 6, 5)
 
     def data(labels, live, rows):
-        return b"".join((int(label) | (LIVE if alive else 0)).to_bytes(4, "little") + bytes(4) + row.tobytes() + bytes(3)
-                        for label, alive, row in zip(labels, live, rows, strict=True)).ljust(128, b"\0")
+        return b"".join(
+            (int(label) | (LIVE if alive else 0)).to_bytes(4, "little")
+            + bytes(4)
+            + row.tobytes()
+            + bytes(3)
+            for label, alive, row in zip(labels, live, rows, strict=True)
+        ).ljust(128, b"\0")
+
     good = data([3, 5, 9, 2, 1, 4], [1, 1, 1, 0, 1, 1], rows)
     live = [1, 1, 1, 0, 1, 1]
-    cases = [(good, 0), (data([3, 3, 9, 2, 1, 4], live, rows), FitError.QR_ORDER), (data([3, 5, 9, 2, 4, 1], live, rows), FitError.QR_ORDER),
-             (data([3, 5, 9, 2, 1, 4], [1] * 6, rows), FitError.QR_DESCRIPTOR),
-             (data([3, 5, 9, 2, 1, 4], live, rows[[0, 2, 1, 3, 4, 5]]), FitError.QR_ORDER), (good, 0)]
+    cases = [
+        (good, 0),
+        (data([3, 3, 9, 2, 1, 4], live, rows), FitError.QR_ORDER),
+        (data([3, 5, 9, 2, 4, 1], live, rows), FitError.QR_ORDER),
+        (data([3, 5, 9, 2, 1, 4], [1] * 6, rows), FitError.QR_DESCRIPTOR),
+        (data([3, 5, 9, 2, 1, 4], live, rows[[0, 2, 1, 3, 4, 5]]), FitError.QR_ORDER),
+        (good, 0),
+    ]
     _, taken = run_records([(size, text, np.zeros(5, dtype=np.uint8)) for text, _ in cases], CONFIG)
     assert [item.code for _, item in taken if item.end] == [code for _, code in cases]

@@ -15,20 +15,47 @@ from penstock.models.qr.layout import row_stride
 from testbench.pysim import drain, feed
 
 
-@pytest.mark.parametrize(("bus", "units", "pace"), [(64, 2, 1.0), (16, 1, 0.7), (16, 4, 1.0), (64, 4, 0.8)])
+@pytest.mark.parametrize(
+    ("bus", "units", "pace"), [(64, 2, 1.0), (16, 1, 0.7), (16, 4, 1.0), (64, 4, 0.8)]
+)
 def test_passes(bus, units, pace):
-    config = FitPlan(n_max=14, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=105, bus_bytes=bus, row_units=units)
+    config = FitPlan(
+        n_max=14,
+        target=Label.SLOT,
+        sums=Sums.INCREMENTAL,
+        bounds=Bounds.WIDENED,
+        gram_lanes=105,
+        bus_bytes=bus,
+        row_units=units,
+    )
     source = np.random.default_rng([bus, units])
     jobs = []
-    for number, (length, count, span) in enumerate([(13, 30, 50), (3, 40, 41), (5, 1, 9), (8, 20, 150), (13, 3, 3)]):
+    for number, (length, count, span) in enumerate(
+        [(13, 30, 50), (3, 40, 41), (5, 1, 9), (8, 20, 150), (13, 3, 3)]
+    ):
         rows = keys(source, count, length)
         if number == 1:
             rows[[9, 10]] = rows[[10, 9]]
-        labels = np.sort(source.choice(span - 1, count - 1, replace=False)) if count > 1 else np.zeros(0, dtype=np.int64)
+        labels = (
+            np.sort(source.choice(span - 1, count - 1, replace=False))
+            if count > 1
+            else np.zeros(0, dtype=np.int64)
+        )
         live = source.random(count) < 0.9 if number != 1 else None
-        jobs.append(Job(number, Window(0, length), source.integers(0, 256, length).astype(np.uint8), rows, live, np.append(labels, span - 1)))
+        jobs.append(
+            Job(
+                number,
+                Window(0, length),
+                source.integers(0, 256, length).astype(np.uint8),
+                rows,
+                live,
+                np.append(labels, span - 1),
+            )
+        )
     dut, taken, words_taken = Rows(config), [], []
-    cut = lambda data: [int.from_bytes(data[at:at + bus], "little") for at in range(0, len(data), bus)]
+    cut = lambda data: [
+        int.from_bytes(data[at : at + bus], "little") for at in range(0, len(data), bus)
+    ]
     words, bits, totals = [], [], []
     for job in jobs:
         data, span = pack_rows(job, config), int(job.labels[-1]) + 1
@@ -42,9 +69,12 @@ def test_passes(bus, units, pace):
         for number, job in enumerate(jobs):
             for j, offset in enumerate(job.offsets):
                 ctx.set(dut.offsets[j], int(offset))
-            await feed(dut.command, [{"length": job.window.length, "span": int(job.labels[-1]) + 1}])(ctx)
-            while len(taken) < sum(totals[:number + 1]):
+            await feed(
+                dut.command, [{"length": job.window.length, "span": int(job.labels[-1]) + 1}]
+            )(ctx)
+            while len(taken) < sum(totals[: number + 1]):
                 await ctx.tick()
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(commander)
@@ -58,13 +88,21 @@ def test_passes(bus, units, pace):
         assert [item.last for _, item in mine] == [0] * (total - 1) + [1]
         each, length = min(units, bus // row_stride(job.window.length)), job.window.length
         found = [item.rows[k] for _, item in mine for k in range(each)]
-        live = {int(label): row for label, row, alive in zip(job.labels, job.rows, job.alive, strict=True) if alive}
+        live = {
+            int(label): row
+            for label, row, alive in zip(job.labels, job.rows, job.alive, strict=True)
+            if alive
+        }
         assert [row.label for row in found if row.use] == sorted(live)
         for row in found:
             if row.use:
                 expected = live[row.label].tolist()
                 assert [row.row[j] for j in range(13)] == expected + [0] * (13 - length)
-                assert [row.a[j] for j in range(14)] == [1, *(b - int(o) for b, o in zip(expected, job.offsets, strict=True)), *[0] * (13 - length)]
+                assert [row.a[j] for j in range(14)] == [
+                    1,
+                    *(b - int(o) for b, o in zip(expected, job.offsets, strict=True)),
+                    *[0] * (13 - length),
+                ]
         assert mine[-1][1].disorder == (number == 1)
         if pace == 1:
             assert mine[-1][0] - mine[0][0] == total - 1

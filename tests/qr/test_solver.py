@@ -26,16 +26,25 @@ def case(source, n, kind):
         rows[:, 0] = 7
     if kind in ("collinear", "near") and n > 3:
         rows[:, 2] = rows[:, 1]
-    if kind == "near":                                           # a pivot below its own limit, and above other columns'
+    if kind == "near":  # a pivot below its own limit, and above other columns'
         rows[5, 2] ^= 1
-    if kind == "tiny":                                           # sums of squares that are far apart: each pivot has its own limit
+    if kind == "tiny":  # sums of squares that are far apart: each pivot has its own limit
         rows[:, 1::2] = 0
         rows[3, 1::2] = range(1, 1 + len(rows[3, 1::2]))
         rows[9, 1], rows[:, 0::2] = 1, source.integers(0, 2, rows[:, 0::2].shape) * 255
     offsets = mean_offsets(rows)
     if kind == "empty":
         rows = rows[:0]
-    exact = sum_all_rows(Job(0, Window(0, n - 1), offsets, rows, labels=np.sort(source.choice(400, len(rows), replace=False))), True)
+    exact = sum_all_rows(
+        Job(
+            0,
+            Window(0, n - 1),
+            offsets,
+            rows,
+            labels=np.sort(source.choice(400, len(rows), replace=False)),
+        ),
+        True,
+    )
     c, middle = right_side(exact)
     d, u, keep = eliminate(exact.gram)
     weights = solve(d, u, keep, c)
@@ -43,7 +52,12 @@ def case(source, n, kind):
         weights[0] = add(weights[0], middle)
     gram = codes(from_integer(exact.gram))
     columns = [[int(gram[i, j]) for i in range(j + 1)] for j in range(n)]
-    return [*columns, codes(c).tolist()], int(codes(middle)), sum(1 << int(k) for k in np.flatnonzero(keep)), codes(weights).tolist()
+    return (
+        [*columns, codes(c).tolist()],
+        int(codes(middle)),
+        sum(1 << int(k) for k in np.flatnonzero(keep)),
+        codes(weights).tolist(),
+    )
 
 
 def run(config, cases):
@@ -53,16 +67,28 @@ def run(config, cases):
     for job, (rows, middle, _, _) in enumerate(cases):
         n = len(rows) - 1
         for j, values in enumerate(rows):
-            items.append({"columns": n, "row": j, "side": j == n, "h": middle, "job": job, "values": values + [0] * (n_max - len(values))})
+            items.append(
+                {
+                    "columns": n,
+                    "row": j,
+                    "side": j == n,
+                    "h": middle,
+                    "job": job,
+                    "values": values + [0] * (n_max - len(values)),
+                }
+            )
 
     async def watch(ctx):
         for cycle in range(6000):
-            *_, valid, job, mask, weights = await ctx.tick().sample(dut.o_valid, dut.o.job, dut.o.mask, dut.o.weights)
+            *_, valid, job, mask, weights = await ctx.tick().sample(
+                dut.o_valid, dut.o.job, dut.o.mask, dut.o.weights
+            )
             if valid:
                 found.append((cycle, job, mask, [weights[k] for k in range(n_max)]))
             if len(found) == len(cases):
                 return
         raise AssertionError("did not finish")
+
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(feed(dut.i, items, accepted))
@@ -75,13 +101,31 @@ def run(config, cases):
 def test_jobs(contexts, jobs):
     config = FitPlan(n_max=6, target=Label.SLOT, gram_lanes=21, lanes=6, contexts=contexts, jobs=16)
     source = np.random.default_rng(contexts)
-    kinds = ["plain", "constant", "tiny", "near", "collinear", "empty", "tiny", "plain", "plain", "collinear"]
-    cases = [case(source, int(source.integers(2, 7)) if kind == "plain" else 6, kind) for kind in kinds[:jobs]]
+    kinds = [
+        "plain",
+        "constant",
+        "tiny",
+        "near",
+        "collinear",
+        "empty",
+        "tiny",
+        "plain",
+        "plain",
+        "collinear",
+    ]
+    cases = [
+        case(source, int(source.integers(2, 7)) if kind == "plain" else 6, kind)
+        for kind in kinds[:jobs]
+    ]
     first, found = run(config, cases)
     assert sorted(job for _, job, _, _ in found) == list(range(jobs))
     for _, job, mask, weights in found:
         _, _, keep, expected = cases[job]
-        assert mask == keep and weights[:len(expected)] == expected and not any(weights[len(expected):])
+        assert (
+            mask == keep
+            and weights[: len(expected)] == expected
+            and not any(weights[len(expected) :])
+        )
     assert found[-1][0] - first == alone(config, [len(rows) - 1 for rows, *_ in cases])
 
 

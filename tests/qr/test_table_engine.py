@@ -27,15 +27,33 @@ NOTHING, PAGES = Segment(), SIMULATED.pages
 class Table:
     """A random table of `features` columns and a label, of mixed types, with tombstones and columns nobody uses."""
 
-    def __init__(self, seed: int, features: int, fmt: str, rows: int, *, page_size: int = 1024, on_null: str = "error") -> None:
+    def __init__(
+        self,
+        seed: int,
+        features: int,
+        fmt: str,
+        rows: int,
+        *,
+        page_size: int = 1024,
+        on_null: str = "error",
+    ) -> None:
         source = np.random.default_rng(seed)
-        types = [str(source.choice(["float4", "float8", "int2", "int4"])) for _ in range(features + 1)]
+        types = [
+            str(source.choice(["float4", "float8", "int2", "int4"])) for _ in range(features + 1)
+        ]
         columns = [Column(f"c{k}", name) for k, name in enumerate(types)]
         columns.insert(int(source.integers(features + 1)), Column("t", "text"))
-        if features > 2 and all(column.type != "text" for column in columns[-2:]):          # some features are an array's
+        if features > 2 and all(
+            column.type != "text" for column in columns[-2:]
+        ):  # some features are an array's
             columns[-2:] = [Column("v", "float4[]", length=2)]
         self.schema = Schema("t", tuple(columns), page_size)
-        places = [(k, e) for k, column in enumerate(columns) if column.type != "text" for e in range(column.length if column.is_array else 1)]
+        places = [
+            (k, e)
+            for k, column in enumerate(columns)
+            if column.type != "text"
+            for e in range(column.length if column.is_array else 1)
+        ]
         source.shuffle(places)
         self.format = c.parse_format(fmt)
         self.walk = WalkConfig(self.schema, layout(places, on_null), self.format)
@@ -43,21 +61,38 @@ class Table:
         for column in columns:
             shape = (rows, column.length) if column.is_array else (rows,)
             name = TYPES[column.type].element or column.type
-            numbers = source.standard_normal(shape) * 10.0 ** source.integers(-1, 2) + source.uniform(-3, 3)
-            values[column.name] = ["x" * int(n) for n in source.integers(0, 20, rows)] if column.type == "text" else \
-                np.rint(numbers).astype(np.int64) if name.startswith("int") else numbers
+            numbers = source.standard_normal(shape) * 10.0 ** source.integers(
+                -1, 2
+            ) + source.uniform(-3, 3)
+            values[column.name] = (
+                ["x" * int(n) for n in source.integers(0, 20, rows)]
+                if column.type == "text"
+                else np.rint(numbers).astype(np.int64)
+                if name.startswith("int")
+                else numbers
+            )
             if on_null == "skip" and not column.is_array:
                 nulls[column.name] = source.random(rows) < 0.05
         if features > 3:
-            values[columns[-1].name] = values[columns[-1].name] * 0 + 1                   # constant
-        states = [str(source.choice(["frozen", "committed", "aborted", "deleted"])) for _ in range(rows)]
-        self.pages = write_heap(self.schema, values, nulls=nulls, visibility=states, slots=random_slots(rows, seed) if source.random() < 0.5 else None)
+            values[columns[-1].name] = values[columns[-1].name] * 0 + 1  # constant
+        states = [
+            str(source.choice(["frozen", "committed", "aborted", "deleted"])) for _ in range(rows)
+        ]
+        self.pages = write_heap(
+            self.schema,
+            values,
+            nulls=nulls,
+            visibility=states,
+            slots=random_slots(rows, seed) if source.random() < 0.5 else None,
+        )
         codes, _, _, wrong = walk_table(self.pages, self.walk)
         assert wrong is None
         self.rows = self.format.to_integers(codes)
 
 
-def spans(source: np.random.Generator, engine: TableFitPlan, table: Table) -> tuple[list[tuple[int, int]], list[tuple[Segment, object]]]:
+def spans(
+    source: np.random.Generator, engine: TableFitPlan, table: Table
+) -> tuple[list[tuple[int, int]], list[tuple[Segment, object]]]:
     """Random rows that come and go, and the pages they lie in."""
     places, rows, segments = RowPages(analyse(engine.port, engine.walk, table.pages)), [], []
     for _ in range(2):
@@ -67,29 +102,54 @@ def spans(source: np.random.Generator, engine: TableFitPlan, table: Table) -> tu
         page, skip, costs = places.span(first, last)
         # as many as there are, where more are asked for at the table's end
         more = int(source.integers(0, 5)) if last == len(table.rows) else 0
-        there = Segment(PAGES + page * table.schema.page_size, costs.pages, skip, last - first + more, page)
+        there = Segment(
+            PAGES + page * table.schema.page_size, costs.pages, skip, last - first + more, page
+        )
         segments.append((there, costs) if last > first else (NOTHING, None))
         rows.append((first, last))
     return rows, segments
 
 
-def check(engine: TableFitPlan, library, table: Table, seeds: range, stall_percent: int = 0) -> None:
+def check(
+    engine: TableFitPlan, library, table: Table, seeds: range, stall_percent: int = 0
+) -> None:
     for seed in seeds:
         source = np.random.default_rng(seed)
-        before = c.add_rows(c.initial_totals(table.rows), table.rows[:int(source.integers(0, len(table.rows)))])
+        before = c.add_rows(
+            c.initial_totals(table.rows), table.rows[: int(source.integers(0, len(table.rows)))]
+        )
         (come, go), segments = spans(source, engine, table)
         after = c.remove_rows(c.add_rows(before, table.rows[slice(*come)]), table.rows[slice(*go)])
         memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
-        found = fit_pages(engine, library, table.pages, before, [segment for segment, _ in segments], memory=memory, limit=1_000_000,
-                         stall_percent=stall_percent, seed=seed)
+        found = fit_pages(
+            engine,
+            library,
+            table.pages,
+            before,
+            [segment for segment, _ in segments],
+            memory=memory,
+            limit=1_000_000,
+            stall_percent=stall_percent,
+            seed=seed,
+        )
         assert found.error is None and found.answer is not None
-        assert (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all(), seed
+        assert (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all(), (
+            seed
+        )
         assert found.counters["summed"] == come[1] - come[0] + go[1] - go[0]
-        assert found.bytes_read == words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
+        assert (
+            found.bytes_read
+            == words_read(engine, [segment for segment, _ in segments]) * engine.bus_bytes
+        )
         if not stall_percent:
-            cycles = run(engine, segments, memory, totals=SIMULATED.answers[0], answer=SIMULATED.answers[1])
+            cycles = run(
+                engine, segments, memory, totals=SIMULATED.answers[0], answer=SIMULATED.answers[1]
+            )
             assert cycles == found.cycles, seed
-            real = [replace(segment, rows=last - first) for (segment, _), (first, last) in zip(segments, (come, go), strict=True)]
+            real = [
+                replace(segment, rows=last - first)
+                for (segment, _), (first, last) in zip(segments, (come, go), strict=True)
+            ]
             assert cycles >= bound(engine, real, memory).cycles
 
 
@@ -105,7 +165,9 @@ ENGINES = [
 def test_every_answer_and_every_cycle(case) -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = case
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(
+        c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots
+    )
     library = build(engine)
     check(engine, library, table, range(25))
     check(engine, library, table, range(100, 105), stall_percent=40)
@@ -115,14 +177,31 @@ def test_every_answer_and_every_cycle(case) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_engines(seed: int) -> None:
     source = np.random.default_rng(seed + 1000)
-    features, bits = int(source.choice([1, 2, 3, 6, 12, 20, 40])), int(source.integers(2, c.BITS_MAX + 1))
+    features, bits = (
+        int(source.choice([1, 2, 3, 6, 12, 20, 40])),
+        int(source.integers(2, c.BITS_MAX + 1)),
+    )
     whole = int(source.integers(1, bits))
-    table = Table(seed + 50, features, f"fixed:{whole},{bits - whole}", 300, page_size=int(source.choice([2048, 8192])),
-                  on_null=str(source.choice(["error", "skip"])))
+    table = Table(
+        seed + 50,
+        features,
+        f"fixed:{whole},{bits - whole}",
+        300,
+        page_size=int(source.choice([2048, 8192])),
+        on_null=str(source.choice(["error", "skip"])),
+    )
     columns = c.Columns(features + 1, table.format.name, 1)
-    lanes = int(source.choice([1, 2, columns.products, min(columns.products, int(source.integers(3, 40)))]))
-    engine = TableFitPlan(replace(columns, gram_lanes=lanes), table.walk, int(source.choice([8, 16, 32, 64])), int(source.integers(1, 4)),
-                         int(source.integers(2, 4)), int(source.integers(2, 30)))
+    lanes = int(
+        source.choice([1, 2, columns.products, min(columns.products, int(source.integers(3, 40)))])
+    )
+    engine = TableFitPlan(
+        replace(columns, gram_lanes=lanes),
+        table.walk,
+        int(source.choice([8, 16, 32, 64])),
+        int(source.integers(1, 4)),
+        int(source.integers(2, 4)),
+        int(source.integers(2, 30)),
+    )
     check(engine, build(engine), table, range(30))
 
 
@@ -130,14 +209,22 @@ def test_refits_follow_each_other_without_drift() -> None:
     """Twelve refits on the hardware, each from the answer of the one before: the sums and weights of a fit of the rows that are left."""
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(
+        c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots
+    )
     library, places = build(engine), RowPages(analyse(engine.port, engine.walk, table.pages))
     totals, begin, end = c.initial_totals(table.rows), 0, 0
     for come, go in [(30, 0), *[(4, 2)] * 12]:
         segments = []
         for first, last in ((end, end + come), (begin, begin + go)):
             page, skip, costs = places.span(first, last)
-            segments.append(Segment(PAGES + page * table.schema.page_size, costs.pages, skip, last - first, page) if last > first else NOTHING)
+            segments.append(
+                Segment(
+                    PAGES + page * table.schema.page_size, costs.pages, skip, last - first, page
+                )
+                if last > first
+                else NOTHING
+            )
         begin, end = begin + go, end + come
         found = fit_pages(engine, library, table.pages, totals, segments)
         totals, weights, mask = unpack_answer(found.answer, engine)
@@ -151,24 +238,46 @@ def test_pages_behind_the_last_row() -> None:
     """More pages than the rows lie in: those behind the last row are not walked, and none of their words is taken for those that go."""
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(
+        c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots
+    )
     library, pages = build(engine), len(table.pages)
     assert pages > 6
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
         segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
-        found = fit_pages(engine, library, table.pages, c.initial_totals(table.rows), segments, memory=FixedLatency(latency, 2))
-        after = c.remove_rows(c.add_rows(c.initial_totals(table.rows), table.rows[:come]), table.rows[:go])
-        assert found.answer is not None and (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all()
+        found = fit_pages(
+            engine,
+            library,
+            table.pages,
+            c.initial_totals(table.rows),
+            segments,
+            memory=FixedLatency(latency, 2),
+        )
+        after = c.remove_rows(
+            c.add_rows(c.initial_totals(table.rows), table.rows[:come]), table.rows[:go]
+        )
+        assert (
+            found.answer is not None
+            and (found.answer == pack_answer(after, c.solve(after, table.format), engine)).all()
+        )
 
 
 def test_a_bad_page_ends_the_run() -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[0]
     table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableFitPlan(c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots)
+    engine = TableFitPlan(
+        c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots
+    )
     library, pages = build(engine), table.pages.copy()
-    pages[1, 18:20] = 0xFF                                       # pd_pagesize_version
+    pages[1, 18:20] = 0xFF  # pd_pagesize_version
     good = Segment(PAGES, 1, 0, 1, 0)
-    found = fit_pages(engine, library, pages, c.initial_totals(table.rows), [good, Segment(PAGES, 2, 0, 1 << 20, 7)])
+    found = fit_pages(
+        engine,
+        library,
+        pages,
+        c.initial_totals(table.rows),
+        [good, Segment(PAGES, 2, 0, 1 << 20, 7)],
+    )
     assert found.answer is None and found.error is not None
     assert (found.error.code, found.error.block) == (PageError.PAGE_VERSION, 8)
 
@@ -185,7 +294,11 @@ def test_what_has_no_hardware() -> None:
     assert TableFitPlan.from_json(engine.to_json()) == engine
     totals = c.add_rows(c.initial_totals(table.rows), table.rows)
     again = unpack_answer(pack_answer(totals, c.solve(totals, table.format), engine), engine)
-    assert (again[0].sums == totals.sums).all() and (again[0].offsets == totals.offsets).all() and len(pack_totals(totals, engine)) % 64 == 0
+    assert (
+        (again[0].sums == totals.sums).all()
+        and (again[0].offsets == totals.offsets).all()
+        and len(pack_totals(totals, engine)) % 64 == 0
+    )
     places = RowPages(analyse(engine.port, engine.walk, table.pages))
     with pytest.raises(ValueError, match="is not in the last of 2 pages"):
         two = analyse(engine.port, engine.walk, np.concatenate([table.pages[:1]] * 2))

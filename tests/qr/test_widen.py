@@ -22,13 +22,22 @@ from penstock.models.qr.schedule import widen_latency
 def test_segments(blocks):
     """Of slots, and of ranks with blocks: there with any trend, and any rest of the moves."""
     n = 6
-    config = FitPlan(n_max=n, target=Label.RANK if blocks else Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=21, blocks=blocks)
+    config = FitPlan(
+        n_max=n,
+        target=Label.RANK if blocks else Label.SLOT,
+        sums=Sums.INCREMENTAL,
+        bounds=Bounds.WIDENED,
+        gram_lanes=21,
+        blocks=blocks,
+    )
     dut, source, cases = Widen(config), np.random.default_rng(1), []
     for number in range(90):
         columns = int(source.integers(2, n + 1))
         scale = source.choice([1e-40, 1e-3, 1.0, 30.0, 1e6, 1e9])
         old = (source.normal(0, 1, columns) * scale).astype(np.float32)
-        new = old + (source.normal(0, 1, columns) * scale * source.choice([0, 1e-6, 1e-2, 1])).astype(np.float32)
+        new = old + (
+            source.normal(0, 1, columns) * scale * source.choice([0, 1e-6, 1e-2, 1])
+        ).astype(np.float32)
         new[source.random(columns) < 0.2] = 0
         if number % 50 == 7:
             new[0] = np.inf if number % 100 == 7 else np.nan
@@ -39,17 +48,52 @@ def test_segments(blocks):
             errors, least, low, high = (EMPTY, -EMPTY), EMPTY, low * 0 + 255, high * 0
         offsets = source.integers(0, 256, columns - 1).astype(np.uint8)
         zero = np.zeros(1, dtype=np.int64)
-        anchor = Anchor(codes(old), zero, zero + int(errors[0]), zero + int(errors[1]), zero, zero, zero + least, low[None], high[None])
-        low_rest, high_rest = np.sort(source.integers(-1 << 32, 1 << 32, 2) >> int(source.integers(0, 33)))
-        trend = int(source.choice([0, -1, -(1 << 15), (1 << 16) - 1, int(source.integers(-1 << 15, 1 << 16))]))
+        anchor = Anchor(
+            codes(old),
+            zero,
+            zero + int(errors[0]),
+            zero + int(errors[1]),
+            zero,
+            zero,
+            zero + least,
+            low[None],
+            high[None],
+        )
+        low_rest, high_rest = np.sort(
+            source.integers(-1 << 32, 1 << 32, 2) >> int(source.integers(0, 33))
+        )
+        trend = int(
+            source.choice(
+                [0, -1, -(1 << 15), (1 << 16) - 1, int(source.integers(-1 << 15, 1 << 16))]
+            )
+        )
         frames = Frames(zero, trend, int(low_rest), int(high_rest))
         with np.errstate(all="ignore"):
-            expected = widen_rank_bounds(anchor, codes(new), offsets, frames) if blocks else widen_bounds(anchor, codes(new), offsets)
+            expected = (
+                widen_rank_bounds(anchor, codes(new), offsets, frames)
+                if blocks
+                else widen_bounds(anchor, codes(new), offsets)
+            )
         pad = [0] * (n - columns)
-        cases.append(({"columns": columns, "segment": {"err_min": int(errors[0]), "err_max": int(errors[1]), "least": least, "low": [*map(int, low), *pad],
-                                                       "high": [*map(int, high), *pad]},
-                       "trend": {"trend": trend, "low": frames.low, "high": frames.high},
-                       "offsets": [*map(int, offsets), *pad], "w": [*codes(new).tolist(), *pad], "anchor": [*codes(old).tolist(), *pad]}, expected))
+        cases.append(
+            (
+                {
+                    "columns": columns,
+                    "segment": {
+                        "err_min": int(errors[0]),
+                        "err_max": int(errors[1]),
+                        "least": least,
+                        "low": [*map(int, low), *pad],
+                        "high": [*map(int, high), *pad],
+                    },
+                    "trend": {"trend": trend, "low": frames.low, "high": frames.high},
+                    "offsets": [*map(int, offsets), *pad],
+                    "w": [*codes(new).tolist(), *pad],
+                    "anchor": [*codes(old).tolist(), *pad],
+                },
+                expected,
+            )
+        )
     late, found = widen_latency(n, blocks > 0), 0
 
     async def bench(ctx):
@@ -65,12 +109,18 @@ def test_segments(blocks):
             if expected is not None:
                 assert (ctx.get(dut.err_min), ctx.get(dut.err_max)) == expected
                 found += 1
+
     top = Module()
     dot = Dot(n)
     top.submodules += [dut, dot]
     # the unit is someone else's while it is not in use: ones, times 100
-    top.d.comb += [dot.w.eq(Mux(dut.uses, dut.dot_w.as_value(), Cat(Const(float32.one, 32) for _ in range(n)))),
-                   dot.x.eq(Mux(dut.uses, dut.dot_x.as_value(), Cat(Const(100, 9) for _ in range(n)))), dut.score.eq(dot.o)]
+    top.d.comb += [
+        dot.w.eq(
+            Mux(dut.uses, dut.dot_w.as_value(), Cat(Const(float32.one, 32) for _ in range(n)))
+        ),
+        dot.x.eq(Mux(dut.uses, dut.dot_x.as_value(), Cat(Const(100, 9) for _ in range(n)))),
+        dut.score.eq(dot.o),
+    ]
     simulator = Simulator(top)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)

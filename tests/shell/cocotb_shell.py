@@ -24,7 +24,7 @@ async def made(dut):
 
 
 def copied(source, start, count, key=0xA5):
-    return bytes(byte ^ key for byte in source[start:start + count])
+    return bytes(byte ^ key for byte in source[start : start + count])
 
 
 @cocotb.test()
@@ -41,7 +41,7 @@ async def registers(dut):
         # byte strobes: one byte in the middle
         place = bench.register_map["key"].offset
         await bench.write("key", 0x11223344)
-        await bench.control.write(place + 1, b"\xEE")
+        await bench.control.write(place + 1, b"\xee")
         assert await bench.read("key") == 0x1122EE44
         assert (await bench.control.read(0xFF0, 4)).resp == AxiResp.DECERR
         assert (await bench.control.write(0xFF0, b"abcd")).resp == AxiResp.DECERR
@@ -56,12 +56,16 @@ async def copy_under_backpressure(dut):
         for words in (1, 16, 333):
             for k in range(SIZE):
                 target[k] = 0
-            await bench.start({"source": SOURCE + 40, "target": TARGET + 4000, "stride": 4096, "words": words})
+            await bench.start(
+                {"source": SOURCE + 40, "target": TARGET + 4000, "stride": 4096, "words": words}
+            )
             await bench.finish()
             assert await bench.read("status") == Status.IDLE | Status.DONE
             expect = bytearray(SIZE)
             for k in range(len(bench.slaves)):
-                expect[4000 + 4096 * k:4000 + 4096 * k + 8 * words] = copied(source, 40 + 4096 * k, 8 * words)
+                expect[4000 + 4096 * k : 4000 + 4096 * k + 8 * words] = copied(
+                    source, 40 + 4096 * k, 8 * words
+                )
             assert target == expect
             assert await bench.read("count_words_copied") == words * len(bench.slaves)
 

@@ -16,8 +16,11 @@ pytest.importorskip("cocotbext.axi")
 @pytest.mark.parametrize("ports", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_shell(ports):
     from testbench.cocotb.runner import run_cocotb
+
     engine = CopyEngine(bus_bytes=8, ports=ports)
     shell = Shell(engine, engine.register_map)
     source = to_verilog(shell)
     module = Path(__file__).with_name("cocotb_shell.py")
-    assert run_cocotb(source, module, ports=design_ports(shell), register_map=engine.register_map) == 6
+    assert (
+        run_cocotb(source, module, ports=design_ports(shell), register_map=engine.register_map) == 6
+    )

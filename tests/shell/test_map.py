@@ -8,14 +8,22 @@ import pytest
 
 from penstock.models.shell import CONTROL, Counter, EngineRegister, Monitor, RegisterMap
 
-MAP = RegisterMap([EngineRegister("narrow", 5, reset=3), EngineRegister("wide", 40), EngineRegister("last", 1)], [Counter("tuples", step_bits=3)],
-                  [Monitor("pages", 4)], design=0xDEADBEEF)
+MAP = RegisterMap(
+    [EngineRegister("narrow", 5, reset=3), EngineRegister("wide", 40), EngineRegister("last", 1)],
+    [Counter("tuples", step_bits=3)],
+    [Monitor("pages", 4)],
+    design=0xDEADBEEF,
+)
 
 
 def test_placement():
-    assert [(r.name, r.offset, r.bits, r.access) for r in MAP.registers[len(CONTROL):]] == [
-        ("count_tuples", 0x40, 64, "ro"), ("narrow", 0x48, 32, "rw"), ("wide", 0x50, 64, "rw"), ("last", 0x58, 32, "rw"),
-        ("monitor_pages", 0x5C, 32, "ro")]
+    assert [(r.name, r.offset, r.bits, r.access) for r in MAP.registers[len(CONTROL) :]] == [
+        ("count_tuples", 0x40, 64, "ro"),
+        ("narrow", 0x48, 32, "rw"),
+        ("wide", 0x50, 64, "rw"),
+        ("last", 0x58, 32, "rw"),
+        ("monitor_pages", 0x5C, 32, "ro"),
+    ]
     assert MAP.address_width == 12
     assert MAP["wide"].offset == 0x50
     with pytest.raises(KeyError):
@@ -28,19 +36,36 @@ def test_json():
     assert RegisterMap.from_json(json.loads(json.dumps(MAP.to_json()))) == MAP
     data = MAP.to_json()
     data["registers"][-1]["offset"] += 4
-    with pytest.raises(ValueError, match=r"^the manifest's register map was placed by an incompatible version$"):
+    with pytest.raises(
+        ValueError, match=r"^the manifest's register map was placed by an incompatible version$"
+    ):
         RegisterMap.from_json(data)
 
 
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda: RegisterMap([EngineRegister("a b")]), "register name 'a b' is not an identifier"),
-    (lambda: RegisterMap([EngineRegister("status")]), "register name 'status' is used twice"),
-    (lambda: RegisterMap([EngineRegister("a", 65)]), "register 'a': bits must be 1 to 64, not 65"),
-    (lambda: RegisterMap([EngineRegister("a", 4, reset=16)]), "register 'a': reset 16 does not fit in 4 bits"),
-    (lambda: RegisterMap(counters=[Counter("a", step_bits=0)]), "counter 'a': step_bits must be 1 to 32, not 0"),
-    (lambda: RegisterMap(monitors=[Monitor("a", 17)]), "monitor 'a': level_bits must be 0 to 16, not 17"),
-    (lambda: RegisterMap(design=1 << 32), "design must be 32 bits, not 0x100000000"),
-])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RegisterMap([EngineRegister("a b")]), "register name 'a b' is not an identifier"),
+        (lambda: RegisterMap([EngineRegister("status")]), "register name 'status' is used twice"),
+        (
+            lambda: RegisterMap([EngineRegister("a", 65)]),
+            "register 'a': bits must be 1 to 64, not 65",
+        ),
+        (
+            lambda: RegisterMap([EngineRegister("a", 4, reset=16)]),
+            "register 'a': reset 16 does not fit in 4 bits",
+        ),
+        (
+            lambda: RegisterMap(counters=[Counter("a", step_bits=0)]),
+            "counter 'a': step_bits must be 1 to 32, not 0",
+        ),
+        (
+            lambda: RegisterMap(monitors=[Monitor("a", 17)]),
+            "monitor 'a': level_bits must be 0 to 16, not 17",
+        ),
+        (lambda: RegisterMap(design=1 << 32), "design must be 32 bits, not 0x100000000"),
+    ],
+)
 def test_bad_maps(make, message):
     with pytest.raises(ValueError) as caught:
         make()

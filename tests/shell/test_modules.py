@@ -20,7 +20,9 @@ class Total(wiring.Component):
 
     def __init__(self):
         Total.made += 1
-        super().__init__({"i": In(stream.Signature(4, always_ready=True)), "none": In(0), "o": Out(8)})
+        super().__init__(
+            {"i": In(stream.Signature(4, always_ready=True)), "none": In(0), "o": Out(8)}
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -39,7 +41,9 @@ class Pair(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for name, reset in (("first", None), ("second", self.clear)):
-            total = self.parts.instance(m, name, "total", Total, reset=reset, i__payload=self.word, i__valid=1, none=0)
+            total = self.parts.instance(
+                m, name, "total", Total, reset=reset, i__payload=self.word, i__valid=1, none=0
+            )
             m.d.comb += getattr(self, name).eq(total["o"])
         return m
 

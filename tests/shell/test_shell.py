@@ -29,8 +29,11 @@ class Lingering(wiring.Component):
         running, cycle, pipeline = Signal(), Signal(8), Signal(DEPTH, reset_less=True)
         m.d.sync += [pipeline.eq(Cat(running, pipeline)), cycle.eq(cycle + running)]
         stale = Signal()
-        m.d.comb += [self.error.eq(stale | ((cycle == 20) & (self.registers.ends == 1))), self.done.eq((cycle == 20) & (self.registers.ends == 2)),
-                     self.report.code.eq(ErrorCode.BUS_READ.value)]
+        m.d.comb += [
+            self.error.eq(stale | ((cycle == 20) & (self.registers.ends == 1))),
+            self.done.eq((cycle == 20) & (self.registers.ends == 2)),
+            self.report.code.eq(ErrorCode.BUS_READ.value),
+        ]
         with m.If(self.start):
             m.d.sync += [running.eq(1), stale.eq(pipeline.any())]
         return m
@@ -43,11 +46,20 @@ def run(settling: int, ends: int, stop: int = 0) -> tuple[int, bool]:
     offset, found = {r.name: r.offset for r in dut.register_map.registers}, []
 
     async def write(ctx, name: str, value: int) -> None:
-        for member, given in (("awaddr", offset[name]), ("awvalid", 1), ("wdata", value), ("wstrb", 15), ("wvalid", 1), ("bready", 1)):
+        for member, given in (
+            ("awaddr", offset[name]),
+            ("awvalid", 1),
+            ("wdata", value),
+            ("wstrb", 15),
+            ("wvalid", 1),
+            ("bready", 1),
+        ):
             ctx.set(getattr(dut, f"s_axil_{member}"), given)
         waiting = {"aw", "w"}
         while waiting:
-            taken = {channel for channel in waiting if ctx.get(getattr(dut, f"s_axil_{channel}ready"))}
+            taken = {
+                channel for channel in waiting if ctx.get(getattr(dut, f"s_axil_{channel}ready"))
+            }
             await ctx.tick()
             for channel in taken:
                 ctx.set(getattr(dut, f"s_axil_{channel}valid"), 0)

@@ -21,9 +21,11 @@ def make():
 def test_text():
     text = make()
     assert text == make()
-    head = text[text.index("module penstock("):]
-    ports = set(re.findall(r"\w+", head[head.index("(") + 1:head.index(")")]))
-    expected = {"clk", "rst", "irq"} | {f"m{k}_axi_{name}" for k in range(2) for name in AXI4(data_bytes=8).members}
+    head = text[text.index("module penstock(") :]
+    ports = set(re.findall(r"\w+", head[head.index("(") + 1 : head.index(")")]))
+    expected = {"clk", "rst", "irq"} | {
+        f"m{k}_axi_{name}" for k in range(2) for name in AXI4(data_bytes=8).members
+    }
     assert expected <= ports
     assert all(name in expected or name.startswith("s_axil_") for name in ports)
     assert "src" not in re.findall(r"\(\* (\w+)", text)
@@ -32,10 +34,11 @@ def test_text():
     assert "always @* begin" in text
 
 
-
-
 def test_engine_must_fit_its_map():
     engine = CopyEngine(bus_bytes=8, ports=1)
-    to_verilog(engine)                      # used: Amaranth warns of components that never are
-    with pytest.raises(TypeError, match=r"^the engine's members do not fit its register map: counters, monitors, registers$"):
+    to_verilog(engine)  # used: Amaranth warns of components that never are
+    with pytest.raises(
+        TypeError,
+        match=r"^the engine's members do not fit its register map: counters, monitors, registers$",
+    ):
         Shell(engine, RegisterMap())

@@ -43,7 +43,10 @@ MHZ = BOARD.oscillator_mhz
 def sources(soc: Any, board: Board = BOARD) -> Sources:
     """Return what is placed for anything with `rx` and `tx`."""
     made = board.make_platform().prepare(BoardTop(board, soc, None), NAME, emit_src=False)
-    text = {name: data.decode() if isinstance(data, bytes) else data for name, data in made.files.items()}
+    text = {
+        name: data.decode() if isinstance(data, bytes) else data
+        for name, data in made.files.items()
+    }
     return Sources(text[f"{NAME}.il"], text[f"{NAME}.pcf"])
 
 
@@ -67,8 +70,15 @@ class Lookup(wiring.Component):
         m.submodules.memory = memory = Memory(shape=8, depth=512, init=self.table)
         read = memory.read_port()
         count, fresh = Signal(8), Signal()
-        m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx), read.addr.eq(receiver.o.payload), read.en.eq(receiver.o.valid & ~fresh),
-                     transmitter.i.payload.eq(read.data + count), transmitter.i.valid.eq(fresh), receiver.o.ready.eq(~fresh)]
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            self.tx.eq(transmitter.tx),
+            read.addr.eq(receiver.o.payload),
+            read.en.eq(receiver.o.valid & ~fresh),
+            transmitter.i.payload.eq(read.data + count),
+            transmitter.i.valid.eq(fresh),
+            receiver.o.ready.eq(~fresh),
+        ]
         with m.If(receiver.o.valid & receiver.o.ready):
             m.d.sync += fresh.eq(1)
         with m.If(fresh & transmitter.i.ready):
@@ -81,7 +91,7 @@ def test_a_small_bitstream(tmp_path: Path) -> None:
     table = rng.integers(0, 256, 512).tolist()
     asked = rng.integers(0, 256, 300)
     with Simulated(placed(sources(Lookup(table)), tmp_path)) as device:
-        device.exchange(b"")                                     # the reset after configuration
+        device.exchange(b"")  # the reset after configuration
         answer = b"".join(device.exchange(data) for data in (bytes(asked.tolist()), *[b""] * 20))
     assert answer == bytes((table[byte] + k) % 256 for k, byte in enumerate(asked.tolist()))
 
@@ -90,15 +100,24 @@ def test_a_small_bitstream(tmp_path: Path) -> None:
 def test_a_device_that_copies(tmp_path: Path) -> None:
     """Link, memory and a small engine: what goes through the driver comes back, and a run takes the model's cycles."""
     engine = CopyEngine(bus_bytes=4)
-    soc = Soc(engine, engine.register_map, memory_bytes=4096, clock_hz=round(MHZ * 1e6), baud=BOARD.baud)
+    soc = Soc(
+        engine, engine.register_map, memory_bytes=4096, clock_hz=round(MHZ * 1e6), baud=BOARD.baud
+    )
     data = np.random.default_rng(1).integers(0, 1 << 32, 100, dtype=np.uint32)
-    with Simulated(placed(sources(soc), tmp_path)) as board, SerialServer(board) as server, \
-            Device(server.path, timeout=60, register_map=engine.register_map) as device:
+    with (
+        Simulated(placed(sources(soc), tmp_path)) as board,
+        SerialServer(board) as server,
+        Device(server.path, timeout=60, register_map=engine.register_map) as device,
+    ):
         device.write(64, data.tobytes())
         assert device.read(64, 400) == data.tobytes()
-        report = device.run({"source": 64, "target": 2048, "stride": 0, "words": 100, "key": 0x12345678})
+        report = device.run(
+            {"source": 64, "target": 2048, "stride": 0, "words": 100, "key": 0x12345678}
+        )
         assert report.error is None
-        assert report.cycles == copy_cycles(block_ram(4), bus_bytes=4, ports=1, source=64, target=2048, stride=0, words=100)
+        assert report.cycles == copy_cycles(
+            block_ram(4), bus_bytes=4, ports=1, source=64, target=2048, stride=0, words=100
+        )
         assert device.read(2048, 400) == (data ^ np.uint32(0x12345678)).tobytes()
 
 
@@ -123,22 +142,45 @@ def largest(x: ps.Input["d"], w: ps.Model["d"]):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kernel", "format", "d"), [(largest, "fixed:3,3", 1), (centre, "fixed:3,3", 1), (centre, "fixed:4,6", 2),
-                                                     (linear, "fixed:3,3", 1), (perceptron, "fixed:4,4", 1)])
+@pytest.mark.parametrize(
+    ("kernel", "format", "d"),
+    [
+        (largest, "fixed:3,3", 1),
+        (centre, "fixed:3,3", 1),
+        (centre, "fixed:4,6", 2),
+        (linear, "fixed:3,3", 1),
+        (perceptron, "fixed:4,4", 1),
+    ],
+)
 def test_training(kernel: Any, format: str, d: int, tmp_path: Path) -> None:
     """The whole device trains as golden does, bit for bit, in the model's cycles."""
     rng = np.random.default_rng(d)
     x = rng.normal(size=(30, d)).astype(np.float32)
-    columns = {"y": np.sign(x.sum(axis=1)).astype(np.float32)} | {f"x{k}": x[:, k] for k in range(d)}
+    columns = {"y": np.sign(x.sum(axis=1)).astype(np.float32)} | {
+        f"x{k}": x[:, k] for k in range(d)
+    }
     table = Table.from_columns(columns, "small", page_size=1024)
-    bound = {"x": tuple(f"x{k}" for k in range(d))} | ({"y": ("y",)} if kernel in (linear, perceptron) else {})
-    design = compile(kernel, "small", table, format, bindings=bound, choices=Choices(lanes=1, threads=1, walkers=1))
+    bound = {"x": tuple(f"x{k}" for k in range(d))} | (
+        {"y": ("y",)} if kernel in (linear, perceptron) else {}
+    )
+    design = compile(
+        kernel,
+        "small",
+        table,
+        format,
+        bindings=bound,
+        choices=Choices(lanes=1, threads=1, walkers=1),
+    )
     plan = replace(design.plan, lean=True)
     design = replace(design, plan=plan, memory=block_ram(plan.bus_bytes))
     library = placed(elaborate(design.hardware, BOARD, setting=None), tmp_path)
     golden, model = design.run(table, "golden"), design.run(table, "model")
     registers = register_map(plan, design.identity)
-    with Simulated(library) as board, SerialServer(board) as server, Device(server.path, timeout=120, register_map=registers) as device:
+    with (
+        Simulated(library) as board,
+        SerialServer(board) as server,
+        Device(server.path, timeout=120, register_map=registers) as device,
+    ):
         found = design.run(table, "board", device=device)
     assert golden.codes is not None and found.codes is not None
     for name, codes in golden.codes.items():

@@ -32,14 +32,22 @@ class Registers:
     bus_bytes = 4
 
     def __init__(self, register_map: RegisterMap) -> None:
-        self.size = 1 << register_map.address_width          # the space repeats
-        self.words: dict[int, list[int]] = {}                # [value, bits that can be written]
+        self.size = 1 << register_map.address_width  # the space repeats
+        self.words: dict[int, list[int]] = {}  # [value, bits that can be written]
         for r in register_map.registers:
             engine = next((e for e in register_map.engine if e.name == r.name), None)
-            value = {"identity": IDENTITY, "version": VERSION, "design": register_map.design, "status": 1}.get(r.name, engine.reset if engine else 0)
+            value = {
+                "identity": IDENTITY,
+                "version": VERSION,
+                "design": register_map.design,
+                "status": 1,
+            }.get(r.name, engine.reset if engine else 0)
             bits = engine.bits if engine else 32 if r.name == "watchdog" else 0
             for half in range(r.bits // 32):
-                self.words[r.offset + 4 * half] = [value >> 32 * half & 0xFFFFFFFF, ((1 << bits) - 1) >> 32 * half & 0xFFFFFFFF]
+                self.words[r.offset + 4 * half] = [
+                    value >> 32 * half & 0xFFFFFFFF,
+                    ((1 << bits) - 1) >> 32 * half & 0xFFFFFFFF,
+                ]
 
     def read(self, address: int) -> tuple[bytes, int]:
         address %= self.size
@@ -71,13 +79,15 @@ def library() -> tuple[Path, RegisterMap]:
 
 
 def golden(register_map: RegisterMap, bus_bytes: int = 8) -> GoldenDevice:
-    return GoldenDevice(Identity(bus_bytes, SIZE, CLOCK_HZ), Registers(register_map), Words(SIZE, bus_bytes))
+    return GoldenDevice(
+        Identity(bus_bytes, SIZE, CLOCK_HZ), Registers(register_map), Words(SIZE, bus_bytes)
+    )
 
 
 def settle(board: Board, wire: bytes) -> bytes:
     """Send bytes; wait until no more come back."""
     out, quiet, data = b"", 0, wire
-    while quiet < 5:                                         # as long as the longest request takes on the wire
+    while quiet < 5:  # as long as the longest request takes on the wire
         part = board.exchange(data)
         quiet = 0 if part or data else quiet + 1
         out, data = out + part, b""
@@ -87,14 +97,20 @@ def settle(board: Board, wire: bytes) -> bytes:
 def random_request(rng: np.random.Generator, register_map: RegisterMap) -> Request:
     space = int(rng.choice([0, 1, 1, 2, 2, 2, 3, 100]))
     length = int(rng.choice([0, 1, 4, 8, int(rng.integers(0, 30)), 128]))
-    address = int(rng.choice([0, 0, SIZE - 140, SIZE - 8, SIZE, 2 * SIZE - 60, 1 << 25, (1 << 26) - 30, 1 << 31])) + int(rng.integers(0, 300))
+    address = int(
+        rng.choice(
+            [0, 0, SIZE - 140, SIZE - 8, SIZE, 2 * SIZE - 60, 1 << 25, (1 << 26) - 30, 1 << 31]
+        )
+    ) + int(rng.integers(0, 300))
     if space == 1:
         length = min(length, 16)
         address = int(rng.choice([0, 8, 0x40, 0x48, 0x60, 4084])) + int(rng.integers(0, 12))
         held = range(register_map["control"].offset, register_map["interrupt"].offset + 4)
         if any(a % 4096 in held for a in range(address, address + length)):
             address, length = 0x48, 8
-    sequence = int(rng.integers(0, 4))                       # few, so that some register writes are taken for repeated ones
+    sequence = int(
+        rng.integers(0, 4)
+    )  # few, so that some register writes are taken for repeated ones
     if rng.random() < 0.5:
         return Request(sequence, space, address & 0xFFFF_FFFF, 0, rng.bytes(length))
     return Request(sequence, space, address & 0xFFFF_FFFF, length)
@@ -120,7 +136,11 @@ def test_rtl_answers_what_golden_answers_on_a_bad_line(library: tuple[Path, Regi
 
     def answers(wire: bytes) -> list[object]:
         found = [decode_response(body) for body in Parser().feed(wire)]
-        return [a for a, before in zip(found, [None, *found], strict=False) if a.kind != NACK or before is None or before.kind != NACK]
+        return [
+            a
+            for a, before in zip(found, [None, *found], strict=False)
+            if a.kind != NACK or before is None or before.kind != NACK
+        ]
 
     nacks = 0
     with Board(path) as board:
@@ -128,10 +148,15 @@ def test_rtl_answers_what_golden_answers_on_a_bad_line(library: tuple[Path, Regi
             wire = bytearray(random_request(rng, register_map).encode())
             for _ in range(int(rng.integers(0, 3))):
                 at = int(rng.integers(len(wire)))
-                wire[at:at + 1] = [bytes([int(rng.integers(256))]), b"", bytes([wire[at]] * 2), b"\x7e"][int(rng.integers(4))]
+                wire[at : at + 1] = [
+                    bytes([int(rng.integers(256))]),
+                    b"",
+                    bytes([wire[at]] * 2),
+                    b"\x7e",
+                ][int(rng.integers(4))]
             expected = answers(model.receive(bytes(wire)))
             assert answers(settle(board, bytes(wire))) == expected, (k, wire)
-            nacks += sum(a.kind == NACK for a in expected)   # type: ignore[attr-defined]
+            nacks += sum(a.kind == NACK for a in expected)  # type: ignore[attr-defined]
         assert nacks > 50
         with pytest.raises(FrameError):
             decode_response(b"")
@@ -144,28 +169,41 @@ def test_transfers_and_a_run_on_a_bad_line(library: tuple[Path, RegisterMap]) ->
     expected = bytearray(SIZE)
     with Board(path) as board:
         line = Faulty(board, 0.01, seed=1)
-        with SerialServer(line) as server, Device(server.path, timeout=10, register_map=register_map) as device:
+        with (
+            SerialServer(line) as server,
+            Device(server.path, timeout=10, register_map=register_map) as device,
+        ):
             for k in range(80):
                 length = int(rng.integers(1, 60))
                 address = int(rng.integers(0, 2560 - length))
                 if k % 2:
-                    assert device.read(address, length) == expected[address:address + length]
+                    assert device.read(address, length) == expected[address : address + length]
                 else:
                     data = rng.bytes(length)
                     device.write(address, data)
-                    expected[address:address + length] = data
+                    expected[address : address + length] = data
             assert device.read(0, 2560) == expected[:2560]
             assert device.statistics.again > 10
-            report = device.run({"source": 64, "target": 8192, "stride": 0, "words": 300, "key": 0x12345678})
+            report = device.run(
+                {"source": 64, "target": 8192, "stride": 0, "words": 300, "key": 0x12345678}
+            )
             assert report.error is None
-            assert report.cycles == copy_cycles(block_ram(8), bus_bytes=8, ports=1, source=64, target=8192, stride=0, words=300)
-            source = np.frombuffer(expected, np.uint32)[16:16 + 600]
-            assert np.array_equal(np.frombuffer(device.read(8192, 2400), np.uint32), source ^ np.uint32(0x12345678))
+            assert report.cycles == copy_cycles(
+                block_ram(8), bus_bytes=8, ports=1, source=64, target=8192, stride=0, words=300
+            )
+            source = np.frombuffer(expected, np.uint32)[16 : 16 + 600]
+            assert np.array_equal(
+                np.frombuffer(device.read(8192, 2400), np.uint32), source ^ np.uint32(0x12345678)
+            )
 
 
 def test_the_buffer_of_requests_is_not_overrun(library: tuple[Path, RegisterMap]) -> None:
     path, register_map = library
-    with Board(path) as board, SerialServer(board) as server, Device(server.path, timeout=10, register_map=register_map) as device:
+    with (
+        Board(path) as board,
+        SerialServer(board) as server,
+        Device(server.path, timeout=10, register_map=register_map) as device,
+    ):
         content = bytes(range(256)) * 16
         device.write(3, content)
         assert device.read(3, len(content)) == content
@@ -174,7 +212,11 @@ def test_the_buffer_of_requests_is_not_overrun(library: tuple[Path, RegisterMap]
 
 def test_errors_and_stopping(library: tuple[Path, RegisterMap]) -> None:
     path, register_map = library
-    with Board(path) as board, SerialServer(board) as server, Device(server.path, timeout=10, register_map=register_map) as device:
+    with (
+        Board(path) as board,
+        SerialServer(board) as server,
+        Device(server.path, timeout=10, register_map=register_map) as device,
+    ):
         report = device.run({"source": SIZE, "target": 0, "words": 4})
         assert report.error == HardwareError(ErrorCode.BUS_READ)
         report = device.run({"source": 0, "target": 1 << 30, "words": 4})
@@ -193,26 +235,46 @@ def test_errors_and_stopping(library: tuple[Path, RegisterMap]) -> None:
 
 # training
 
-KERNEL = '''import penstock as ps
+KERNEL = """import penstock as ps
 
 @ps.kernel(epochs=2)
 def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
     return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
-'''
+"""
 
 
-def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_on_the_whole_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`--backend board` is golden bit for bit and the model cycle for cycle; the API's `open` and `run` train on the same device; too small memory is said."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    options = ("k.py", "--data", "random:rows=120", "--dim", "d=4", "--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
-    assert run(["simulate", *options, "--backend", "board", "--json", "r.json"]) == 0, capsys.readouterr().err
+    options = (
+        "k.py",
+        "--data",
+        "random:rows=120",
+        "--dim",
+        "d=4",
+        "--format",
+        "fixed:8,8",
+        "--threads",
+        "1",
+        "--lanes",
+        "1",
+    )
+    assert run(["simulate", *options, "--backend", "board", "--json", "r.json"]) == 0, (
+        capsys.readouterr().err
+    )
     report = json.loads(Path("r.json").read_text())
     assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
     assert report["simulation"]["backend"] == "board"
-    assert report["design"]["config"]["memory"] == "latency=4,bytes=8"      # the device's block RAM, not the target's memory
+    assert (
+        report["design"]["config"]["memory"] == "latency=4,bytes=8"
+    )  # the device's block RAM, not the target's memory
 
-    design = ps.compile("k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1))
+    design = ps.compile(
+        "k.py", format="fixed:8,8", dims={"d": 4}, choices=ps.Choices(threads=1, lanes=1)
+    )
     table = ps.open_table("random:rows=120", design.plan.schema, design.labels)
     with design.device_in_simulation(design.workload(Given(table)).memory_bytes()) as device:
         once = design.run(table, "board", device=device)
@@ -221,70 +283,179 @@ def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.Monkey
         assert once.result is not None and np.array_equal(once.result["w"], report["result"]["w"])
         assert device.identity.memory_bytes == 20480
         with pytest.raises(DeviceError, match="has 20480"):
-            design.run(ps.open_table("random:rows=300", design.plan.schema, design.labels), "board", device=device)
+            design.run(
+                ps.open_table("random:rows=300", design.plan.schema, design.labels),
+                "board",
+                device=device,
+            )
         pages = table.pages.copy()
         pages[1, 24:28] = np.frombuffer((10 << 17 | 1 << 15 | 24).to_bytes(4, "little"), np.uint8)
         bad = ps.open_table("random:rows=120", design.plan.schema, design.labels)
         object.__setattr__(bad, "pages", pages)
-        assert design.run(bad, "board", device=device).errors == design.run(bad, "golden").errors != ()
+        assert (
+            design.run(bad, "board", device=device).errors == design.run(bad, "golden").errors != ()
+        )
 
 
-def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_do_not_go_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    options = ("simulate", "k.py", "--data", "random:rows=10", "--dim", "d=4", "--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
-    for more, text in ((("--device", "serial:x"), "--device is for --backend board"), (("--backend", "board", "--waves", "w.fst"), "--waves is for the engine"),
-                       (("--backend", "board", "--device", "serial:nowhere"), "error[E831]: cannot open nowhere")):
+    options = (
+        "simulate",
+        "k.py",
+        "--data",
+        "random:rows=10",
+        "--dim",
+        "d=4",
+        "--format",
+        "fixed:8,8",
+        "--threads",
+        "1",
+        "--lanes",
+        "1",
+    )
+    for more, text in (
+        (("--device", "serial:x"), "--device is for --backend board"),
+        (("--backend", "board", "--waves", "w.fst"), "--waves is for the engine"),
+        (("--backend", "board", "--device", "serial:nowhere"), "error[E831]: cannot open nowhere"),
+    ):
         assert run([*options, *more]) == 1
         assert text in capsys.readouterr().err
 
 
-def test_memories_that_are_not_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memories_that_are_not_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """SDRAM is no block RAM of its size, and no device in simulation takes more of this machine's memory than is said."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
     words = "simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target ulx3s-85f-sdram --backend board"
     assert run(words.split()) == 1
-    assert "error[E801]: the SDRAM of ulx3s-85f-sdram cannot be simulated yet: --target ulx3s-85f has its tables in block RAM\n" in capsys.readouterr().err
-    with pytest.raises(BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"):
+    assert (
+        "error[E801]: the SDRAM of ulx3s-85f-sdram cannot be simulated yet: --target ulx3s-85f has its tables in block RAM\n"
+        in capsys.readouterr().err
+    )
+    with pytest.raises(
+        BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"
+    ):
         generate(None, None, memory_bytes=(32 << 20) + 1)
 
 
-@pytest.mark.parametrize("board,rows", [pytest.param("ulx3s-25f", 120, marks=pytest.mark.long), ("tang-nano-9k", 60)])
-def test_a_board_trains_what_was_built_for_it(board: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                              capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "board,rows", [pytest.param("ulx3s-25f", 120, marks=pytest.mark.long), ("tang-nano-9k", 60)]
+)
+def test_a_board_trains_what_was_built_for_it(
+    board: str,
+    rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
     of place and route do nothing here, and the device in simulation stands for the board."""
     from penstock.boards import build as building
     from penstock.boards.board import boards
     from penstock.boards.build import Build
     from penstock.models.resources import Resources
+
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
     rng = np.random.default_rng(5)
-    np.savez("t.npz", x=rng.normal(size=(rows, 4)).astype("f4"), y=rng.normal(size=rows).astype("f4"))
-    bitstream = Build(board, 40.0, 47.0, "", "", 1, Resources(1, 1, 1, 1), ((1, 47.0, 1.0),), 1.0, {}, {}, "0", {"penstock.bit": b""})
+    np.savez(
+        "t.npz", x=rng.normal(size=(rows, 4)).astype("f4"), y=rng.normal(size=rows).astype("f4")
+    )
+    bitstream = Build(
+        board,
+        40.0,
+        47.0,
+        "",
+        "",
+        1,
+        Resources(1, 1, 1, 1),
+        ((1, 47.0, 1.0),),
+        1.0,
+        {},
+        {},
+        "0",
+        {"penstock.bit": b""},
+    )
     monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
     monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
     options = ("k.py", "--dim", "d=4", "--format", "fixed:8,8")
-    assert run(["build", *options, "--board", board, "--out", "out", "-q"]) == 0, capsys.readouterr().err
-    assert run(["build", *options, "--board", board, "--out", "other", "--data", "t.npz", "-q"]) == 0, capsys.readouterr().err
+    assert run(["build", *options, "--board", board, "--out", "out", "-q"]) == 0, (
+        capsys.readouterr().err
+    )
+    assert (
+        run(["build", *options, "--board", board, "--out", "other", "--data", "t.npz", "-q"]) == 0
+    ), capsys.readouterr().err
 
     with ps.open("sim:out") as device:
         design = ps.load("out")
-        assert device.identity.memory_bytes == boards()[board].memory.bytes and device.design == design.identity
+        assert (
+            device.identity.memory_bytes == boards()[board].memory.bytes
+            and device.design == design.identity
+        )
         table = ps.open_table(f"random:rows={rows}", design.plan.schema, design.labels)
         trained, expected = design.run(table, "board", device=device), design.run(table)
-        assert trained.result is not None and expected.result is not None and np.array_equal(trained.result["w"], expected.result["w"])
-        device.start({"epochs": 1 << 20})                    # a run that somebody left
+        assert (
+            trained.result is not None
+            and expected.result is not None
+            and np.array_equal(trained.result["w"], expected.result["w"])
+        )
+        device.start({"epochs": 1 << 20})  # a run that somebody left
         again = design.run(table, "board", device=device)
-        assert again.result is not None and np.array_equal(again.result["w"], expected.result["w"]) and again.cycles == trained.cycles
+        assert (
+            again.result is not None
+            and np.array_equal(again.result["w"], expected.result["w"])
+            and again.cycles == trained.cycles
+        )
 
     for folder, data in (("out", f"random:rows={rows}"), ("other", "t.npz")):
-        line = ["simulate", *options, "--target", board, "--data", data, "--backend", "board", "--device", f"sim:{folder}", "--json", "r.json", "-q"]
+        line = [
+            "simulate",
+            *options,
+            "--target",
+            board,
+            "--data",
+            data,
+            "--backend",
+            "board",
+            "--device",
+            f"sim:{folder}",
+            "--json",
+            "r.json",
+            "-q",
+        ]
         assert run(line) == 0, capsys.readouterr().err
         report = json.loads(Path("r.json").read_text())
-        assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
-    assert run(["simulate", *options, "--target", board, "--data", "random:rows=9", "--epochs", "3", "--backend", "board", "--device", "sim:out", "-q"]) == 1
+        assert (
+            report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
+        )
+    assert (
+        run(
+            [
+                "simulate",
+                *options,
+                "--target",
+                board,
+                "--data",
+                "random:rows=9",
+                "--epochs",
+                "3",
+                "--backend",
+                "board",
+                "--device",
+                "sim:out",
+                "-q",
+            ]
+        )
+        == 1
+    )
     said = capsys.readouterr().err
-    assert "error[E831]" in said and "the design in out is" in said and "hint: the board must run the design of the same kernel" in said
+    assert (
+        "error[E831]" in said
+        and "the design in out is" in said
+        and "hint: the board must run the design of the same kernel" in said
+    )

@@ -29,10 +29,14 @@ TIMING = FixedLatency(11, 8)
 SIMULATED = ("native", "pysim")
 
 
-def opened(kind: str, memory: Any = TIMING, ports: int = 1, spaces: tuple[int, ...] = ()) -> Machine:
+def opened(
+    kind: str, memory: Any = TIMING, ports: int = 1, spaces: tuple[int, ...] = ()
+) -> Machine:
     """The toy engine on a machine; `spaces`: of its ports, all 0 without."""
     engine = CopyEngine(bus_bytes=BUS, ports=ports)
-    specs = tuple(PortSpec(f"m{k}_axi", BUS, space=space) for k, space in enumerate(spaces or (0,) * ports))
+    specs = tuple(
+        PortSpec(f"m{k}_axi", BUS, space=space) for k, space in enumerate(spaces or (0,) * ports)
+    )
     if kind == "pysim":
         return PythonMachine(engine, specs, memory)
     if kind == "native":
@@ -60,8 +64,28 @@ def both() -> Iterator[tuple[Machine, Machine]]:
         yield a, b
 
 
-def copy(machine: Machine, source: int, target: int, words: int, *, key: int = KEY, stride: int = 0, hold: int = 0, **options: Any) -> Ended:
-    return machine.run({"source": source, "target": target, "stride": stride, "words": words, "key": key, "hold": hold}, **options)
+def copy(
+    machine: Machine,
+    source: int,
+    target: int,
+    words: int,
+    *,
+    key: int = KEY,
+    stride: int = 0,
+    hold: int = 0,
+    **options: Any,
+) -> Ended:
+    return machine.run(
+        {
+            "source": source,
+            "target": target,
+            "stride": stride,
+            "words": words,
+            "key": key,
+            "hold": hold,
+        },
+        **options,
+    )
 
 
 def numbers(seed: int, words: int) -> np.ndarray:
@@ -84,7 +108,9 @@ def timing(machine: Machine) -> FixedLatency:
 
 
 def expected(machine: Machine, source: int, target: int, words: int) -> int:
-    return copy_cycles(timing(machine), bus_bytes=BUS, ports=1, source=source, target=target, stride=0, words=words)
+    return copy_cycles(
+        timing(machine), bus_bytes=BUS, ports=1, source=source, target=target, stride=0, words=words
+    )
 
 
 def test_bytes_across_windows(machine: Machine) -> None:
@@ -102,7 +128,11 @@ def test_the_engine_works_across_windows(machine: Machine) -> None:
     machine.write(target - BUS, np.zeros(92 * BUS, dtype=np.uint8))
     machine.write(source, data)
     ended = copy(machine, source, target, 90)
-    assert ended.error is None and ended.cycles == expected(machine, source, target, 90) and ended.counters == {"words_copied": 90}
+    assert (
+        ended.error is None
+        and ended.cycles == expected(machine, source, target, 90)
+        and ended.counters == {"words_copied": 90}
+    )
     assert machine.read(target - BUS, 92 * BUS).tobytes() == bytes(BUS) + changed(data) + bytes(BUS)
     if not isinstance(machine, DeviceMachine):
         assert (ended.bytes_read, ended.bytes_written) == (90 * BUS, 90 * BUS)
@@ -113,20 +143,34 @@ def test_two_runs_in_one_session(machine: Machine) -> None:
     data, meter = numbers(3, 50), Metered(machine, watchdog=10_000)
     machine.write(0, data)
     registers = {"source": 0, "target": PAGE, "stride": 0, "words": 50, "key": 7, "hold": 0}
-    first, second = meter.run(registers), meter.run(registers | {"source": PAGE, "target": 2 * PAGE, "key": 9})
+    first, second = (
+        meter.run(registers),
+        meter.run(registers | {"source": PAGE, "target": 2 * PAGE, "key": 9}),
+    )
     assert first.cycles == second.cycles == expected(machine, 0, PAGE, 50)
     assert machine.read(2 * PAGE, len(data)).tobytes() == changed(data, 7 ^ 9)
     total = meter.total
-    assert (total.error, total.cycles, total.counters) == (None, 2 * first.cycles, {"words_copied": 100})
-    assert (total.bytes_read, total.seconds) == (2 * first.bytes_read, first.seconds + second.seconds)
+    assert (total.error, total.cycles, total.counters) == (
+        None,
+        2 * first.cycles,
+        {"words_copied": 100},
+    )
+    assert (total.bytes_read, total.seconds) == (
+        2 * first.bytes_read,
+        first.seconds + second.seconds,
+    )
 
 
 def test_an_error_of_the_bus(machine: Machine) -> None:
     """Beyond all memory; afterwards the machine goes on as if nothing had been."""
     data = numbers(4, 20)
     machine.write(0, data)
-    assert (error := copy(machine, 1 << 20, PAGE, 20).error) is not None and error.code is ErrorCode.BUS_READ
-    assert (error := copy(machine, 0, 1 << 20, 20).error) is not None and error.code is ErrorCode.BUS_WRITE
+    assert (
+        error := copy(machine, 1 << 20, PAGE, 20).error
+    ) is not None and error.code is ErrorCode.BUS_READ
+    assert (
+        error := copy(machine, 0, 1 << 20, 20).error
+    ) is not None and error.code is ErrorCode.BUS_WRITE
     assert copy(machine, 0, PAGE, 20).cycles == expected(machine, 0, PAGE, 20)
     assert machine.read(PAGE, len(data)).tobytes() == changed(data)
 
@@ -145,7 +189,9 @@ def test_what_a_device_cannot_do(machine: Machine) -> None:
     for call in (lambda: machine.trace(0), lambda: machine.alter(5, 0, b"a")):
         with pytest.raises(Unsupported, match="a simulation"):
             call()
-    with pytest.raises(DeviceError, match=f"^the run takes {SIZE + 1} bytes of memory; the device has {SIZE}$"):
+    with pytest.raises(
+        DeviceError, match=f"^the run takes {SIZE + 1} bytes of memory; the device has {SIZE}$"
+    ):
         machine.reserve(SIZE, 1)
     with pytest.raises(DeviceError, match="the register words has 32 bits"):
         machine.run({"words": 1 << 32})
@@ -170,15 +216,30 @@ def test_memory_that_is_only_read(kind: str) -> None:
     with opened(kind) as machine:
         machine.write(0, data)
         machine.reserve(PAGE, PAGE)
-        assert (error := copy(machine, 0, 8 * BUS, 4).error) is not None and error.code is ErrorCode.BUS_WRITE
+        assert (
+            error := copy(machine, 0, 8 * BUS, 4).error
+        ) is not None and error.code is ErrorCode.BUS_WRITE
         assert (data == before).all()
         data[:BUS] = 1
-        assert copy(machine, 0, PAGE, 4).error is None and machine.read(PAGE, 4 * BUS).tobytes() == changed(data[:4 * BUS])
+        assert copy(machine, 0, PAGE, 4).error is None and machine.read(
+            PAGE, 4 * BUS
+        ).tobytes() == changed(data[: 4 * BUS])
 
 
 def slower(words: int, memories: dict[str, FixedLatency], stride: int) -> int:
     """The cycles of two ports that work side by side."""
-    return max(copy_cycles(memories[f"m{k}"], bus_bytes=BUS, ports=1, source=k * stride, target=PAGE + k * stride, stride=0, words=words) for k in range(2))
+    return max(
+        copy_cycles(
+            memories[f"m{k}"],
+            bus_bytes=BUS,
+            ports=1,
+            source=k * stride,
+            target=PAGE + k * stride,
+            stride=0,
+            words=words,
+        )
+        for k in range(2)
+    )
 
 
 @pytest.mark.parametrize("kind", SIMULATED)
@@ -186,15 +247,20 @@ def test_ports_have_timings_of_their_own(kind: str) -> None:
     words, stride = 100, 150 * BUS
     data = numbers(6, 250)
     cycles = []
-    for memories in ({"m0": FixedLatency(5, 8), "m1": FixedLatency(60, 2)}, {"m0": FixedLatency(90, 4), "m1": FixedLatency(5, 8)},
-                     {"m0": FixedLatency(5, 8), "m1": FixedLatency(5, 8)}):
+    for memories in (
+        {"m0": FixedLatency(5, 8), "m1": FixedLatency(60, 2)},
+        {"m0": FixedLatency(90, 4), "m1": FixedLatency(5, 8)},
+        {"m0": FixedLatency(5, 8), "m1": FixedLatency(5, 8)},
+    ):
         with opened(kind, memories, 2) as machine:
             machine.reserve(0, SIZE)
             machine.write(0, data)
             ended = copy(machine, 0, PAGE, words, stride=stride)
             assert ended.error is None and ended.cycles == slower(words, memories, stride)
             for at in (0, stride):
-                assert machine.read(PAGE + at, words * BUS).tobytes() == changed(data[at:at + words * BUS])
+                assert machine.read(PAGE + at, words * BUS).tobytes() == changed(
+                    data[at : at + words * BUS]
+                )
             cycles.append(ended.cycles)
     assert len(set(cycles)) == 3
 
@@ -204,7 +270,9 @@ def test_a_port_without_a_timing_has_the_usual_one(kind: str) -> None:
     memories = {"m0": FixedLatency(70, 8)}
     with opened(kind, memories, 2) as machine:
         machine.reserve(0, SIZE)
-        assert copy(machine, 0, PAGE, 40, stride=60 * BUS).cycles == slower(40, memories | {"m1": FixedLatency()}, 60 * BUS)
+        assert copy(machine, 0, PAGE, 40, stride=60 * BUS).cycles == slower(
+            40, memories | {"m1": FixedLatency()}, 60 * BUS
+        )
 
 
 @pytest.mark.parametrize("kind", SIMULATED)
@@ -216,33 +284,44 @@ def test_address_spaces(kind: str) -> None:
             machine.reserve(0, 2 * PAGE, space=space)
             machine.write(0, part, space=space)
         for at in range(2):
-            machine.alter(1, BUS * at, bytes([at + 1] * BUS), space=3 * at)         # before anything is read, each in its own
-            data[3 * at][BUS * at:BUS * (at + 1)] = at + 1
+            machine.alter(
+                1, BUS * at, bytes([at + 1] * BUS), space=3 * at
+            )  # before anything is read, each in its own
+            data[3 * at][BUS * at : BUS * (at + 1)] = at + 1
         assert copy(machine, 0, PAGE, 40).error is None
         for space, part in data.items():
             assert machine.read(PAGE, 40 * BUS, space=space).tobytes() == changed(part)
-        assert copy(machine, 0, PAGE, 40, stride=2 * PAGE).error is not None        # the other memory ends there
+        assert (
+            copy(machine, 0, PAGE, 40, stride=2 * PAGE).error is not None
+        )  # the other memory ends there
 
 
 def test_traces_are_the_same(both: tuple[Machine, Machine]) -> None:
     """Cycle, address, beats and digest of every burst, as the engine's own rules have them."""
     data = numbers(7, 300)
-    for source, target, words in ((0, 2 * PAGE, 300), (PAGE - 5 * BUS, 3 * PAGE - 9 * BUS, 40), (0, 2 * PAGE, 1)):
+    for source, target, words in (
+        (0, 2 * PAGE, 300),
+        (PAGE - 5 * BUS, 3 * PAGE - 9 * BUS, 40),
+        (0, 2 * PAGE, 1),
+    ):
         traces = []
         for machine in both:
-            machine.trace(0)                                    # the recording begins
-            machine.write(source, data[:BUS * words])
+            machine.trace(0)  # the recording begins
+            machine.write(source, data[: BUS * words])
             ended = copy(machine, source, target, words)
             assert ended.error is None
             traces.append(machine.trace(0))
             assert ended.cycles > max(each.cycle for each in traces[-1]) >= 0
         assert traces[0] == traces[1] and all(isinstance(each, Transfer) for each in traces[0])
-        for channel, first, content in (("read", source, data[:BUS * words].tobytes()), ("write", target, changed(data[:BUS * words]))):
+        for channel, first, content in (
+            ("read", source, data[: BUS * words].tobytes()),
+            ("write", target, changed(data[: BUS * words])),
+        ):
             mine = [each for each in traces[0] if each.channel == channel]
             assert mine[0].address == first and sum(each.beats for each in mine) == words
             for each in mine:
                 at = each.address - first
-                assert each.digest == fnv(content[at:at + each.beats * BUS])
+                assert each.digest == fnv(content[at : at + each.beats * BUS])
 
 
 def test_a_trace_is_of_the_latest_run(both: tuple[Machine, Machine]) -> None:
@@ -250,7 +329,10 @@ def test_a_trace_is_of_the_latest_run(both: tuple[Machine, Machine]) -> None:
         machine.trace(0)
         copy(machine, 0, PAGE, 30)
         copy(machine, 8 * BUS, PAGE, 3)
-        assert [(each.channel, each.address, each.beats) for each in machine.trace(0)] == [("read", 8 * BUS, 3), ("write", PAGE, 3)]
+        assert [(each.channel, each.address, each.beats) for each in machine.trace(0)] == [
+            ("read", 8 * BUS, 3),
+            ("write", PAGE, 3),
+        ]
 
 
 def test_memory_that_changes_in_a_cycle(both: tuple[Machine, Machine]) -> None:
@@ -271,6 +353,6 @@ def test_memory_that_changes_in_a_cycle(both: tuple[Machine, Machine]) -> None:
         assert machine.read(PAGE, words * BUS).tobytes() == changed(data)
     assert results[0] == results[1]
     early = data.copy()
-    early[4 * BUS:8 * BUS], early[12 * BUS:16 * BUS] = 0, 255
+    early[4 * BUS : 8 * BUS], early[12 * BUS : 16 * BUS] = 0, 255
     assert results[0][0] == changed(early) and results[0][-1] == changed(data)
-    assert len(set(results[0])) > 4                             # and some words of each in between
+    assert len(set(results[0])) > 4  # and some words of each in between

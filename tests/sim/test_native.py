@@ -15,7 +15,19 @@ from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.native import BuildError, Library, MonitorState, PortSpec, ProtocolError, RegisterError, Session, Violation, build, toolchain, wave_format
+from penstock.sim.native import (
+    BuildError,
+    Library,
+    MonitorState,
+    PortSpec,
+    ProtocolError,
+    RegisterError,
+    Session,
+    Violation,
+    build,
+    toolchain,
+    wave_format,
+)
 from testbench.toy import CopyEngine, copy_cycles, copy_map
 
 SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
@@ -44,7 +56,9 @@ def session(lib: Library, memory: FixedLatency, size: int = 1 << 18, seed: int =
 
 def expected(source: np.ndarray, length: int, start: int, place: int, count: int) -> np.ndarray:
     result = np.zeros(length, np.uint8)
-    result[place:place + count] = (source[start:start + count].view(np.uint32) ^ np.uint32(KEY)).view(np.uint8)
+    result[place : place + count] = (
+        source[start : start + count].view(np.uint32) ^ np.uint32(KEY)
+    ).view(np.uint8)
     return result
 
 
@@ -60,14 +74,28 @@ def test_exact_cycles(bus_bytes, ports):
         start, place = (int(rng.integers(0, 600)) * bus_bytes for _ in range(2))
         made, source, target = session(lib, memory, seed=words)
         with made:
-            values = {"source": SOURCE + start, "target": TARGET + place, "stride": stride, "words": words}
+            values = {
+                "source": SOURCE + start,
+                "target": TARGET + place,
+                "stride": stride,
+                "words": words,
+            }
             report = made.run(values)
             model = copy_cycles(memory, bus_bytes=bus_bytes, ports=ports, **values)
             assert (report.finished, report.error, report.cycles) == (True, None, model)
             assert report.status == Status.IDLE | Status.DONE
             assert report.counters == {"words_copied": words * ports}
-            assert [s.bytes_read for s in made.statistics()] == [span] * ports == [s.bytes_written for s in made.statistics()]
-            result = sum(expected(source, len(target), start + k * stride, place + k * stride, span).astype(int) for k in range(ports))
+            assert (
+                [s.bytes_read for s in made.statistics()]
+                == [span] * ports
+                == [s.bytes_written for s in made.statistics()]
+            )
+            result = sum(
+                expected(source, len(target), start + k * stride, place + k * stride, span).astype(
+                    int
+                )
+                for k in range(ports)
+            )
             assert np.array_equal(target, result)
             # the same once more: every run starts from the same state
             assert made.run(values).cycles == model
@@ -81,7 +109,15 @@ def test_random_stalls_change_no_bit(one):
         with made:
             made.set_memory(memory, stall_percent=10 + 15 * seed, seed=seed + 1)
             report = made.run({"source": SOURCE + 24, "target": TARGET + 8, "words": 900})
-            exact = copy_cycles(memory, bus_bytes=8, ports=1, source=SOURCE + 24, target=TARGET + 8, stride=0, words=900)
+            exact = copy_cycles(
+                memory,
+                bus_bytes=8,
+                ports=1,
+                source=SOURCE + 24,
+                target=TARGET + 8,
+                stride=0,
+                words=900,
+            )
             assert report.finished and report.cycles > exact
             assert np.array_equal(target, expected(source, len(target), 24, 8, 7200))
 
@@ -92,13 +128,17 @@ def test_outside_reads_fail(one):
         report = made.run({"source": SOURCE + len(source) - 64, "target": TARGET, "words": 16})
         assert report.error == HardwareError(ErrorCode.BUS_READ, 0)
         # the burst of 16 words stops at the 4 KiB boundary, which is the window's end: the second one is outside
-        assert [(n.kind, n.address) for n in made.notes()] == [(Violation.OUTSIDE_READ, SOURCE + len(source))]
+        assert [(n.kind, n.address) for n in made.notes()] == [
+            (Violation.OUTSIDE_READ, SOURCE + len(source))
+        ]
         # the engine is well again afterwards
         made.clear_statistics()
         assert made.run({"source": SOURCE, "target": TARGET, "words": 16}).error is None
         assert np.array_equal(target[:128], expected(source, 128, 0, 0, 128))
         # read-only windows cannot be written
-        assert made.run({"source": SOURCE, "target": SOURCE, "words": 16}).error == HardwareError(ErrorCode.BUS_WRITE, 0)
+        assert made.run({"source": SOURCE, "target": SOURCE, "words": 16}).error == HardwareError(
+            ErrorCode.BUS_WRITE, 0
+        )
         assert [n.kind for n in made.notes()] == [Violation.OUTSIDE_WRITE]
 
 
@@ -110,9 +150,13 @@ def test_injected_faults(one):
             (made.fail_read if fault == "read" else made.fail_write)(0, 2)
             values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 1000}
             report = made.run(values)
-            assert report.error == HardwareError(ErrorCode.BUS_READ if fault == "read" else ErrorCode.BUS_WRITE, 0)
+            assert report.error == HardwareError(
+                ErrorCode.BUS_READ if fault == "read" else ErrorCode.BUS_WRITE, 0
+            )
             assert report.status == Status.IDLE | Status.ERROR
-            assert str(report).startswith(f"failed after {report.cycles} cycles: BUS_{fault.upper()} at block 0\n")
+            assert str(report).startswith(
+                f"failed after {report.cycles} cycles: BUS_{fault.upper()} at block 0\n"
+            )
             report = made.run(values)
             assert report.error is None
             assert report.cycles == copy_cycles(memory, bus_bytes=8, ports=1, stride=0, **values)
@@ -149,8 +193,10 @@ def test_hang_is_reported(one):
         report = made.run(values, limit=500)
         assert not report.finished and report.status == Status.BUSY and report.simulated == 500
         assert report.monitors == (MonitorState("queue0", True, False, 6),)
-        assert str(report) == ("not finished after 500 cycles (<Status.BUSY: 2>)\n  words_copied: 6\n"
-                               "  queue0 is blocked: its consumer is not ready, level 6")
+        assert str(report) == (
+            "not finished after 500 cycles (<Status.BUSY: 2>)\n  words_copied: 6\n"
+            "  queue0 is blocked: its consumer is not ready, level 6"
+        )
         made.stop()
         report = made.run(values, watchdog=200)
         assert report.error == HardwareError(ErrorCode.WATCHDOG)
@@ -163,7 +209,11 @@ def test_registers(one):
     made, _, _ = session(one, FixedLatency(1000, 8))
     with made:
         rmap = one.register_map
-        assert made.read("identity") == 0x504E5354 and made.read("version") == 0x1_0000 and made.read("design") == rmap.design
+        assert (
+            made.read("identity") == 0x504E5354
+            and made.read("version") == 0x1_0000
+            and made.read("design") == rmap.design
+        )
         assert made.read("key") == KEY
         made.write("source", 0x12_3456_7890)
         assert made.read("source") == 0x12_3456_7890
@@ -188,9 +238,13 @@ def test_registers(one):
 def test_windows(one):
     made, _, _ = session(one, FixedLatency())
     with made:
-        with pytest.raises(ValueError, match=r"^the window at 0x101000 overlaps the one at 0x100000$"):
+        with pytest.raises(
+            ValueError, match=r"^the window at 0x101000 overlaps the one at 0x100000$"
+        ):
             made.map(SOURCE + 4096, np.zeros(8, np.uint8))
-        with pytest.raises(ValueError, match=r"^a memory window must begin at a multiple of 4096, not 0x8$"):
+        with pytest.raises(
+            ValueError, match=r"^a memory window must begin at a multiple of 4096, not 0x8$"
+        ):
             made.map(8, np.zeros(8, np.uint8))
         with pytest.raises(ValueError, match="C-contiguous"):
             made.map(0, np.zeros((8, 8), np.uint8)[:, :4])
@@ -207,13 +261,18 @@ def test_protocol_checks():
     assert count == 1
     lib = build(broken, ports=[PortSpec("m0_axi", 8)], register_map=engine.register_map)
     made, _, _ = session(lib, FixedLatency())
-    with made, pytest.raises(ProtocolError, match=r"^m0_axi: CROSSES_4K at address 0x100ff8 in cycle \d+$"):
+    with (
+        made,
+        pytest.raises(
+            ProtocolError, match=r"^m0_axi: CROSSES_4K at address 0x100ff8 in cycle \d+$"
+        ),
+    ):
         made.run({"source": SOURCE + 4088, "target": TARGET, "words": 1}, limit=1000)
 
 
 def test_cache(one, monkeypatch):
     engine = CopyEngine(bus_bytes=8, ports=1)
-    monkeypatch.setattr(toolchain, "_run", None)               # a second build starts no tool
+    monkeypatch.setattr(toolchain, "_run", None)  # a second build starts no tool
     again = build(Shell(engine, engine.register_map))
     assert again.path == one.path
     assert dataclasses.replace(again) == one
@@ -221,13 +280,18 @@ def test_cache(one, monkeypatch):
 
 def test_missing_tools(monkeypatch):
     monkeypatch.setattr(toolchain.shutil, "which", lambda tool: None)
-    with pytest.raises(BuildError, match=r"^simulation needs g\+\+, make; on Debian or Ubuntu: apt-get install g\+\+ make$"):
+    with pytest.raises(
+        BuildError,
+        match=r"^simulation needs g\+\+, make; on Debian or Ubuntu: apt-get install g\+\+ make$",
+    ):
         toolchain.require("g++", "make")
 
 
 def test_bad_verilog():
     with pytest.raises(BuildError, match=r"^verilator_bin failed:\n.*%Error: design\.v:1:"):
-        build("module penstock(; endmodule\n", ports=[PortSpec("m0_axi", 8)], register_map=copy_map())
+        build(
+            "module penstock(; endmodule\n", ports=[PortSpec("m0_axi", 8)], register_map=copy_map()
+        )
 
 
 def test_bare_loop(one):
@@ -252,11 +316,11 @@ def lz4_block(data: bytes) -> bytes:
         token = data[at]
         at += 1
         literals = count(token >> 4)
-        out += data[at:at + literals]
+        out += data[at : at + literals]
         at += literals
         if at == len(data):
             return bytes(out)
-        back = int.from_bytes(data[at:at + 2], "little")
+        back = int.from_bytes(data[at : at + 2], "little")
         at += 2
         for _ in range(count(token & 15) + 4):
             out.append(out[-back])
@@ -267,10 +331,10 @@ def fst_names_and_times(data: bytes) -> tuple[list[str], list[int]]:
     names, times, at = [], [], 0
     while at < len(data):
         kind, length = struct.unpack_from(">BQ", data, at)
-        body = data[at + 9:at + 1 + length]
-        if kind == 0:                       # header
+        body = data[at + 9 : at + 1 + length]
+        if kind == 0:  # header
             times += struct.unpack_from(">QQ", body)
-        if kind == 6:                       # hierarchy, in LZ4
+        if kind == 6:  # hierarchy, in LZ4
             hierarchy = lz4_block(body[8:])
             assert len(hierarchy) == int.from_bytes(body[:8])
             names += list(_variables(hierarchy))
@@ -296,12 +360,12 @@ def _variables(hierarchy: bytes) -> Iterator[str]:
     while at < len(hierarchy):
         kind = hierarchy[at]
         at += 2 if kind < 255 else 1
-        if kind == 254:                     # a scope: its name and its module's
+        if kind == 254:  # a scope: its name and its module's
             text(), text()
-        elif kind == 252:                   # an attribute
+        elif kind == 252:  # an attribute
             at += 1
             text(), number()
-        elif kind < 252:                    # a variable: name, width, which other it is
+        elif kind < 252:  # a variable: name, width, which other it is
             yield text().partition(" ")[0]
             number(), number()
 
@@ -309,7 +373,9 @@ def _variables(hierarchy: bytes) -> Iterator[str]:
 def test_waves_name_their_format():
     assert [wave_format(name) for name in ("w.fst", Path("a.b/W.VCD"))] == ["fst", "vcd"]
     for name in ("w", "w.fst.gz", "fst"):
-        with pytest.raises(ValueError, match=r"^waves are written as FST or as VCD, which the suffix of "):
+        with pytest.raises(
+            ValueError, match=r"^waves are written as FST or as VCD, which the suffix of "
+        ):
             wave_format(name)
 
 
@@ -336,11 +402,17 @@ def test_waves(kind, tmp_path):
 def test_two_processes_build_at_once(tmp_path, monkeypatch):
     import subprocess
     import sys
+
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    code = ("from testbench.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
-            "e = CopyEngine(bus_bytes=8, ports=1); lib = build(Shell(e, e.register_map)); Session(lib).read('identity'); print(lib.path)")
+    code = (
+        "from testbench.toy import CopyEngine; from penstock.hdl.shell import Shell; from penstock.sim.native import build, Session;"
+        "e = CopyEngine(bus_bytes=8, ports=1); lib = build(Shell(e, e.register_map)); Session(lib).read('identity'); print(lib.path)"
+    )
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
-    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     paths = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0, 0] and len(paths) == 1
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".new-")]

@@ -16,7 +16,17 @@ from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Fit, Label, Sums
 from testbench.qr import python_machine, run_jobs
 
-CONFIG = FitPlan(n_max=4, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
+CONFIG = FitPlan(
+    n_max=4,
+    target=Label.SLOT,
+    sums=Sums.INCREMENTAL,
+    bounds=Bounds.WIDENED,
+    gram_lanes=10,
+    bus_bytes=16,
+    lanes=4,
+    contexts=2,
+    jobs=3,
+)
 
 
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Label.RANK, blocks=4)])
@@ -28,6 +38,10 @@ def test_rounds_of_refits(config: FitPlan) -> None:
         assert made.error is None and made.cycles == run(config, step.works, timing).total
         for fit, found in zip(step.fits, made.results, strict=True):
             assert isinstance(found, Fit) and np.array_equal(fit.weights, found.weights)
-            assert (fit.err_min, fit.err_max, fit.rescanned) == (found.err_min, found.err_max, found.rescanned)
+            assert (fit.err_min, fit.err_max, fit.rescanned) == (
+                found.err_min,
+                found.err_max,
+                found.rescanned,
+            )
             assert pack_memo(fit.memo, config) == pack_memo(found.memo, config)
     assert run_jobs(machine, config, []).results == []

@@ -33,7 +33,7 @@ def test_bytes_without_memory_become_a_window_without_a_copy() -> None:
     memory, data = Windows(), filled(100)
     window = memory.place(0, data)
     assert window is not None and not window.writable and np.shares_memory(window.content, data)
-    assert memory.place(10, filled(5, 200)) is None             # it is the host's own to change
+    assert memory.place(10, filled(5, 200)) is None  # it is the host's own to change
     assert data[10:15].tolist() == [200, 201, 202, 203, 204]
     table = filled(2 * PAGE).reshape(2, PAGE)
     assert (memory.place(PAGE, table), memory.read(PAGE, 2 * PAGE).tobytes())[1] == table.tobytes()
@@ -49,7 +49,7 @@ def test_across_windows_that_meet() -> None:
     assert memory.read(PAGE - 10, len(data)).tobytes() == data.tobytes()
     assert memory.read(PAGE - 11, 1) == [0] and memory.read(2 * PAGE + 10, 1) == [0]
     once = memory.read(0, 10)
-    once[:] = 7                                                 # what is read is a copy
+    once[:] = 7  # what is read is a copy
     assert not memory.read(0, 10).any()
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_read_or_written_where_there_is_no_memory() -> None:
             memory.read(at, size)
     assert memory.read(0, 0).size == 0
     with pytest.raises(ValueError, match="must begin at a multiple of 4096, not 0xfff"):
-        memory.place(PAGE - 1, filled(2))                       # only its first byte has memory
+        memory.place(PAGE - 1, filled(2))  # only its first byte has memory
     assert not memory.read(PAGE - 1, 1).any()
     assert memory.place(9 * PAGE, filled(0)) is None and memory.find(9 * PAGE, 1) is None
 

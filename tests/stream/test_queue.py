@@ -13,7 +13,9 @@ from amaranth.sim import Simulator
 from penstock.hdl.stream import Buffer, Queue, Spare
 
 SHAPE = data.StructLayout({"value": 16, "last": 1})
-WIDE = data.StructLayout({"value": 16, "last": 1, "pad": 100})     # beyond what is kept in distributed RAM at depth 20
+WIDE = data.StructLayout(
+    {"value": 16, "last": 1, "pad": 100}
+)  # beyond what is kept in distributed RAM at depth 20
 
 
 def parts():
@@ -24,13 +26,15 @@ def parts():
     yield "plain", lambda: Queue(17, 5), 5
 
 
-@pytest.mark.parametrize(("make", "depth"), [pytest.param(make, depth, id=name) for name, make, depth in parts()])
+@pytest.mark.parametrize(
+    ("make", "depth"), [pytest.param(make, depth, id=name) for name, make, depth in parts()]
+)
 @pytest.mark.parametrize("pace", [(1.0, 1.0), (0.9, 0.3), (0.3, 0.9), (0.5, 0.5)])
 def test_backpressure(make, depth, pace):
     dut = make()
     rng = np.random.default_rng([depth, int(10 * pace[0])])
     count = 400
-    held = deque()                       # (value, cycle from which it must be offered)
+    held = deque()  # (value, cycle from which it must be offered)
     got = []
 
     async def bench(ctx):
@@ -39,8 +43,13 @@ def test_backpressure(make, depth, pace):
         for cycle in range(4000):
             if not offering and sent < count and rng.random() < pace[0]:
                 offering = True
-                value = {"value": sent * 77 & 0xFFFF, "last": sent & 1, "pad": sent << 60} if dut.shape is WIDE else \
-                    {"value": sent * 77 & 0xFFFF, "last": sent & 1} if dut.shape is SHAPE else sent
+                value = (
+                    {"value": sent * 77 & 0xFFFF, "last": sent & 1, "pad": sent << 60}
+                    if dut.shape is WIDE
+                    else {"value": sent * 77 & 0xFFFF, "last": sent & 1}
+                    if dut.shape is SHAPE
+                    else sent
+                )
                 ctx.set(dut.i.payload, value)
             ctx.set(dut.i.valid, offering)
             before = ctx.get(dut.o.valid)
@@ -57,7 +66,9 @@ def test_backpressure(make, depth, pace):
             if held:
                 payload = ctx.get(dut.o.payload)
                 number = payload if isinstance(payload, int) else (payload.value, payload.last)
-                expect = held[0] if isinstance(payload, int) else (held[0] * 77 & 0xFFFF, held[0] & 1)
+                expect = (
+                    held[0] if isinstance(payload, int) else (held[0] * 77 & 0xFFFF, held[0] & 1)
+                )
                 assert number == expect
                 if dut.shape is WIDE:
                     assert payload.pad == held[0] << 60 & (1 << 100) - 1

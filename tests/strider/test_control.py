@@ -32,7 +32,12 @@ def test_flush_and_programs():
     config = PortConfig(1024, 8, 4, 2, FLOAT, ("float4",), program_depth=16)
     case = regular_case(4, features=5, lanes=4, format=FLOAT, page_size=1024)
     other = regular_case(4, features=3, lanes=4, format=FLOAT, page_size=1024, array=False)
-    other = dataclasses.replace(other, walk=dataclasses.replace(other.walk, layout=dataclasses.replace(other.walk.layout, beats=2)))
+    other = dataclasses.replace(
+        other,
+        walk=dataclasses.replace(
+            other.walk, layout=dataclasses.replace(other.walk.layout, beats=2)
+        ),
+    )
     dut = AccessPort(config)
     beats = []
 
@@ -68,12 +73,17 @@ def test_flush_and_programs():
         await feed(ctx, dut.i, words[:77])
         await flush(ctx)
         await feed(ctx, dut.i, words)
-        await ctx.tick().repeat(20)             # in the middle of the walk
+        await ctx.tick().repeat(20)  # in the middle of the walk
         await flush(ctx)
         ctx.set(dut.first_block, 9)
         await feed(ctx, dut.i, broken.view("<u8"))
         await ctx.tick().repeat(40)
-        assert (ctx.get(dut.error.valid), ctx.get(dut.error.code), ctx.get(dut.error.block), ctx.get(dut.error.line)) == (1, 1, 9, 0)
+        assert (
+            ctx.get(dut.error.valid),
+            ctx.get(dut.error.code),
+            ctx.get(dut.error.block),
+            ctx.get(dut.error.line),
+        ) == (1, 1, 9, 0)
         assert not beats
         await flush(ctx)
         assert not ctx.get(dut.error.valid)
@@ -89,7 +99,9 @@ def test_flush_and_programs():
         for source in other.walk.layout.sources:
             filled[source.position] = True
         codes = np.array([beat for beat in beats if beat != "end"]).reshape(-1, 8)
-        assert np.array_equal(codes[:, filled], np.array(walk_page(other.pages[0], other.walk)[0])[:, filled])
+        assert np.array_equal(
+            codes[:, filled], np.array(walk_page(other.pages[0], other.walk)[0])[:, filled]
+        )
 
     simulate(dut, bench, sink)
 
@@ -113,7 +125,7 @@ def test_sequencer(seed):
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
-            assert ctx.get(dut.o.valid)          # in the cycle after `start`
+            assert ctx.get(dut.o.valid)  # in the cycle after `start`
             stopped = None
             for _ in range(150):
                 cycle += 1
@@ -135,6 +147,6 @@ def test_sequencer(seed):
             if stop is None:
                 assert taken == want
             else:
-                assert taken == want[:len(taken)] and stopped <= len(taken) <= stopped + 1
+                assert taken == want[: len(taken)] and stopped <= len(taken) <= stopped + 1
 
     simulate(dut, bench)

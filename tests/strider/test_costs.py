@@ -23,7 +23,9 @@ def check(case, pages) -> int:
     kinds = {"tuple": 0, "null": 1, "end": 2, "error": ERROR}
     expected = [[(kinds[e.kind], e.wait, e.issue) for e in walk.events] for walk in walks]
     assert [events for count, events in costs.runs for _ in range(count)] == expected
-    assert costs.errors == {k: walk.events[-1] for k, walk in enumerate(walks) if walk.events[-1].kind == "error"}
+    assert costs.errors == {
+        k: walk.events[-1] for k, walk in enumerate(walks) if walk.events[-1].kind == "error"
+    }
     assert costs.pages == len(pages)
     return len(costs.runs)
 
@@ -31,7 +33,14 @@ def check(case, pages) -> int:
 @pytest.mark.parametrize("seed", range(30))
 def test_random_pages(seed: int) -> None:
     """Line pointers of all kinds, NULLs, texts, invisible tuples, damage."""
-    case = random_case(seed, lanes=4, format=FLOAT, page_size=1024, types=("int2", "int4", "float4", "float8"), clean=0.6)
+    case = random_case(
+        seed,
+        lanes=4,
+        format=FLOAT,
+        page_size=1024,
+        types=("int2", "int4", "float4", "float8"),
+        clean=0.6,
+    )
     check(case, case.pages)
     check(case, corrupt(case.pages, np.random.default_rng(seed), 4))
 
@@ -44,6 +53,8 @@ def test_regular_pages(array: bool) -> None:
     pages = case.pages.copy()
     for page, flags in ((3, 3), (4, 0), (9, 3)):
         lines = pages[page, 24:32].view("<u4")
-        lines[1] = lines[1] & ~np.uint32(3 << 15) | np.uint32(flags << 15) if flags else np.uint32(0)
+        lines[1] = (
+            lines[1] & ~np.uint32(3 << 15) | np.uint32(flags << 15) if flags else np.uint32(0)
+        )
     pages[11] = 0
     assert check(case, pages) == 8

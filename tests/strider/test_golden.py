@@ -22,7 +22,9 @@ FLOAT = parse_format("float32")
 
 def whole_table(schema, lanes=4, on_null="error", leave=()):
     """A layout that uses every numeric column that is not in `leave`; each column is a field of its own."""
-    wanted = {c.name: i for i, c in enumerate(schema.columns) if c.is_numeric and c.name not in leave}
+    wanted = {
+        c.name: i for i, c in enumerate(schema.columns) if c.is_numeric and c.name not in leave
+    }
     shapes = {name: (1, schema.columns[i].length or 1) for name, i in wanted.items()}
     beats, fields = place(shapes, lanes)
     sources = tuple(Source(wanted[f.name], 0, f.cols, f.position) for f in fields)
@@ -36,8 +38,12 @@ def codes_of(walk, values):
     for f in walk.layout.fields:
         column = walk.schema.column(f.name)
         element = TYPES[column.type].element or column.type
-        raw = np.ascontiguousarray(values[f.name]).view(f"<u{TYPES[element].length}").reshape(rows, f.cols)
-        out[:, f.position:f.position + f.cols] = from_pg(element, raw, FLOAT)
+        raw = (
+            np.ascontiguousarray(values[f.name])
+            .view(f"<u{TYPES[element].length}")
+            .reshape(rows, f.cols)
+        )
+        out[:, f.position : f.position + f.cols] = from_pg(element, raw, FLOAT)
     return out
 
 
@@ -59,7 +65,9 @@ def test_server_pages(path, on_null):
     null = np.any([archive[f"null_{f.name}"] for f in walk.layout.fields], axis=0)
     if on_null == "error" and null.any():
         assert error is not None and error.code.name == "TUPLE_NULL"
-        assert np.array_equal(codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[:int(np.argmax(null))])
+        assert np.array_equal(
+            codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[: int(np.argmax(null))]
+        )
         return
     assert error is None
     assert counts.sum() == len(codes)
@@ -76,7 +84,9 @@ def test_regular_table_against_reader(array, short, features):
     x = rows["x"] if array else np.stack([rows[f"x{k}"] for k in range(features)], axis=1)
     at = case.walk.layout.field("x").position
     assert error is None and skipped == 0 and len(codes) == 200
-    assert np.array_equal(codes[:, at:at + features], from_pg("float4", np.ascontiguousarray(x).view("<u4"), FLOAT))
+    assert np.array_equal(
+        codes[:, at : at + features], from_pg("float4", np.ascontiguousarray(x).view("<u4"), FLOAT)
+    )
     assert classify(case.walk, case.pages).pages.all()
 
 
@@ -111,13 +121,23 @@ def test_every_byte_flipped():
             page[at] ^= flip
             _, _, error = walk_page(page, case.walk)
             noticed.add(error.code.name if error else "")
-    assert noticed >= {"", "PAGE_VERSION", "PAGE_BOUNDS", "LINE_BOUNDS", "LINE_FLAGS", "TUPLE_HEADER", "TUPLE_NATTS",
-                       "ARRAY_SHAPE"}
+    assert noticed >= {
+        "",
+        "PAGE_VERSION",
+        "PAGE_BOUNDS",
+        "LINE_BOUNDS",
+        "LINE_FLAGS",
+        "TUPLE_HEADER",
+        "TUPLE_NATTS",
+        "ARRAY_SHAPE",
+    }
 
 
 def corruptions(count, seed):
     rng = np.random.default_rng(seed)
-    cases = [random_case(seed * 1000 + k, lanes=4, format=FLOAT, rows=6, clean=0.8) for k in range(40)]
+    cases = [
+        random_case(seed * 1000 + k, lanes=4, format=FLOAT, rows=6, clean=0.8) for k in range(40)
+    ]
     for n in range(count):
         case = cases[n % len(cases)]
         yield case.walk, corrupt(case.pages[-1:], rng, 8)[0]
@@ -141,16 +161,39 @@ def test_random_corruption_long():
     assert len(check_corruptions(100_000, 2)) >= 11
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"visibility": "none"}, "visibility must be 'hints' or 'all', not 'none'"),
-    ({"layout": TupleLayout(4, 1, (), (), "maybe")}, "on_null must be 'error' or 'skip', not 'maybe'"),
-    ({"layout": TupleLayout(4, 1, (), (Source(3, 0, 1, 0),))}, "column 's' holds no numbers that a kernel can use"),
-    ({"layout": TupleLayout(4, 1, (), (Source(2, 1, 3, 0),))}, "column 'x' has 3 elements; elements 1 to 3 were asked for"),
-    ({"layout": TupleLayout(4, 1, (), (Source(2, 0, 3, 2),))}, "flat positions 2 to 4 are taken or outside the tuple's 4"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"visibility": "none"}, "visibility must be 'hints' or 'all', not 'none'"),
+        (
+            {"layout": TupleLayout(4, 1, (), (), "maybe")},
+            "on_null must be 'error' or 'skip', not 'maybe'",
+        ),
+        (
+            {"layout": TupleLayout(4, 1, (), (Source(3, 0, 1, 0),))},
+            "column 's' holds no numbers that a kernel can use",
+        ),
+        (
+            {"layout": TupleLayout(4, 1, (), (Source(2, 1, 3, 0),))},
+            "column 'x' has 3 elements; elements 1 to 3 were asked for",
+        ),
+        (
+            {"layout": TupleLayout(4, 1, (), (Source(2, 0, 3, 2),))},
+            "flat positions 2 to 4 are taken or outside the tuple's 4",
+        ),
+    ],
+)
 def test_bad_walks(change, message):
-    schema = Schema.from_json({"columns": [{"name": "id", "type": "int4"}, {"name": "y", "type": "float4"},
-                                           {"name": "x", "type": "float4[]", "length": 3}, {"name": "s", "type": "text"}]})
+    schema = Schema.from_json(
+        {
+            "columns": [
+                {"name": "id", "type": "int4"},
+                {"name": "y", "type": "float4"},
+                {"name": "x", "type": "float4[]", "length": 3},
+                {"name": "s", "type": "text"},
+            ]
+        }
+    )
     arguments = {"schema": schema, "layout": TupleLayout(4, 1, (), ()), "format": FLOAT} | change
     with pytest.raises(ValueError) as caught:
         WalkConfig(**arguments)

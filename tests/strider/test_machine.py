@@ -31,7 +31,13 @@ def check(case, pages, bus_bytes, latency=4):
 @pytest.mark.parametrize("seed", range(60))
 def test_random_tables(seed):
     rng = np.random.default_rng(seed)
-    case = random_case(seed, lanes=int(rng.integers(1, 17)), format=FLOAT, page_size=int(rng.choice([1024, 2048, 4096])), clean=0.5)
+    case = random_case(
+        seed,
+        lanes=int(rng.integers(1, 17)),
+        format=FLOAT,
+        page_size=int(rng.choice([1024, 2048, 4096])),
+        clean=0.5,
+    )
     check(case, case.pages, int(rng.choice([4, 8, 16, 32, 64])))
     check(case, corrupt(case.pages, rng, 4), int(rng.choice([4, 8, 16, 32, 64])), latency=5)
 
@@ -42,16 +48,23 @@ def test_random_tables_long(seed):
     test_random_tables(seed)
 
 
-@pytest.mark.parametrize("bus_bytes, cycles", [(4, [64, 64]), (8, [33, 32]), (16, [19, 18]), (32, [10, 10]), (64, [7, 7])])
+@pytest.mark.parametrize(
+    "bus_bytes, cycles",
+    [(4, [64, 64]), (8, [33, 32]), (16, [19, 18]), (32, [10, 10]), (64, [7, 7])],
+)
 def test_cycles_of_a_tuple(bus_bytes, cycles):
     """id int4, y float4, x float4[54]: 272 bytes. One window for header, label and array header each, then the elements; now and then
     a window of line pointers."""
     case = regular_case(20, features=54, lanes=16, format=FLOAT)
     walked = Machine(port_config(case.walk, bus_bytes), generate(case.walk)).walk(case.pages[0])
-    assert sorted({e.wait for e in walked.events[1:6]}, reverse=True) == sorted(set(cycles), reverse=True)
+    assert sorted({e.wait for e in walked.events[1:6]}, reverse=True) == sorted(
+        set(cycles), reverse=True
+    )
 
 
-@pytest.mark.parametrize("at, code, line", [(0, "PROGRAM", 0), (1, "PROGRAM", 0), (2, "PROGRAM", 1), (3, "PROGRAM", 1)])
+@pytest.mark.parametrize(
+    "at, code, line", [(0, "PROGRAM", 0), (1, "PROGRAM", 0), (2, "PROGRAM", 1), (3, "PROGRAM", 1)]
+)
 def test_illegal_opcode(at, code, line):
     case = regular_case(3, features=5, lanes=4, format=FLOAT)
     program = generate(case.walk)

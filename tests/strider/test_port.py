@@ -24,21 +24,96 @@ FLOAT = parse_format("float32")
 
 #: few builds by default; the others run with --long
 NARROW = PortConfig(1024, 8, 4, 12, FLOAT, FIXED_TYPES, slots=2, program_depth=256)
-SEVERAL = PortConfig(1024, 4, 3, 16, parse_format("bfloat16"), ("int2", "float8"), striders=2, buffers=3, slots=5, program_depth=256, latency=5)
+SEVERAL = PortConfig(
+    1024,
+    4,
+    3,
+    16,
+    parse_format("bfloat16"),
+    ("int2", "float8"),
+    striders=2,
+    buffers=3,
+    slots=5,
+    program_depth=256,
+    latency=5,
+)
 LONG = [
     PortConfig(2048, 64, 16, 4, FLOAT, ("int4", "float4"), striders=4, slots=20, program_depth=256),
-    PortConfig(1024, 16, 1, 40, parse_format("fixed:8,16"), FIXED_TYPES, buffers=3, slots=2, program_depth=256, latency=5),
-    PortConfig(4096, 32, 7, 8, parse_format("float16"), ("int2", "float4", "float8"), striders=3, slots=5, program_depth=256),
-    PortConfig(1024, 8, 16, 4, FLOAT, ("float4", "float8"), striders=1, slots=4, program_depth=256, latency=5),
-    PortConfig(1024, 64, 11, 6, FLOAT, ("bool", "int8", "float4", "float8"), slots=4, program_depth=256),
-    PortConfig(32768, 32, 13, 6, parse_format("bfloat16"), ("bool", "float4"), striders=2, slots=3, program_depth=256),
-    PortConfig(1024, 4, 16, 4, FLOAT, FIXED_TYPES, striders=2, buffers=4, slots=2, program_depth=256, latency=5),
+    PortConfig(
+        1024,
+        16,
+        1,
+        40,
+        parse_format("fixed:8,16"),
+        FIXED_TYPES,
+        buffers=3,
+        slots=2,
+        program_depth=256,
+        latency=5,
+    ),
+    PortConfig(
+        4096,
+        32,
+        7,
+        8,
+        parse_format("float16"),
+        ("int2", "float4", "float8"),
+        striders=3,
+        slots=5,
+        program_depth=256,
+    ),
+    PortConfig(
+        1024,
+        8,
+        16,
+        4,
+        FLOAT,
+        ("float4", "float8"),
+        striders=1,
+        slots=4,
+        program_depth=256,
+        latency=5,
+    ),
+    PortConfig(
+        1024, 64, 11, 6, FLOAT, ("bool", "int8", "float4", "float8"), slots=4, program_depth=256
+    ),
+    PortConfig(
+        32768,
+        32,
+        13,
+        6,
+        parse_format("bfloat16"),
+        ("bool", "float4"),
+        striders=2,
+        slots=3,
+        program_depth=256,
+    ),
+    PortConfig(
+        1024,
+        4,
+        16,
+        4,
+        FLOAT,
+        FIXED_TYPES,
+        striders=2,
+        buffers=4,
+        slots=2,
+        program_depth=256,
+        latency=5,
+    ),
 ]
 
 
 def table(config, seed, clean=0.6):
     """A random table that the port can serve, with as many beats as the port has."""
-    case = random_case(seed, lanes=config.lanes, format=config.format, page_size=config.page_size, types=config.types, clean=clean)
+    case = random_case(
+        seed,
+        lanes=config.lanes,
+        format=config.format,
+        page_size=config.page_size,
+        types=config.types,
+        clean=clean,
+    )
     if case.walk.layout.beats > config.beats:
         return None
     layout = dataclasses.replace(case.walk.layout, beats=config.beats)
@@ -58,10 +133,23 @@ def sweep(config, seeds, corruptions, system=False):
         if drawn is None:
             continue
         walk, pages = drawn
-        memory = FixedLatency(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64]))) if system else None
+        memory = (
+            FixedLatency(int(rng.integers(1, 100)), int(rng.choice([1, 4, 8, 16, 64])))
+            if system
+            else None
+        )
         for k in range(1 + corruptions):
-            out = check_port(config, walk, corrupt(pages, rng, 4) if k else pages, epochs=int(rng.integers(1, 4)), offer=pattern(rng),
-                             ready=pattern(rng), first_block=int(rng.integers(9)), block_stride=int(rng.integers(1, 4)), memory=memory)
+            out = check_port(
+                config,
+                walk,
+                corrupt(pages, rng, 4) if k else pages,
+                epochs=int(rng.integers(1, 4)),
+                offer=pattern(rng),
+                ready=pattern(rng),
+                first_block=int(rng.integers(9)),
+                block_stride=int(rng.integers(1, 4)),
+                memory=memory,
+            )
             ends.add(out.error.code.name if out.error else "")
     return ends
 
@@ -72,7 +160,9 @@ def test_random_tables(config):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("config", LONG, ids=lambda c: f"{c.bus_bytes}-bytes-{c.lanes}-lanes-{c.striders}-striders")
+@pytest.mark.parametrize(
+    "config", LONG, ids=lambda c: f"{c.bus_bytes}-bytes-{c.lanes}-lanes-{c.striders}-striders"
+)
 def test_random_tables_long(config):
     sweep(config, range(100, 200), 3)
 
@@ -90,7 +180,9 @@ def test_behind_the_reader_long(config):
 
 
 def check_flips(step):
-    walk = dataclasses.replace(regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).walk)
+    walk = dataclasses.replace(
+        regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).walk
+    )
     walk = dataclasses.replace(walk, layout=dataclasses.replace(walk.layout, beats=NARROW.beats))
     good = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).pages
     ends = set()
@@ -116,13 +208,16 @@ def test_random_corruption_long():
     assert len(sweep(NARROW, range(500, 550), 20)) >= 11
 
 
-@pytest.mark.parametrize("at, code, line", [(0, PageError.PROGRAM, 0), (1, PageError.PROGRAM, 0), (3, PageError.PROGRAM, 1)])
+@pytest.mark.parametrize(
+    "at, code, line",
+    [(0, PageError.PROGRAM, 0), (1, PageError.PROGRAM, 0), (3, PageError.PROGRAM, 1)],
+)
 @pytest.mark.parametrize("how", ["opcode", "end"])
 def test_bad_program(at, code, line, how):
     """An unknown opcode, or running past the program's end, stops the run with a report."""
     drawn = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024)
     program = generate(drawn.walk)
-    program = program[:at] if how == "end" else [*program[:at], Instruction(12), *program[at + 1:]]
+    program = program[:at] if how == "end" else [*program[:at], Instruction(12), *program[at + 1 :]]
     if not program:
         program = [Instruction(0)]
     out = run_port(NARROW, program, drawn.pages, first_block=5)
@@ -133,7 +228,9 @@ def test_bad_program(at, code, line, how):
 def pace(features, array, short=False, striders=1, slots=4):
     """Cycles from tuple to tuple on a 64-byte bus, and the bus words of a tuple."""
     case = regular_case(400, features=features, lanes=16, format=FLOAT, array=array, short=short)
-    config = PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), striders=striders, slots=slots, program_depth=16)
+    config = PortConfig(
+        8192, 64, 16, 4, FLOAT, ("float4",), striders=striders, slots=slots, program_depth=16
+    )
     walk = dataclasses.replace(case.walk, layout=dataclasses.replace(case.walk.layout, beats=4))
     out = check_port(config, walk, case.pages, epochs=2)
     cycles = [cycle for cycle, kind in out.tokens if kind == "end"]
@@ -141,7 +238,10 @@ def pace(features, array, short=False, striders=1, slots=4):
     return (cycles[1] - cycles[0]) / 400, int(line >> 17) / 64
 
 
-@pytest.mark.parametrize("features, array, short", [(54, True, False), (54, False, False), (26, True, True), (26, False, False), (2, True, True)])
+@pytest.mark.parametrize(
+    "features, array, short",
+    [(54, True, False), (54, False, False), (26, True, True), (26, False, False), (2, True, True)],
+)
 def test_pace(features, array, short):
     """At most four cycles a tuple on top of its bus words, the page's own costs included; five where an array's header may be short."""
     cycles, words = pace(features, array, short)
@@ -162,8 +262,6 @@ def test_a_broken_check_is_seen(monkeypatch):
     strider_bench._build.cache_clear()
 
 
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("on_null", ["error", "skip"])
 def test_server_pages(on_null):
@@ -174,8 +272,16 @@ def test_server_pages(on_null):
     for path in paths:
         archive = np.load(path)
         schema = Schema.from_json(json.loads(str(archive["schema"])))
-        columns = {c.name: i for i, c in enumerate(schema.columns) if c.is_numeric and (c.length or not c.is_array) and (c.length or 1) < 400}
-        _, fields = place({name: (1, schema.columns[i].length or 1) for name, i in columns.items()}, config.lanes)
+        columns = {
+            c.name: i
+            for i, c in enumerate(schema.columns)
+            if c.is_numeric and (c.length or not c.is_array) and (c.length or 1) < 400
+        }
+        _, fields = place(
+            {name: (1, schema.columns[i].length or 1) for name, i in columns.items()}, config.lanes
+        )
         sources = tuple(Source(columns[f.name], 0, f.cols, f.position) for f in fields)
-        walk = WalkConfig(schema, TupleLayout(config.lanes, config.beats, fields, sources, on_null), FLOAT)
+        walk = WalkConfig(
+            schema, TupleLayout(config.lanes, config.beats, fields, sources, on_null), FLOAT
+        )
         check_port(config, walk, archive["pages"])

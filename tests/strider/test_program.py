@@ -15,35 +15,58 @@ FLOAT = parse_format("float32")
 
 def text(columns, sources, lanes=4, beats=8, **options):
     schema = Schema.from_json({"columns": columns})
-    layout = TupleLayout(lanes, beats, (), tuple(Source(*s) for s in sources), options.pop("on_null", "error"))
+    layout = TupleLayout(
+        lanes, beats, (), tuple(Source(*s) for s in sources), options.pop("on_null", "error")
+    )
     lines = disassemble(generate(WalkConfig(schema, layout, FLOAT, **options))).splitlines()
     return [line.partition(";")[0].strip().replace("  ", " ").replace("  ", " ") for line in lines]
 
 
 def test_columns_become_one_run():
-    columns = [{"name": "id", "type": "int8"}, *({"name": f"x{k}", "type": "float4"} for k in range(6)), {"name": "rest", "type": "int4"}]
+    columns = [
+        {"name": "id", "type": "int8"},
+        *({"name": f"x{k}", "type": "float4"} for k in range(6)),
+        {"name": "rest", "type": "int4"},
+    ]
     assert text(columns, [(k + 1, 0, 1, k) for k in range(6)]) == [
         "readB 8196, 7, a8",
         "bentr 3",
         "run float4, D+8, 6, @0.0, a0, bexit",
         "extrBi a0",
         "att int8, 1, @0.0, a0",
-        "att float4, 6, @0.0, a1, use, bexit"]
+        "att float4, 6, @0.0, a1, use, bexit",
+    ]
 
 
 def test_array_header_goes_ahead_of_a_run():
     """Where the header may be short its kind must be known before the elements are read: something else is read meanwhile."""
     columns = [{"name": "y", "type": "float4"}, {"name": "x", "type": "float4[]", "length": 26}]
     assert text(columns, [(0, 0, 1, 28), (1, 0, 26, 0)])[2:5] == [
-        "arr float4, D+4, 26, a1", "run float4, D+0, 1, @7.0, a0", "run float4, A+0, 26, @0.0, a0, bexit"]
+        "arr float4, D+4, 26, a1",
+        "run float4, D+0, 1, @7.0, a0",
+        "run float4, A+0, 26, @0.0, a0, bexit",
+    ]
     columns[1]["length"] = 27
-    assert text(columns, [(0, 0, 1, 28), (1, 0, 27, 0)])[2:4] == ["run float4, D+0, 1, @7.0, a0", "arr float4, D+4, 27, a1"]
+    assert text(columns, [(0, 0, 1, 28), (1, 0, 27, 0)])[2:4] == [
+        "run float4, D+0, 1, @7.0, a0",
+        "arr float4, D+4, 27, a1",
+    ]
 
 
 def test_all_kinds():
-    columns = [{"name": "s", "type": "text"}, {"name": "a", "type": "int2", "missing": 3}, {"name": "b", "type": "int4", "dropped": True},
-               {"name": "x", "type": "float8[]", "length": 2, "missing": [1, -2]}, {"name": "c", "type": "bool"}]
-    assert text(columns, [(1, 0, 1, 4), (1, 0, 1, 9), (3, 1, 1, 0), (4, 0, 1, 5)], on_null="skip", visibility="all") == [
+    columns = [
+        {"name": "s", "type": "text"},
+        {"name": "a", "type": "int2", "missing": 3},
+        {"name": "b", "type": "int4", "dropped": True},
+        {"name": "x", "type": "float8[]", "length": 2, "missing": [1, -2]},
+        {"name": "c", "type": "bool"},
+    ]
+    assert text(
+        columns,
+        [(1, 0, 1, 4), (1, 0, 1, 9), (3, 1, 1, 0), (4, 0, 1, 5)],
+        on_null="skip",
+        visibility="all",
+    ) == [
         "readB 8196, 5, a5, all",
         "bentr 9",
         "var int4, a0",
@@ -63,45 +86,107 @@ def test_all_kinds():
         "arr float8, P+0, 2, a3, test, missing, skip",
         "run float8, A+8, 1, @0.0, a3, test",
         "ins 0xc0000000, @0.0, a3",
-        "att bool, 1, @1.1, a4, use, skip, bexit"]
+        "att bool, 1, @1.1, a4, use, skip, bexit",
+    ]
 
 
 def test_stepping_over_any_fixed_length():
     """A length that is a multiple of the alignment takes one instruction, another one two; neighbours of one simple kind share one."""
-    columns = [{"name": "n", "type": "text"}, {"name": "u", "type": "uuid"}, {"name": "m", "type": "macaddr"}, {"name": "i", "type": "timetz"},
-               {"name": "o", "type": "who:fixed(6,8)"}, {"name": "d", "type": "date"}, {"name": "e", "type": "oid"}, {"name": "b", "type": "bool"}]
+    columns = [
+        {"name": "n", "type": "text"},
+        {"name": "u", "type": "uuid"},
+        {"name": "m", "type": "macaddr"},
+        {"name": "i", "type": "timetz"},
+        {"name": "o", "type": "who:fixed(6,8)"},
+        {"name": "d", "type": "date"},
+        {"name": "e", "type": "oid"},
+        {"name": "b", "type": "bool"},
+    ]
     assert text(columns, [(7, 0, 1, 0)]) == [
-        "readB 8196, 8, a8", "bentr 12", "var int4, a0", "cln bool, P+0, 16, a0", "cln int4, P+0, 1, a0", "cln bool, P+0, 2, a0",
-        "cln int8, P+0, 1, a0", "cln bool, P+0, 4, a0", "cln int8, P+0, 0, a0", "cln bool, P+0, 6, a0", "cln int4, P+0, 2, a0",
+        "readB 8196, 8, a8",
+        "bentr 12",
+        "var int4, a0",
+        "cln bool, P+0, 16, a0",
+        "cln int4, P+0, 1, a0",
+        "cln bool, P+0, 2, a0",
+        "cln int8, P+0, 1, a0",
+        "cln bool, P+0, 4, a0",
+        "cln int8, P+0, 0, a0",
+        "cln bool, P+0, 6, a0",
+        "cln int4, P+0, 2, a0",
         "run bool, P+0, 1, @0.0, a0, bexit",
-        "extrBi a0", "var int4, a0, test", "cln bool, P+0, 16, a1, test", "cln int4, P+0, 1, a2, test", "cln bool, P+0, 2, a2, test",
-        "cln int8, P+0, 1, a3, test", "cln bool, P+0, 4, a3, test", "cln int8, P+0, 0, a4, test", "cln bool, P+0, 6, a4, test",
-        "att int4, 2, @0.0, a5", "att bool, 1, @0.0, a7, use, bexit"]
-    assert text([*columns[1:4], columns[7]], [(3, 0, 1, 0)])[2] == "run bool, D+36, 1, @0.0, a0, bexit"
+        "extrBi a0",
+        "var int4, a0, test",
+        "cln bool, P+0, 16, a1, test",
+        "cln int4, P+0, 1, a2, test",
+        "cln bool, P+0, 2, a2, test",
+        "cln int8, P+0, 1, a3, test",
+        "cln bool, P+0, 4, a3, test",
+        "cln int8, P+0, 0, a4, test",
+        "cln bool, P+0, 6, a4, test",
+        "att int4, 2, @0.0, a5",
+        "att bool, 1, @0.0, a7, use, bexit",
+    ]
+    assert (
+        text([*columns[1:4], columns[7]], [(3, 0, 1, 0)])[2] == "run bool, D+36, 1, @0.0, a0, bexit"
+    )
 
 
 def test_nothing_used():
-    assert text([{"name": "a", "type": "int4"}], []) == ["readB 8196, 0, a1", "bentr 3", "bexit", "bexit"]
+    assert text([{"name": "a", "type": "int4"}], []) == [
+        "readB 8196, 0, a1",
+        "bentr 3",
+        "bexit",
+        "bexit",
+    ]
 
 
 def test_missing_array_of_another_length():
-    columns = [{"name": "a", "type": "int4"}, {"name": "x", "type": "float4[]", "length": 2, "missing": [1]}]
-    with pytest.raises(ValueError, match=r"^the missing value of column 'x' has 1 elements, not 2$"):
+    columns = [
+        {"name": "a", "type": "int4"},
+        {"name": "x", "type": "float4[]", "length": 2, "missing": [1]},
+    ]
+    with pytest.raises(
+        ValueError, match=r"^the missing value of column 'x' has 1 elements, not 2$"
+    ):
         text(columns, [(1, 0, 2, 0)])
 
 
 def test_port_config():
     walk = regular_case(1, features=54, lanes=16, format=FLOAT).walk
-    assert port_config(walk, 64, striders=2, slots=31) == PortConfig(8192, 64, 16, 4, FLOAT, ("float4",), 2, 2, 31, 10)
+    assert port_config(walk, 64, striders=2, slots=31) == PortConfig(
+        8192, 64, 16, 4, FLOAT, ("float4",), 2, 2, 31, 10
+    )
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"bus_bytes": 12}, "bus_bytes must be 4, 8, 16, 32 or 64, not 12"),
-    ({"page_size": 512}, "page_size must be one of (1024, 2048, 4096, 8192, 16384, 32768), not 512"),
-    ({"buffers": 1}, "buffers must be from 2 to 16, not 1"),
-    ({"types": ("text",)}, "types must be some of ('bool', 'int2', 'int4', 'int8', 'float4', 'float8'), not ('text',)"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"bus_bytes": 12}, "bus_bytes must be 4, 8, 16, 32 or 64, not 12"),
+        (
+            {"page_size": 512},
+            "page_size must be one of (1024, 2048, 4096, 8192, 16384, 32768), not 512",
+        ),
+        ({"buffers": 1}, "buffers must be from 2 to 16, not 1"),
+        (
+            {"types": ("text",)},
+            "types must be some of ('bool', 'int2', 'int4', 'int8', 'float4', 'float8'), not ('text',)",
+        ),
+    ],
+)
 def test_bad_ports(change, message):
     with pytest.raises(ValueError) as caught:
-        PortConfig(**({"page_size": 1024, "bus_bytes": 8, "lanes": 4, "beats": 1, "format": FLOAT, "types": ("float4",)} | change))
+        PortConfig(
+            **(
+                {
+                    "page_size": 1024,
+                    "bus_bytes": 8,
+                    "lanes": 4,
+                    "beats": 1,
+                    "format": FLOAT,
+                    "types": ("float4",),
+                }
+                | change
+            )
+        )
     assert str(caught.value) == message

@@ -35,18 +35,37 @@ def parse(uri: str) -> Address:
     """Take `table=`, `query=`, `features=` and `onehot=` out of the URI's query. Raises SourceError."""
     try:
         parts = urlsplit(uri)
-    except ValueError as error:                                 # such as a bracket that is never closed
+    except ValueError as error:  # such as a bracket that is never closed
         raise SourceError(f"this is no address of a server: {error}", _FORM, code="E701") from error
     pairs = parse_qsl(parts.query, keep_blank_values=True)
-    tables, queries = ([value.strip() for key, value in pairs if key == wanted and value.strip()] for wanted in ("table", "query"))
+    tables, queries = (
+        [value.strip() for key, value in pairs if key == wanted and value.strip()]
+        for wanted in ("table", "query")
+    )
     if len(tables) + len(queries) != 1:
         what = "says both a table and a query" if tables and queries else "does not say which table"
         raise SourceError(f"{public(uri)} {what}", _FORM, code="E701")
-    rest = "&".join(f"{quote(key)}={quote(value, safe='')}" for key, value in pairs if key not in _OURS)
+    rest = "&".join(
+        f"{quote(key)}={quote(value, safe='')}" for key, value in pairs if key not in _OURS
+    )
     server = f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
-    features, one_hot = (tuple(name.strip() for key, value in pairs if key == wanted for name in value.split(",") if name.strip())
-                         for wanted in ("features", "onehot"))
-    return Address(server, tables[0] if tables else None, queries[0].rstrip("; \n") if queries else None, features, one_hot)
+    features, one_hot = (
+        tuple(
+            name.strip()
+            for key, value in pairs
+            if key == wanted
+            for name in value.split(",")
+            if name.strip()
+        )
+        for wanted in ("features", "onehot")
+    )
+    return Address(
+        server,
+        tables[0] if tables else None,
+        queries[0].rstrip("; \n") if queries else None,
+        features,
+        one_hot,
+    )
 
 
 def public(uri: str) -> str:

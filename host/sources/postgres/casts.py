@@ -30,11 +30,19 @@ _ASKED = {
     "date": ("int4", "({} - date '2000-01-01')", "days since 2000-01-01"),
     "time": ("float8", "extract(epoch FROM {})::float8", "seconds since midnight"),
     "timetz": ("float8", "extract(epoch FROM {})::float8", "seconds since midnight UTC"),
-    "timestamp": ("float8", "extract(epoch FROM {} - timestamp '2000-01-01')::float8", "seconds since 2000-01-01 00:00:00"),
-    "timestamptz": ("float8", "extract(epoch FROM {} - timestamptz '2000-01-01 00:00:00+00')::float8", "seconds since 2000-01-01 00:00:00 UTC"),
+    "timestamp": (
+        "float8",
+        "extract(epoch FROM {} - timestamp '2000-01-01')::float8",
+        "seconds since 2000-01-01 00:00:00",
+    ),
+    "timestamptz": (
+        "float8",
+        "extract(epoch FROM {} - timestamptz '2000-01-01 00:00:00+00')::float8",
+        "seconds since 2000-01-01 00:00:00 UTC",
+    ),
 }
 _TEXTS = ("text", "varchar", "bpchar", "name", "char")
-CATEGORIES = "category"                                         #: `becomes` of columns whose texts are numbered after they arrived
+CATEGORIES = "category"  #: `becomes` of columns whose texts are numbered after they arrived
 
 
 @dataclass(frozen=True)
@@ -65,5 +73,8 @@ def feature(a: Attribute) -> Feature:
         return Feature(*_ASKED[a.type])
     if a.kind == "e" or a.type in _TEXTS:
         return Feature(CATEGORIES, "{}::text")
-    raise SourceError(f"column {a.name!r} has the type {a.written}, which cannot become a number",
-                      "numbers, booleans, dates, times, enums and texts can; a query can compute one: ?query=SELECT …", code="E704")
+    raise SourceError(
+        f"column {a.name!r} has the type {a.written}, which cannot become a number",
+        "numbers, booleans, dates, times, enums and texts can; a query can compute one: ?query=SELECT …",
+        code="E704",
+    )

@@ -11,11 +11,23 @@ from ....models.heap.values import DTYPES
 
 __all__ = ["Attribute", "Relation", "attributes", "described", "find", "relation", "schema_columns"]
 
-_KINDS = {"r": "a table", "m": "a materialised view", "v": "a view", "p": "a partitioned table", "f": "a foreign table", "S": "a sequence",
-          "i": "an index", "I": "a partitioned index", "c": "a composite type", "t": "a TOAST table"}
+_KINDS = {
+    "r": "a table",
+    "m": "a materialised view",
+    "v": "a view",
+    "p": "a partitioned table",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "a partitioned index",
+    "c": "a composite type",
+    "t": "a TOAST table",
+}
 
-_FIND = "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " \
-        "WHERE c.oid = coalesce(to_regclass(%(name)s), to_regclass(%(quoted)s))"
+_FIND = (
+    "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE c.oid = coalesce(to_regclass(%(name)s), to_regclass(%(quoted)s))"
+)
 
 _RELATION = """
 SELECT c.oid, c.relkind::text, a.amname, n.nspname, c.relname, c.relpersistence::text, current_setting('block_size')::int,
@@ -49,7 +61,14 @@ _NAMES = {kind.oid: name for name, kind in TYPES.items() if kind.oid}
 #: types whose defaults are wanted; some others cannot be sent at all
 _DEFAULTS = [TYPES[name].oid for name in sorted(NUMERIC | {"text"})]
 #: a type for a dropped column's slot, by length and alignment: only storage counts
-_STORED_ALIKE = {(1, 1): "bool", (2, 2): "int2", (4, 4): "int4", (8, 8): "int8", (-1, 4): "text", (-1, 8): "float8[]"}
+_STORED_ALIKE = {
+    (1, 1): "bool",
+    (2, 2): "int2",
+    (4, 4): "int4",
+    (8, 8): "int8",
+    (-1, 4): "text",
+    (-1, 8): "float8[]",
+}
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
 
 
@@ -101,10 +120,11 @@ class Attribute:
 def find(connection: Any, name: str) -> str | None:
     """Return the qualified, quoted name of the relation that `name` means, None where there is none. Qualified and quoted as in SQL."""
     from psycopg import errors
+
     quoted = '"' + name.replace('"', '""') + '"'
     try:
         found = connection.execute(_FIND, {"name": name, "quoted": quoted}).fetchone()
-    except errors.InvalidName:                                  # to_regclass does not take it for a name at all
+    except errors.InvalidName:  # to_regclass does not take it for a name at all
         found = connection.execute(_FIND, {"name": quoted, "quoted": quoted}).fetchone()
     return found[0] if found else None
 
@@ -117,21 +137,53 @@ def relation(connection: Any, full: str) -> Relation:
 def attributes(connection: Any, oid: int) -> list[Attribute]:
     """Return a relation's columns in attribute order, dropped ones included."""
     found = []
-    for name, type_oid, type_name, kind, length, align, not_null, dropped, missing, written, readable in \
-            connection.execute(_ATTRIBUTES, {"oid": oid, "usable": _DEFAULTS}, binary=True):
+    for (
+        name,
+        type_oid,
+        type_name,
+        kind,
+        length,
+        align,
+        not_null,
+        dropped,
+        missing,
+        written,
+        readable,
+    ) in connection.execute(_ATTRIBUTES, {"oid": oid, "usable": _DEFAULTS}, binary=True):
         named = None if dropped else _type(type_oid, type_name, length, _ALIGN[align])
-        found.append(Attribute(name, named, written, kind or "b", length, _ALIGN[align], not_null, dropped, missing, bool(readable), type_oid or 0))
+        found.append(
+            Attribute(
+                name,
+                named,
+                written,
+                kind or "b",
+                length,
+                _ALIGN[align],
+                not_null,
+                dropped,
+                missing,
+                bool(readable),
+                type_oid or 0,
+            )
+        )
     return found
 
 
 def described(connection: Any, description: Any) -> list[Attribute]:
     """Return the columns of a query from what the server says of its result."""
-    known = {row[0]: row[1:] for row in connection.execute(_TYPES, ([column.type_code for column in description],))}
+    known = {
+        row[0]: row[1:]
+        for row in connection.execute(_TYPES, ([column.type_code for column in description],))
+    }
     found = []
     for column in description:
         type_name, kind, length, align, written = known[column.type_code]
         named = _type(column.type_code, type_name, length, _ALIGN[align])
-        found.append(Attribute(column.name, named, written, kind, length, _ALIGN[align], oid=column.type_code))
+        found.append(
+            Attribute(
+                column.name, named, written, kind, length, _ALIGN[align], oid=column.type_code
+            )
+        )
     return found
 
 
@@ -151,7 +203,9 @@ def schema_columns(found: list[Attribute]) -> tuple[Column, ...]:
     for a in found:
         if a.dropped:
             stored = f"fixed({a.length},{a.align})" if a.length > 0 else f"varlena({a.align})"
-            columns.append(Column(a.name, _STORED_ALIKE.get((a.length, a.align), stored), dropped=True))
+            columns.append(
+                Column(a.name, _STORED_ALIKE.get((a.length, a.align), stored), dropped=True)
+            )
             continue
         assert a.type is not None
         kind, missing = a.type, None
@@ -187,12 +241,13 @@ def _elements(image: bytes) -> list[bytes]:
         raise ValueError(f"an array whose first element is number {lower}")
     at, out = 20, []
     for _ in range(count):
-        length, = struct.unpack_from(">i", image, at)
-        out.append(image[at + 4:at + 4 + length])
+        (length,) = struct.unpack_from(">i", image, at)
+        out.append(image[at + 4 : at + 4 + length])
         at += 4 + length
     return out
 
 
 def _number(kind: str, value: bytes) -> Any:
     import numpy as np
+
     return np.frombuffer(value, DTYPES[kind].newbyteorder(">"))[0].item()

@@ -19,7 +19,7 @@ from ....models.heap.values import DTYPES, array_body, varlena
 __all__ = ["Values", "concatenated", "fields", "messages"]
 
 _HEADER, _TRAILER = 19, 2
-_BATCH = 1 << 14        # rows taken apart together, at most
+_BATCH = 1 << 14  # rows taken apart together, at most
 
 Bytes = npt.NDArray[np.uint8]
 #: rows one after another, and how long each is
@@ -63,6 +63,7 @@ def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[Ba
 def _check_end(connection: Any) -> None:
     """Raise the server's error where the rows ended without a trailer."""
     from psycopg import errors
+
     results = []
     while (result := connection.pgconn.get_result()) is not None:
         results.append(result)
@@ -86,12 +87,12 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
     at, out = 2, list[Values]()
     none = np.zeros(len(rows), bool)
     for kind in kinds:
-        head = rows[0, at:at + 4]
+        head = rows[0, at : at + 4]
         length = int(head.view(">i4")[0])
-        if length < 0 or not (rows[:, at:at + 4] == head).all():
+        if length < 0 or not (rows[:, at : at + 4] == head).all():
             return None
         at += 4
-        field = rows[:, at:at + length]
+        field = rows[:, at : at + length]
         at += length
         if kind in DTYPES:
             out.append((_numbers(np.ascontiguousarray(field), kind), none))
@@ -99,7 +100,12 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
             out.append(([cell.tobytes().decode() for cell in field], none))
         else:
             matrix = _matrix(field, kind) if length > 12 else None
-            out.append((_arrays([cell.tobytes() for cell in field], kind) if matrix is None else matrix, none))
+            out.append(
+                (
+                    _arrays([cell.tobytes() for cell in field], kind) if matrix is None else matrix,
+                    none,
+                )
+            )
     return out
 
 
@@ -114,7 +120,11 @@ def _matrix(field: Bytes, kind: str) -> npt.NDArray[Any] | None:
     element = DTYPES[TYPES[kind].element or ""]
     dims, nulls, _, count, lower = (int(v) for v in field[0, :20].copy().view(">i4"))
     step = 4 + element.itemsize
-    if (dims, nulls, lower) != (1, 0, 1) or field.shape[1] != 20 + count * step or not (field[:, :20] == field[0, :20]).all():
+    if (
+        (dims, nulls, lower) != (1, 0, 1)
+        or field.shape[1] != 20 + count * step
+        or not (field[:, :20] == field[0, :20]).all()
+    ):
         return None
     cells = field[:, 20:].reshape(len(field), count, step)[:, :, 4:]
     return np.ascontiguousarray(cells).view(element.newbyteorder(">"))[:, :, 0].astype(element)
@@ -122,7 +132,11 @@ def _matrix(field: Bytes, kind: str) -> npt.NDArray[Any] | None:
 
 def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> list[Values]:
     """Take rows apart whose first field's length lies at `at`."""
-    windows = {width: np.lib.stride_tricks.sliding_window_view(data, width) for width in (1, 2, 4, 8) if width <= len(data)}
+    windows = {
+        width: np.lib.stride_tricks.sliding_window_view(data, width)
+        for width in (1, 2, 4, 8)
+        if width <= len(data)
+    }
     out: list[Values] = []
     for kind in kinds:
         length = windows[4][at].view(">i4")[:, 0].astype(np.int64)
@@ -133,7 +147,10 @@ def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> lis
             values: Any = np.zeros(len(at), wanted)
             values[~null] = windows[wanted.itemsize][at[~null]].view(wanted.newbyteorder(">"))[:, 0]
         else:
-            cells = [None if size < 0 else data[first:first + size] for first, size in zip(at.tolist(), length.tolist(), strict=True)]
+            cells = [
+                None if size < 0 else data[first : first + size]
+                for first, size in zip(at.tolist(), length.tolist(), strict=True)
+            ]
             if kind == "category":
                 values = [None if cell is None else cell.tobytes().decode() for cell in cells]
             else:
@@ -146,7 +163,9 @@ def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> lis
 def _arrays(cells: Sequence[bytes | None], kind: str) -> Any:
     """Return arrays as a matrix where they are alike, else a list of arrays, None for NULL, and `Raw` for arrays of other shapes."""
     if len({len(cell) for cell in cells if cell is not None}) == 1 and None not in cells:
-        field = np.frombuffer(b"".join(cell or b"" for cell in cells), np.uint8).reshape(len(cells), -1)
+        field = np.frombuffer(b"".join(cell or b"" for cell in cells), np.uint8).reshape(
+            len(cells), -1
+        )
         if field.shape[1] > 12 and (matrix := _matrix(field, kind)) is not None:
             return matrix
     return [None if cell is None else _array(cell, kind) for cell in cells]
@@ -165,11 +184,17 @@ def _array(cell: bytes, kind: str) -> Any:
     at, found = 12 + 8 * dims, []
     for _ in range(int(np.prod(shape))):
         size = int(np.frombuffer(cell, ">i4", 1, at)[0])
-        found.append(None if size < 0 else np.frombuffer(cell, DTYPES[element].newbyteorder(">"), 1, at + 4)[0].item())
+        found.append(
+            None
+            if size < 0
+            else np.frombuffer(cell, DTYPES[element].newbyteorder(">"), 1, at + 4)[0].item()
+        )
         at += 4 + max(size, 0)
     cells = np.empty(len(found), object)
     cells[:] = found
-    return varlena(array_body(cells.reshape(shape), element, lower=[int(v) for v in lower]), short=False)
+    return varlena(
+        array_body(cells.reshape(shape), element, lower=[int(v) for v in lower]), short=False
+    )
 
 
 def concatenated(parts: Sequence[Values]) -> Values:

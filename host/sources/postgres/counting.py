@@ -22,12 +22,24 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
     """
     found: list[int] = []
     sessions: list[Any] = []
-    thread = Thread()                                           # never started where there is no second session
+    thread = Thread()  # never started where there is no second session
     if size >= _LARGE:
         import psycopg
+
         try:
             snapshot = connection.execute("SELECT pg_export_snapshot()").fetchone()[0]
-            thread = Thread(target=_count, args=(connection.info.dsn, connection.info.password, snapshot, query, found, sessions), daemon=True)
+            thread = Thread(
+                target=_count,
+                args=(
+                    connection.info.dsn,
+                    connection.info.password,
+                    snapshot,
+                    query,
+                    found,
+                    sessions,
+                ),
+                daemon=True,
+            )
             thread.start()
         except (psycopg.Error, RuntimeError):
             pass
@@ -40,17 +52,22 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
     try:
         yield result
     finally:
-        if thread.is_alive() and sessions:                      # something failed: nobody waits for the number
+        if thread.is_alive() and sessions:  # something failed: nobody waits for the number
             sessions[0].cancel_safe()
         if thread.ident is not None:
             thread.join()
 
 
-def _count(dsn: str, password: str, snapshot: str, query: Any, found: list[int], sessions: list[Any]) -> None:
+def _count(
+    dsn: str, password: str, snapshot: str, query: Any, found: list[int], sessions: list[Any]
+) -> None:
     import psycopg
     from psycopg import sql
+
     try:
-        with psycopg.connect(dsn, password=password or None, connect_timeout=5, autocommit=True) as session:
+        with psycopg.connect(
+            dsn, password=password or None, connect_timeout=5, autocommit=True
+        ) as session:
             sessions.append(session)
             session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             session.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
@@ -59,4 +76,4 @@ def _count(dsn: str, password: str, snapshot: str, query: Any, found: list[int],
             row = session.execute(query).fetchone()
             found += row or ()
     except psycopg.Error:
-        pass                                                    # the first session counts
+        pass  # the first session counts

@@ -42,9 +42,9 @@ from .counting import counting
 __all__ = ["NotDirect", "Pages", "read_pages"]
 
 Bytes = npt.NDArray[np.uint8]
-_BATCH = 512            # pages a query
-_RANGES = 64            # ranges of blocks a query
-_TIDS = 10000           # rows fetched by their places with one query
+_BATCH = 512  # pages a query
+_RANGES = 64  # ranges of blocks a query
+_TIDS = 10000  # rows fetched by their places with one query
 
 
 class NotDirect(Exception):
@@ -76,13 +76,17 @@ def read_pages(connection: Any, relation: Relation, schema: Schema, insist: bool
         pages, schema, rebuilt = _plain(connection, relation, schema, pages, touched, insist)
         count = counted()
     if delivered != count:
-        raise SourceError(f"the pages of {relation.name} hold {delivered:,} rows, but SELECT sees {count:,}",
-                          "this must not happen: please report it with the server's version; without --pages the rows come by SELECT", code="E705")
+        raise SourceError(
+            f"the pages of {relation.name} hold {delivered:,} rows, but SELECT sees {count:,}",
+            "this must not happen: please report it with the server's version; without --pages the rows come by SELECT",
+            code="E705",
+        )
     return Pages(schema, pages, way, int(np.count_nonzero(~touched)), rebuilt)
 
 
 def _only(relation: Relation, text: str) -> Any:
     from psycopg import sql
+
     return sql.SQL(text).format(sql.Identifier(relation.namespace, relation.name))
 
 
@@ -91,12 +95,13 @@ def _only(relation: Relation, text: str) -> Any:
 
 def _images(connection: Any, relation: Relation, blocks: int) -> tuple[str, Bytes]:
     from psycopg import errors
+
     reasons = []
     if relation.pageinspect is None:
         reasons.append("the extension pageinspect is not installed")
     else:
         try:
-            with connection.transaction():                      # a savepoint
+            with connection.transaction():  # a savepoint
                 return "buffers", _from_buffers(connection, relation, blocks)
         except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
             reasons.append(str(error).splitlines()[0])
@@ -117,51 +122,74 @@ def _images(connection: Any, relation: Relation, blocks: int) -> tuple[str, Byte
 
 def _from_buffers(connection: Any, relation: Relation, blocks: int) -> Bytes:
     from psycopg import sql
+
     full = sql.Literal(sql.Identifier(relation.namespace, relation.name).as_string(connection))
     number = sql.SQL("bigint" if relation.version >= 140000 else "int")
-    query = sql.SQL("COPY (SELECT {}.get_raw_page({}, 'main', b) FROM generate_series(0::{}, {}) b) TO STDOUT (FORMAT binary)").format(
-        sql.SQL(relation.pageinspect or ""), full, number, sql.Literal(blocks - 1))
+    query = sql.SQL(
+        "COPY (SELECT {}.get_raw_page({}, 'main', b) FROM generate_series(0::{}, {}) b) TO STDOUT (FORMAT binary)"
+    ).format(sql.SQL(relation.pageinspect or ""), full, number, sql.Literal(blocks - 1))
     pages, at = np.empty((blocks, relation.page_size), np.uint8), 0
     for data, lengths in messages(connection, query, _BATCH):
-        pages[at:at + len(lengths)] = data.reshape(len(lengths), -1)[:, 6:]     # behind the number of fields and the length
+        pages[at : at + len(lengths)] = data.reshape(len(lengths), -1)[
+            :, 6:
+        ]  # behind the number of fields and the length
         at += len(lengths)
     return pages
 
 
 def _from_files(connection: Any, relation: Relation, blocks: int) -> Bytes:
     connection.execute("CHECKPOINT")
-    path, segment = connection.execute("SELECT pg_relation_filepath(%s), setting::bigint FROM pg_settings WHERE name = 'segment_size'",
-                                       (relation.oid,)).fetchone()
+    path, segment = connection.execute(
+        "SELECT pg_relation_filepath(%s), setting::bigint FROM pg_settings WHERE name = 'segment_size'",
+        (relation.oid,),
+    ).fetchone()
     pages = np.zeros((blocks, relation.page_size), np.uint8)
     for first in range(0, blocks, _BATCH):
         count = min(_BATCH, blocks - first, segment - first % segment)
         for _ in range(5):
-            batch = _file_part(connection, path if first < segment else f"{path}.{first // segment}", first % segment, count, relation.page_size)
+            batch = _file_part(
+                connection,
+                path if first < segment else f"{path}.{first // segment}",
+                first % segment,
+                count,
+                relation.page_size,
+            )
             stored = batch.view("<u2")[:, 4]
             torn = batch.any(axis=1) & (checksum(batch, first) != stored)
             if not torn.any():
                 break
         else:
-            raise SourceError(f"the checksum of block {first + int(np.argmax(torn))} of {relation.name} is wrong in its file",
-                              "the file may be damaged: what does `SELECT count(*)` of the table say?", code="E705")
-        pages[first:first + count] = batch
+            raise SourceError(
+                f"the checksum of block {first + int(np.argmax(torn))} of {relation.name} is wrong in its file",
+                "the file may be damaged: what does `SELECT count(*)` of the table say?",
+                code="E705",
+            )
+        pages[first : first + count] = batch
     return pages
 
 
 def _file_part(connection: Any, path: str, first: int, count: int, size: int) -> Bytes:
-    image = connection.execute("SELECT pg_read_binary_file(%s, %s, %s)", (path, first * size, count * size), binary=True).fetchone()[0]
+    image = connection.execute(
+        "SELECT pg_read_binary_file(%s, %s, %s)", (path, first * size, count * size), binary=True
+    ).fetchone()[0]
     return np.frombuffer(image, np.uint8).reshape(count, size)
 
 
 # -- what the snapshot sees ------------------------------------------------------------------------------------------------
 
 
-def _clear(connection: Any, relation: Relation, pages: Bytes, touched: npt.NDArray[np.bool_]) -> int:
+def _clear(
+    connection: Any, relation: Relation, pages: Bytes, touched: npt.NDArray[np.bool_]
+) -> int:
     """Leave the visible line pointers only, and flag the pages as all visible; return how many there are."""
     try:
         words, counts = line_words(pages)
     except ValueError as error:
-        raise SourceError(f"{relation.name}: {error}", "the page is damaged: what does `SELECT count(*)` of the table say?", code="E705") from error
+        raise SourceError(
+            f"{relation.name}: {error}",
+            "the page is damaged: what does `SELECT count(*)` of the table say?",
+            code="E705",
+        ) from error
     flags = pages.view("<u2")[:, 5]
     normal = words >> 15 & 3 == p.LP_NORMAL
     trusted = (flags & p.PD_ALL_VISIBLE != 0) & (not relation.in_recovery)
@@ -173,8 +201,11 @@ def _clear(connection: Any, relation: Relation, pages: Bytes, touched: npt.NDArr
     block, line = block[inside], line[inside]
     known = line <= counts[block]
     if not known.all() or not normal[block, line - 1].all():
-        raise SourceError(f"SELECT sees rows of {relation.name} that its pages do not hold",
-                          "this must not happen: please report it with the server's version; without --pages the rows come by SELECT", code="E705")
+        raise SourceError(
+            f"SELECT sees rows of {relation.name} that its pages do not hold",
+            "this must not happen: please report it with the server's version; without --pages the rows come by SELECT",
+            code="E705",
+        )
     keep = np.zeros(words.shape, bool)
     keep[block, line - 1] = True
     cleared = np.nonzero(mixed)[0]
@@ -185,24 +216,43 @@ def _clear(connection: Any, relation: Relation, pages: Bytes, touched: npt.NDArr
     return int(np.count_nonzero(normal[~mixed])) + len(block)
 
 
-def _put(pages: Bytes, words: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64], changed: npt.NDArray[np.int64]) -> None:
+def _put(
+    pages: Bytes,
+    words: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.int64],
+    changed: npt.NDArray[np.int64],
+) -> None:
     """Write the line pointers of some pages back."""
     most = int(counts[changed].max(initial=0))
-    area = pages.view("<u4")[:, p.PAGE_HEADER_SIZE // 4:p.PAGE_HEADER_SIZE // 4 + most]
-    area[changed] = np.where(np.arange(most) < counts[changed][:, None], words[changed, :most], area[changed])
+    area = pages.view("<u4")[:, p.PAGE_HEADER_SIZE // 4 : p.PAGE_HEADER_SIZE // 4 + most]
+    area[changed] = np.where(
+        np.arange(most) < counts[changed][:, None], words[changed, :most], area[changed]
+    )
 
 
-def _visible(connection: Any, relation: Relation, blocks: npt.NDArray[np.int64], total: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _visible(
+    connection: Any, relation: Relation, blocks: npt.NDArray[np.int64], total: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the places (block, line pointer) of the tuples that the snapshot sees, at least those in `blocks`, each once."""
     ends = np.nonzero(np.diff(blocks) != 1)[0]
-    ranges = list(zip(blocks[[0, *(ends + 1)]].tolist(), (blocks[[*ends, len(blocks) - 1]] + 1).tolist(), strict=True))
-    if len(blocks) * 2 > total or relation.version < 140000:    # without scans by ranges of places each range would read the whole table
+    ranges = list(
+        zip(
+            blocks[[0, *(ends + 1)]].tolist(),
+            (blocks[[*ends, len(blocks) - 1]] + 1).tolist(),
+            strict=True,
+        )
+    )
+    if (
+        len(blocks) * 2 > total or relation.version < 140000
+    ):  # without scans by ranges of places each range would read the whole table
         parts = [_places(connection, relation, "SELECT ctid FROM ONLY {}")]
     else:
         parts = []
         for first in range(0, len(ranges), _RANGES):
-            text = " UNION ALL ".join(f"SELECT ctid FROM ONLY {{0}} WHERE ctid >= '({a},0)' AND ctid < '({b},0)'"
-                                      for a, b in ranges[first:first + _RANGES])
+            text = " UNION ALL ".join(
+                f"SELECT ctid FROM ONLY {{0}} WHERE ctid >= '({a},0)' AND ctid < '({b},0)'"
+                for a, b in ranges[first : first + _RANGES]
+            )
             parts.append(_places(connection, relation, text))
     data = np.concatenate(parts)
     return data[:, 0] << 16 | data[:, 1], data[:, 2]
@@ -210,15 +260,32 @@ def _visible(connection: Any, relation: Relation, blocks: npt.NDArray[np.int64],
 
 def _places(connection: Any, relation: Relation, query: str) -> npt.NDArray[np.int64]:
     """Return what a query for ctid gives: block number's halves and line pointer, one row each."""
-    batches = [data for data, _ in messages(connection, _only(relation, f"COPY ({query}) TO STDOUT (FORMAT binary)"))]
-    return np.concatenate([np.zeros(0, np.uint8), *batches]).reshape(-1, 12)[:, 6:].copy().view(">u2").astype(np.int64)
+    batches = [
+        data
+        for data, _ in messages(
+            connection, _only(relation, f"COPY ({query}) TO STDOUT (FORMAT binary)")
+        )
+    ]
+    return (
+        np.concatenate([np.zeros(0, np.uint8), *batches])
+        .reshape(-1, 12)[:, 6:]
+        .copy()
+        .view(">u2")
+        .astype(np.int64)
+    )
 
 
 # -- arrays that are compressed or out of line -----------------------------------------------------------------------------
 
 
-def _plain(connection: Any, relation: Relation, schema: Schema, pages: Bytes, touched: npt.NDArray[np.bool_],
-           insist: bool) -> tuple[Bytes, Schema, int]:
+def _plain(
+    connection: Any,
+    relation: Relation,
+    schema: Schema,
+    pages: Bytes,
+    touched: npt.NDArray[np.bool_],
+    insist: bool,
+) -> tuple[Bytes, Schema, int]:
     """Move the rows that have such arrays to pages of ours at the end; note the arrays' lengths in the schema."""
     found = survey(schema, pages)
     moved = int(np.count_nonzero(found.packed))
@@ -235,28 +302,55 @@ def _plain(connection: Any, relation: Relation, schema: Schema, pages: Bytes, to
         touched[changed] = True
         pages = np.concatenate([pages, extra])
         alone = {name for name in theirs if not len(found.packed[~found.packed])}
-        lengths = {name: n for name, n in (theirs if alone else lengths).items() if theirs.get(name) == n}
-    columns = tuple(replace(c, length=lengths.get(c.name)) if c.is_array and c.is_numeric else c for c in schema.columns)
+        lengths = {
+            name: n for name, n in (theirs if alone else lengths).items() if theirs.get(name) == n
+        }
+    columns = tuple(
+        replace(c, length=lengths.get(c.name)) if c.is_array and c.is_numeric else c
+        for c in schema.columns
+    )
     return pages, replace(schema, columns=columns), moved
 
 
-def _rebuilt(connection: Any, relation: Relation, schema: Schema, block: npt.NDArray[np.int64],
-             line: npt.NDArray[np.int64]) -> tuple[Bytes, dict[str, int]]:
+def _rebuilt(
+    connection: Any,
+    relation: Relation,
+    schema: Schema,
+    block: npt.NDArray[np.int64],
+    line: npt.NDArray[np.int64],
+) -> tuple[Bytes, dict[str, int]]:
     """Return the rows at these places in pages of ours, and the lengths of their arrays where they agree."""
     from psycopg import sql
+
     wanted = [c for c in schema.columns if c.is_numeric]
     listed = sql.SQL(", ").join(sql.Identifier(c.name) for c in wanted)
     parts = []
     for first in range(0, len(block), _TIDS):
-        tids = ",".join(f'"({b},{n})"' for b, n in zip(block[first:first + _TIDS].tolist(), line[first:first + _TIDS].tolist(), strict=True))
-        query = sql.SQL("COPY (SELECT {} FROM ONLY {} WHERE ctid = ANY ({}::tid[])) TO STDOUT (FORMAT binary)").format(
-            listed, sql.Identifier(relation.namespace, relation.name), sql.Literal("{" + tids + "}"))
+        tids = ",".join(
+            f'"({b},{n})"'
+            for b, n in zip(
+                block[first : first + _TIDS].tolist(),
+                line[first : first + _TIDS].tolist(),
+                strict=True,
+            )
+        )
+        query = sql.SQL(
+            "COPY (SELECT {} FROM ONLY {} WHERE ctid = ANY ({}::tid[])) TO STDOUT (FORMAT binary)"
+        ).format(
+            listed, sql.Identifier(relation.namespace, relation.name), sql.Literal("{" + tids + "}")
+        )
         parts += [fields(batch, [c.type for c in wanted]) for batch in messages(connection, query)]
     joined = [concatenated([part[k] for part in parts]) for k in range(len(wanted))]
     values = {c.name: v for c, (v, _) in zip(wanted, joined, strict=True)}
     nulls = {c.name: null for c, (_, null) in zip(wanted, joined, strict=True)}
-    lengths = {c.name: values[c.name].shape[1] for c in wanted if c.is_array and isinstance(values[c.name], np.ndarray)}
+    lengths = {
+        c.name: values[c.name].shape[1]
+        for c in wanted
+        if c.is_array and isinstance(values[c.name], np.ndarray)
+    }
     try:
         return write_heap(schema, values, nulls=nulls, all_visible=True), lengths
     except ValueError as error:
-        raise NotDirect(f"a row with its arrays in it does not fit the server's pages: {error}") from error
+        raise NotDirect(
+            f"a row with its arrays in it does not fit the server's pages: {error}"
+        ) from error

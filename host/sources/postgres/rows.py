@@ -21,8 +21,16 @@ __all__ = ["MOST_CATEGORIES", "read_rows"]
 MOST_CATEGORIES = 4096
 
 
-def read_rows(connection: Any, name: str, origin: Any, columns: Sequence[tuple[Attribute, Feature]], left_out: Sequence[Attribute],
-              one_hot: Sequence[str], page_size: int, like: Schema | None) -> tuple[Schema, Any, tuple[Cast, ...]]:
+def read_rows(
+    connection: Any,
+    name: str,
+    origin: Any,
+    columns: Sequence[tuple[Attribute, Feature]],
+    left_out: Sequence[Attribute],
+    one_hot: Sequence[str],
+    page_size: int,
+    like: Schema | None,
+) -> tuple[Schema, Any, tuple[Cast, ...]]:
     """Read `origin`, SQL that can stand behind FROM; return the schema, the pages and the casts.
 
     The columns come in their order, behind them `left_out`, as dropped columns that the rows do not reach. Where every column of `like`
@@ -42,13 +50,19 @@ def read_rows(connection: Any, name: str, origin: Any, columns: Sequence[tuple[A
         data = values[a.name]
         length = data.shape[1] if becomes.endswith("[]") and isinstance(data, np.ndarray) else None
         made.append(Column(a.name, becomes, not_null=a.not_null, length=length or None))
-    schema = Schema(name, (*made, *(Column(a.name, a.type or "text", dropped=True) for a in left_out)), page_size)
+    schema = Schema(
+        name,
+        (*made, *(Column(a.name, a.type or "text", dropped=True) for a in left_out)),
+        page_size,
+    )
     natts = len(made)
     if like is not None and _fits(like, made):
         known = {c.name: c for c in made}
         values = {c.name: values[c.name] for c in like.columns if c.is_numeric}
         nulls = {n: nulls[n] for n in values}
-        columns_there = tuple(c if not c.is_numeric or c.length is not None else known[c.name] for c in like.columns)
+        columns_there = tuple(
+            c if not c.is_numeric or c.length is not None else known[c.name] for c in like.columns
+        )
         schema = Schema(name, columns_there, like.page_size)
         natts = max(i for i, c in enumerate(like.columns) if c.is_numeric) + 1
     return *_pack(schema, values, nulls, natts, like is not None), tuple(casts)
@@ -59,44 +73,80 @@ def _fits(like: Schema, made: Sequence[Column]) -> bool:
     return bool(wanted) and wanted <= {(c.name, c.type) for c in made}
 
 
-def _fetch(connection: Any, name: str, origin: Any, columns: Sequence[tuple[Attribute, Feature]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _fetch(
+    connection: Any, name: str, origin: Any, columns: Sequence[tuple[Attribute, Feature]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     from psycopg import sql
-    listed = sql.SQL(", ").join(sql.SQL(todo.expression).format(sql.Identifier("q", a.name)) for a, todo in columns)
+
+    listed = sql.SQL(", ").join(
+        sql.SQL(todo.expression).format(sql.Identifier("q", a.name)) for a, todo in columns
+    )
     kinds = [todo.becomes for _, todo in columns]
     parts: list[list[Values]] = []
-    for batch in messages(connection, sql.SQL("COPY (SELECT {} FROM {} AS q) TO STDOUT (FORMAT binary)").format(listed, origin)):
+    for batch in messages(
+        connection,
+        sql.SQL("COPY (SELECT {} FROM {} AS q) TO STDOUT (FORMAT binary)").format(listed, origin),
+    ):
         parts.append(fields(batch, kinds))
     if not parts:
         raise SourceError(f"{name} is empty", "training needs at least one row", code="E705")
     joined = {a.name: concatenated([part[k] for part in parts]) for k, (a, _) in enumerate(columns)}
-    return {key: v for key, (v, _) in joined.items()}, {key: null for key, (_, null) in joined.items()}
+    return {key: v for key, (v, _) in joined.items()}, {
+        key: null for key, (_, null) in joined.items()
+    }
 
 
-def _number(connection: Any, a: Attribute, values: dict[str, Any], nulls: Mapping[str, Any], one_hot: bool) -> tuple[str, str, tuple[str, ...]]:
+def _number(
+    connection: Any, a: Attribute, values: dict[str, Any], nulls: Mapping[str, Any], one_hot: bool
+) -> tuple[str, str, tuple[str, ...]]:
     """Number a column's texts in place; return the type, what was done and the labels."""
     null, cells = nulls[a.name], values[a.name]
     if a.kind == "e":
-        labels = [row[0] for row in connection.execute("SELECT enumlabel FROM pg_enum WHERE enumtypid = %s ORDER BY enumsortorder", (a.oid,))]
+        labels = [
+            row[0]
+            for row in connection.execute(
+                "SELECT enumlabel FROM pg_enum WHERE enumtypid = %s ORDER BY enumsortorder",
+                (a.oid,),
+            )
+        ]
         order = "in the enum's order"
     else:
-        labels, order = sorted({cell for cell in cells if cell is not None}), "in the order of their code points"
+        labels, order = (
+            sorted({cell for cell in cells if cell is not None}),
+            "in the order of their code points",
+        )
     if len(labels) > MOST_CATEGORIES:
-        raise SourceError(f"column {a.name!r} has {len(labels):,} different values; {MOST_CATEGORIES:,} categories are the most",
-                          "is it a category at all? A query can group its values: ?query=SELECT …", code="E704")
+        raise SourceError(
+            f"column {a.name!r} has {len(labels):,} different values; {MOST_CATEGORIES:,} categories are the most",
+            "is it a category at all? A query can group its values: ?query=SELECT …",
+            code="E704",
+        )
     numbers = {label: number for number, label in enumerate(labels)}
-    codes = np.fromiter((0 if cell is None else numbers[cell] for cell in cells), np.int32, len(cells))
+    codes = np.fromiter(
+        (0 if cell is None else numbers[cell] for cell in cells), np.int32, len(cells)
+    )
     if not one_hot:
         values[a.name] = codes
         return "int4", f"categories numbered from 0 {order}", tuple(labels)
     matrix = np.zeros((len(codes), len(labels)), np.float32)
     matrix[np.arange(len(codes)), codes] = 1
-    values[a.name] = matrix if not null.any() else [None if gone else row for row, gone in zip(matrix, null, strict=True)]
+    values[a.name] = (
+        matrix
+        if not null.any()
+        else [None if gone else row for row, gone in zip(matrix, null, strict=True)]
+    )
     return "float4[]", f"one place for each category, {order}", tuple(labels)
 
 
-def _pack(schema: Schema, values: Mapping[str, Any], nulls: Mapping[str, Any], natts: int, settled: bool) -> tuple[Schema, Any]:
+def _pack(
+    schema: Schema, values: Mapping[str, Any], nulls: Mapping[str, Any], natts: int, settled: bool
+) -> tuple[Schema, Any]:
     """Pack into pages of the schema's size, or larger ones unless the size is `settled`."""
-    sizes = [schema.page_size] if settled else [size for size in (8192, 16384, 32768) if size >= schema.page_size]
+    sizes = (
+        [schema.page_size]
+        if settled
+        else [size for size in (8192, 16384, 32768) if size >= schema.page_size]
+    )
     for size in sizes:
         schema = Schema(schema.table, schema.columns, size)
         try:
@@ -105,4 +155,8 @@ def _pack(schema: Schema, values: Mapping[str, Any], nulls: Mapping[str, Any], n
             reason = str(error)
             if "does not fit a page" not in reason:
                 raise
-    raise SourceError(f"{schema.table}: {reason}", "select fewer columns, or shorter types, with ?query=SELECT …", code="E704")
+    raise SourceError(
+        f"{schema.table}: {reason}",
+        "select fewer columns, or shorter types, with ?query=SELECT …",
+        code="E704",
+    )

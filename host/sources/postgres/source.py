@@ -49,13 +49,25 @@ def open_postgres(uri: str, *, pages: bool | None = None, like: Schema | None = 
     try:
         import psycopg
     except ImportError as error:
-        raise SourceError("reading from a PostgreSQL server needs the package psycopg",
-                          "pip install 'penstock[postgres]'", code="E705") from error
+        raise SourceError(
+            "reading from a PostgreSQL server needs the package psycopg",
+            "pip install 'penstock[postgres]'",
+            code="E705",
+        ) from error
     try:
-        connection = psycopg.connect(address.server, connect_timeout=10, autocommit=True, prepare_threshold=None, client_encoding="utf8")
+        connection = psycopg.connect(
+            address.server,
+            connect_timeout=10,
+            autocommit=True,
+            prepare_threshold=None,
+            client_encoding="utf8",
+        )
     except psycopg.Error as error:
-        raise SourceError(f"cannot connect to {public(address.server)}: {_first_line(error)}",
-                          "is the server running, and are host, port, user and database right?", code="E705") from error
+        raise SourceError(
+            f"cannot connect to {public(address.server)}: {_first_line(error)}",
+            "is the server running, and are host, port, user and database right?",
+            code="E705",
+        ) from error
     with connection, _sql_errors(psycopg.Error, address.name):
         return _Reading(connection, address, pages, like).table()
 
@@ -71,10 +83,16 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
         yield
     except kind as error:
         if getattr(error, "sqlstate", None) == "55P03":
-            raise SourceError(f"the server did not give a lock on {name} within {_LOCK_SECONDS} s",
-                              "someone holds it ACCESS EXCLUSIVE (ALTER TABLE, VACUUM FULL, …): try again later", code="E705") from error
-        raise SourceError(f"the server refused a query on {name}: {_first_line(error)}",
-                          "try the same address with psql; the server's log says more", code="E705") from error
+            raise SourceError(
+                f"the server did not give a lock on {name} within {_LOCK_SECONDS} s",
+                "someone holds it ACCESS EXCLUSIVE (ALTER TABLE, VACUUM FULL, …): try again later",
+                code="E705",
+            ) from error
+        raise SourceError(
+            f"the server refused a query on {name}: {_first_line(error)}",
+            "try the same address with psql; the server's log says more",
+            code="E705",
+        ) from error
 
 
 def _stored_alike(one: Schema, other: Schema) -> bool:
@@ -85,7 +103,9 @@ def _stored_alike(one: Schema, other: Schema) -> bool:
 class _Reading:
     """One connection's reading of one table or query."""
 
-    def __init__(self, connection: Any, address: Address, pages: bool | None, like: Schema | None) -> None:
+    def __init__(
+        self, connection: Any, address: Address, pages: bool | None, like: Schema | None
+    ) -> None:
         self.connection, self.address, self.pages, self.like = connection, address, pages, like
 
     def table(self) -> Table:
@@ -94,16 +114,27 @@ class _Reading:
         name = self.address.name
         full = find(self.connection, name)
         if full is None:
-            raise SourceError(f"the server has no table {name}", "qualify it with its schema, and quote it where it has capitals: "
-                                                                 'table=myschema."MyTable"', code="E705")
+            raise SourceError(
+                f"the server has no table {name}",
+                "qualify it with its schema, and quote it where it has capitals: "
+                'table=myschema."MyTable"',
+                code="E705",
+            )
         self._begin(full)
         found = relation(self.connection, full)
         if found.kind not in "rmvpf":
-            raise SourceError(f"{name} is {found.what}; it has no rows to learn from", "name a table or a view", code="E705")
+            raise SourceError(
+                f"{name} is {found.what}; it has no rows to learn from",
+                "name a table or a view",
+                code="E705",
+            )
         columns = attributes(self.connection, found.oid)
         from psycopg import sql
-        if not any(a.readable for a in columns):                # the server's own words say what is not allowed
-            self.connection.execute(sql.SQL("SELECT FROM {}").format(sql.Identifier(found.namespace, found.name)))
+
+        if not any(a.readable for a in columns):  # the server's own words say what is not allowed
+            self.connection.execute(
+                sql.SQL("SELECT FROM {}").format(sql.Identifier(found.namespace, found.name))
+            )
         obstacle = self._obstacle(found, columns)
         if obstacle is None:
             try:
@@ -111,12 +142,24 @@ class _Reading:
             except NotDirect as error:
                 obstacle = str(error)
         if self.pages:
-            raise SourceError(f"{name} cannot be read page by page: {obstacle}", "without --pages the rows come by SELECT", code="E705")
-        return self._rows(found.name, sql.Identifier(found.namespace, found.name), columns, obstacle, found.snapshot, found.page_size)
+            raise SourceError(
+                f"{name} cannot be read page by page: {obstacle}",
+                "without --pages the rows come by SELECT",
+                code="E705",
+            )
+        return self._rows(
+            found.name,
+            sql.Identifier(found.namespace, found.name),
+            columns,
+            obstacle,
+            found.snapshot,
+            found.page_size,
+        )
 
     def _begin(self, full: str) -> None:
         """Begin the transaction, take the lock, then the snapshot."""
         from psycopg import errors
+
         self._transaction()
         try:
             self.connection.execute(f"LOCK TABLE {full} IN ACCESS SHARE MODE")
@@ -149,9 +192,13 @@ class _Reading:
             return "rows were asked for"
         if unreadable := [a.name for a in columns if not a.dropped and not a.readable]:
             return f"this user may not read its column {unreadable[0]!r}"
-        if cast := [a for a, todo in self._features(columns) if todo.how or todo.becomes == CATEGORIES]:
+        if cast := [
+            a for a, todo in self._features(columns) if todo.how or todo.becomes == CATEGORIES
+        ]:
             return f"the server casts its column {cast[0].name!r}, {cast[0].written}"
-        if self.like is not None and not _stored_alike(Schema(found.name, schema_columns(list(columns)), found.page_size), self.like):
+        if self.like is not None and not _stored_alike(
+            Schema(found.name, schema_columns(list(columns)), found.page_size), self.like
+        ):
             return "the design has these columns in another layout"
         return None
 
@@ -159,52 +206,102 @@ class _Reading:
         schema = Schema(found.name, schema_columns(list(columns)), found.page_size)
         read = read_pages(self.connection, found, schema, bool(self.pages))
         if not len(read.pages):
-            raise SourceError(f"the table {found.name} is empty", "training needs at least one row", code="E705")
-        reason = "pages were insisted on" if self.pages else "its pages can be read, and its columns need no cast"
-        facts = Provenance(read.way, reason, found.snapshot, len(read.pages), read.untouched, read.rebuilt)
+            raise SourceError(
+                f"the table {found.name} is empty", "training needs at least one row", code="E705"
+            )
+        reason = (
+            "pages were insisted on"
+            if self.pages
+            else "its pages can be read, and its columns need no cast"
+        )
+        facts = Provenance(
+            read.way, reason, found.snapshot, len(read.pages), read.untouched, read.rebuilt
+        )
         return self._with_rows(Table(read.schema, read.pages, found.name, facts))
 
     def _with_rows(self, table: Table) -> Table:
         if not table.rows:
-            raise SourceError(f"the table {table.name} is empty", "training needs at least one row", code="E705")
+            raise SourceError(
+                f"the table {table.name} is empty", "training needs at least one row", code="E705"
+            )
         return table
 
     # -- the rows way ------------------------------------------------------------------------------------------------------
 
     def _query(self, query: str) -> Table:
         from psycopg import sql
+
         if self.pages:
-            raise SourceError("a query has no pages of its own", "without --pages the rows come by SELECT", code="E705")
+            raise SourceError(
+                "a query has no pages of its own",
+                "without --pages the rows come by SELECT",
+                code="E705",
+            )
         self._transaction()
-        origin = sql.SQL("({}\n)").format(sql.SQL(query))       # a comment may end the query
+        origin = sql.SQL("({}\n)").format(sql.SQL(query))  # a comment may end the query
         snapshot = self.connection.execute("SELECT pg_current_snapshot()::text").fetchone()[0]
-        description = self.connection.execute(sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(origin)).description
+        description = self.connection.execute(
+            sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(origin)
+        ).description
         names = [column.name for column in description]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise SourceError(f"the query gives two columns called {twice[0]!r}", "name one of them with AS", code="E704")
+            raise SourceError(
+                f"the query gives two columns called {twice[0]!r}",
+                "name one of them with AS",
+                code="E704",
+            )
         columns = described(self.connection, description)
-        return self._rows("query", origin, columns, "a query has no pages of its own", snapshot, 8192)
+        return self._rows(
+            "query", origin, columns, "a query has no pages of its own", snapshot, 8192
+        )
 
     def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
         """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""
         asked = {*self.address.features, *self.address.one_hot}
         there = [a for a in columns if not a.dropped and a.readable]
         for name in asked - {a.name for a in there}:
-            raise SourceError(f"{self.address.name} has no column {name!r}", f"it has {', '.join(a.name for a in there)[:200]}", code="E704")
+            raise SourceError(
+                f"{self.address.name} has no column {name!r}",
+                f"it has {', '.join(a.name for a in there)[:200]}",
+                code="E704",
+            )
         if self.like is not None:
             asked |= {c.name for c in self.like.columns if c.is_numeric}
         found = [(a, feature(a) if a.name in asked else always(a)) for a in there]
         return [(a, todo) for a, todo in found if todo is not None]
 
-    def _rows(self, name: str, origin: Any, columns: Sequence[Attribute], reason: str, snapshot: str, page_size: int) -> Table:
+    def _rows(
+        self,
+        name: str,
+        origin: Any,
+        columns: Sequence[Attribute],
+        reason: str,
+        snapshot: str,
+        page_size: int,
+    ) -> Table:
         chosen = self._features(columns)
         taken = {a.name for a, _ in chosen}
         left = [a for a in columns if not a.dropped and a.name not in taken]
         if not chosen:
-            raise SourceError(f"{name} has no column that is a number", "name columns to convert: &features=COLUMN,…", code="E704")
+            raise SourceError(
+                f"{name} has no column that is a number",
+                "name columns to convert: &features=COLUMN,…",
+                code="E704",
+            )
         one_hot = {*self.address.one_hot}
         if self.like is not None:
             one_hot |= {c.name for c in self.like.columns if c.is_numeric and c.is_array}
-        schema, pages, casts = read_rows(self.connection, name, origin, chosen, left, sorted(one_hot), page_size, self.like)
-        left_out = tuple((a.name, a.written if a.readable else "not readable by this user") for a in left)
-        return self._with_rows(Table(schema, pages, name, Provenance("rows", reason, snapshot, len(pages), casts=casts, left_out=left_out)))
+        schema, pages, casts = read_rows(
+            self.connection, name, origin, chosen, left, sorted(one_hot), page_size, self.like
+        )
+        left_out = tuple(
+            (a.name, a.written if a.readable else "not readable by this user") for a in left
+        )
+        return self._with_rows(
+            Table(
+                schema,
+                pages,
+                name,
+                Provenance("rows", reason, snapshot, len(pages), casts=casts, left_out=left_out),
+            )
+        )

@@ -86,8 +86,7 @@ def _listed() -> list[dict[str, Any]]:
 def _grid() -> Grid:
     """Return all boards; below them, what other packages offer and cannot be used."""
     unusable = "\n".join(
-        f"left out: boards of the entry point {point}: {why}"
-        for point, why in left_out().items()
+        f"left out: boards of the entry point {point}: {why}" for point, why in left_out().items()
     )
     rows = []
     for b in boards().values():

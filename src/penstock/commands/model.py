@@ -48,8 +48,10 @@ def _model(state: State, **values: Any) -> int:
 
 
 def _own() -> list[click.Parameter]:
-    rows = "Assume N rows, alike, of the kernel's own columns, or of those of --data SRC; " \
+    rows = (
+        "Assume N rows, alike, of the kernel's own columns, or of those of --data SRC; "
         "for a fit over keys: N random keys."
+    )
     return [
         Once(("--rows",), type=Count(1, 1 << 40), metavar="N", help=rows),
         click.Option(("--profile",), is_flag=True, help="Show what each line costs."),

@@ -90,7 +90,7 @@ def _simulate(state: State, **values: Any) -> int:
     timing = _timing(design, how)
     if how.backend != "golden" and timing is not None and not outcome.golden.errors:
         if how.backend == "board":
-            outcome.design = replace(design, memory=timing)            # what the report names
+            outcome.design = replace(design, memory=timing)  # what the report names
         with steps.step("cycle model"):
             outcome.model = model(workload, timing)
     if how.backend not in ("golden", "model"):
@@ -114,7 +114,7 @@ def _compiled(job: Job, how: _How) -> Design:
     if how.backend == "netlist":
         from penstock.netlists import family_of
 
-        family_of(design.target, how.family)            # said before anything takes long
+        family_of(design.target, how.family)  # said before anything takes long
     return design
 
 

@@ -404,7 +404,9 @@ class Design(ABC):
         )
         return simulated_device(source, self.registers)
 
-    def machine(self, backend: str, needed: int, memory: FixedLatency | None = None, **options: Any) -> Machine:
+    def machine(
+        self, backend: str, needed: int, memory: FixedLatency | None = None, **options: Any
+    ) -> Machine:
         """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
         its runs take; `options`: the machine's own."""
         from penstock.run import MACHINES

@@ -22,7 +22,9 @@ def show(console: Console, parts: Iterable[Part]) -> None:
     shown = [part for part in parts if not isinstance(part, Chart)]
     for facts, group in groupby(shown, key=lambda part: isinstance(part, Facts)):
         if facts:
-            console.print(_facts([part for part in group if isinstance(part, Facts)]), highlight=False)
+            console.print(
+                _facts([part for part in group if isinstance(part, Facts)]), highlight=False
+            )
         else:
             for part in group:
                 if isinstance(part, Grid):

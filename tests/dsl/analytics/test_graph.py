@@ -63,7 +63,9 @@ SIZES = {"d": 7, "h": 3, "m": 5, "n": 6, "k": 2}
 def plain(graph: Graph) -> Any:
     """A graph without its spans."""
     nodes = [(n.op, n.inputs, n.shape, n.region, n.attrs) for n in graph.nodes]
-    variables = [(v.name, v.kind, v.dims, v.shape, v.node, v.value, v.init) for v in graph.variables.values()]
+    variables = [
+        (v.name, v.kind, v.dims, v.shape, v.node, v.value, v.init) for v in graph.variables.values()
+    ]
     return graph.name, nodes, variables, graph.returns, graph.until, graph.epochs, graph.merge_count
 
 
@@ -102,7 +104,10 @@ def test_nodes_and_regions() -> None:
 
 
 def test_what_until_alone_needs() -> None:
-    graph = trace("kernel f(x: input[d], w: model[d])\n s = merge(x * w)\n w <- w - s\n until norm(w) + sum(2 * s) < 3", d=2)
+    graph = trace(
+        "kernel f(x: input[d], w: model[d])\n s = merge(x * w)\n w <- w - s\n until norm(w) + sum(2 * s) < 3",
+        d=2,
+    )
     assert graph.merge_count == 0
     regions = [(n.op, n.region) for n in graph.nodes if n.op in ("norm", "sum", "add", "lt", "sub")]
     c = Region.CONVERGENCE
@@ -110,13 +115,17 @@ def test_what_until_alone_needs() -> None:
 
 
 def test_constants_are_folded_and_shared() -> None:
-    graph = trace("kernel f(x: input[d], w: model[d])\n a = exp(0) + 2 * 3\n w <- w - a * x - 7 * x", d=2)
+    graph = trace(
+        "kernel f(x: input[d], w: model[d])\n a = exp(0) + 2 * 3\n w <- w - a * x - 7 * x", d=2
+    )
     assert ops(graph) == ["mul", "sub", "sub"]
     assert [n.attrs["value"] for n in graph.nodes if n.op == "const"] == [7.0]
 
 
 def test_metas_stay() -> None:
-    graph = trace("kernel f(x: input[d], w: model[d], rate: meta = 0.5)\n w <- w - rate * 2 * x", d=2)
+    graph = trace(
+        "kernel f(x: input[d], w: model[d], rate: meta = 0.5)\n w <- w - rate * 2 * x", d=2
+    )
     assert ops(graph) == ["mul", "mul", "sub"]
     assert graph.nodes[graph.variables["rate"].node].region is Region.RUN
 
@@ -140,7 +149,10 @@ def test_powers() -> None:
 
 
 def test_reductions_of_few_elements() -> None:
-    graph = trace("kernel f(x: input, v: input[d], w: model)\n w <- w - sum(x) * norm(x) * max(v, axis=-1)", d=3)
+    graph = trace(
+        "kernel f(x: input, v: input[d], w: model)\n w <- w - sum(x) * norm(x) * max(v, axis=-1)",
+        d=3,
+    )
     assert ops(graph) == ["abs", "mul", "max", "mul", "sub"]
     assert next(n for n in graph.nodes if n.op == "max").attrs == {"axis": None}
 
@@ -169,7 +181,9 @@ def test_reductions_of_few_elements() -> None:
 )
 def test_shapes(expression: str, shape: tuple[int, ...]) -> None:
     dims = f"[{', '.join(map(str, shape))}]" if shape else ""
-    graph = trace(f"kernel f(x: input[d], y: input[e], w: model{dims})\n w <- {expression}", d=3, e=4)
+    graph = trace(
+        f"kernel f(x: input[d], y: input[e], w: model{dims})\n w <- {expression}", d=3, e=4
+    )
     assert graph.nodes[graph.returns[0]].shape == shape
 
 
@@ -189,13 +203,22 @@ def test_arrays_and_numpy_numbers_from_python() -> None:
 LISTS = {
     "vector": ("w - x * [1, 2.5, -3]", lambda x, w: w - x * [1, 2.5, -3]),
     "first": ("[1, 2, 3] * x - w", lambda x, w: [1, 2, 3] * x - w),
-    "matrix": ("w - [[1, 0, 0], [0, 2, 0], [0, 0, 3]] @ x", lambda x, w: w - [[1, 0, 0], [0, 2, 0], [0, 0, 3]] @ x),
+    "matrix": (
+        "w - [[1, 0, 0], [0, 2, 0], [0, 0, 3]] @ x",
+        lambda x, w: w - [[1, 0, 0], [0, 2, 0], [0, 0, 3]] @ x,
+    ),
     "argument": ("where([1, 0, 1], w, x)", lambda x, w: ps.where([1, 0, 1], w, x)),
     "computed": ("w - x * [1 / 4, 2 * 3, (1)]", lambda x, w: w - x * [1 / 4, 2 * 3, (1)]),
     "named": ("w - x * scale", lambda x, w: w - x * np.array([4, 5, 6])),
-    "among themselves": ("w - x * ([1, 2, 3] + [3, 2, 1])", lambda x, w: w - x * (np.array([1, 2, 3]) + np.array([3, 2, 1]))),
+    "among themselves": (
+        "w - x * ([1, 2, 3] + [3, 2, 1])",
+        lambda x, w: w - x * (np.array([1, 2, 3]) + np.array([3, 2, 1])),
+    ),
     "negated": ("w - x * -[1, 2, 3]", lambda x, w: w - x * -np.array([1, 2, 3])),
-    "column": ("w - sum([1, 2][:, None] * x, axis=0)", lambda x, w: w - ps.sum(np.array([1, 2])[:, None] * x, axis=0)),
+    "column": (
+        "w - sum([1, 2][:, None] * x, axis=0)",
+        lambda x, w: w - ps.sum(np.array([1, 2])[:, None] * x, axis=0),
+    ),
     "transposed": ("w - [[1], [2], [3]].T @ [[1], [1], [1]] * x @ [1, 1, 1]", None),
     "reduced": ("w - x * norm([3, 4])", lambda x, w: w - x * ps.norm([3, 4])),
     "folded lines": ("w - x * [1,\n   2,\n   3,\n ]", lambda x, w: w - x * [1, 2, 3]),
@@ -215,7 +238,10 @@ def test_lists_are_constants_in_both_front_ends(name: str) -> None:
 
         other = f.trace()
         assert ops(graph) == ops(other)
-        pairs = [[np.asarray(n.attrs["value"]).tolist() for n in g.nodes if n.op == "const"] for g in (graph, other)]
+        pairs = [
+            [np.asarray(n.attrs["value"]).tolist() for n in g.nodes if n.op == "const"]
+            for g in (graph, other)
+        ]
         assert pairs[0] == pairs[1]
 
 
@@ -236,7 +262,11 @@ def test_locals_change_in_place_by_every_operator() -> None:
 
 
 def test_an_output_alone_is_enough_to_read() -> None:
-    assert ops(trace("kernel mean(y: output, m: model)\n m <- m + 0.1 * (y - m)")) == ["sub", "mul", "add"]
+    assert ops(trace("kernel mean(y: output, m: model)\n m <- m + 0.1 * (y - m)")) == [
+        "sub",
+        "mul",
+        "add",
+    ]
 
 
 def test_closures_helpers_and_loops_are_traced() -> None:
@@ -270,7 +300,9 @@ def test_kernel_without_source() -> None:
     exec("@ps.kernel\ndef f(x: ps.Input['d'], w: ps.Model['d']):\n    return w - x\n", names)
     assert ops(names["f"].trace(d=2)) == ["sub"]
     exec("@ps.kernel\ndef f(x: ps.Input['d'], w: ps.Model['n']):\n    return w - x\n", names)
-    with pytest.raises(KernelError, match=r"^error\[E301\]: the operands of - have shapes that do not fit together"):
+    with pytest.raises(
+        KernelError, match=r"^error\[E301\]: the operands of - have shapes that do not fit together"
+    ):
         names["f"].trace(d=2, n=3)
 
 

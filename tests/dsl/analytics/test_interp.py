@@ -52,9 +52,9 @@ def test_lrmf() -> None:
 
 
 def test_one_tuple_at_a_time() -> None:
-    graph = from_text("kernel f(x: input[d], y: output, w: model[d])\n w <- w - 0.1 * (w @ x - y) * x\n epochs 2").trace(
-        d=3
-    )
+    graph = from_text(
+        "kernel f(x: input[d], y: output, w: model[d])\n w <- w - 0.1 * (w @ x - y) * x\n epochs 2"
+    ).trace(d=3)
     rng = np.random.default_rng(2)
     x, y, w = rng.normal(size=(9, 3)), rng.normal(size=9), np.zeros(3)
     for _ in range(2):
@@ -108,7 +108,9 @@ def test_model_averaging() -> None:
     w = np.zeros(3)
     for part in (x[:4], x[4:]):
         w = (w - 0.5 * (w - part)).mean(0)
-    np.testing.assert_allclose(interp.train(from_text(text).trace(d=3), {"x": x})["w"], w, rtol=1e-13)
+    np.testing.assert_allclose(
+        interp.train(from_text(text).trace(d=3), {"x": x})["w"], w, rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,10 @@ def test_model_averaging() -> None:
             "gaussian(v) - tanh(v) / exp(v) + log(abs(v)) * sqrt(v * v)",
             lambda a, b, v: np.exp(-v * v) - np.tanh(v) / np.exp(v) + np.log(abs(v)) * abs(v),
         ),
-        ("(v < 0) + (v >= 0) * 2 + (v <= 1) + (v > 1)", lambda a, b, v: (v < 0) + (v >= 0) * 2.0 + 1),
+        (
+            "(v < 0) + (v >= 0) * 2 + (v <= 1) + (v > 1)",
+            lambda a, b, v: (v < 0) + (v >= 0) * 2.0 + 1,
+        ),
         ("sigmoid(1e6 * v) - sigmoid(-1e6 * v)", lambda a, b, v: np.sign(v)),
     ],
 )
@@ -136,7 +141,9 @@ def test_operations(expression: str, function: Any) -> None:
     a, b, v = rng.normal(size=(7, 2, 3)), rng.normal(size=(7, 2, 3)), rng.normal(size=(7, 3))
     expected = sum(function(*row) for row in zip(a, b, v, strict=True))
     size = expected.shape[0]
-    header = f"kernel f(a: input[2, 3], b: input[2, 3], v: input[3], w: model[{size}], w0: model[2])\n"
+    header = (
+        f"kernel f(a: input[2, 3], b: input[2, 3], v: input[3], w: model[{size}], w0: model[2])\n"
+    )
     text = f"{header} w <- merge({expression})\n w0 <- w0\n init w0 = 1"
     trained = interp.train(from_text(text).trace(), {"a": a, "b": b, "v": v})
     np.testing.assert_allclose(trained["w"], expected, rtol=1e-12)

@@ -14,7 +14,8 @@ from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.load import from_text
 
 GRAPH = from_text(
-    "kernel f(x: input[d], w: model[d], rate: meta = 0.5, scale: meta)\n w <- w - rate * scale * x", "f.psk"
+    "kernel f(x: input[d], w: model[d], rate: meta = 0.5, scale: meta)\n w <- w - rate * scale * x",
+    "f.psk",
 ).trace(d=3)
 
 
@@ -26,7 +27,11 @@ def message(**options: Any) -> str:
 
 def test_values() -> None:
     graph = with_overrides(GRAPH, {"rate": "0.25", "scale": 2}, {"w": [1, 2, 3]}, epochs=7)
-    assert (graph.variables["rate"].value, graph.variables["scale"].value, graph.epochs) == (0.25, 2.0, 7)
+    assert (graph.variables["rate"].value, graph.variables["scale"].value, graph.epochs) == (
+        0.25,
+        2.0,
+        7,
+    )
     assert initial_value(graph.variables["w"]).tolist() == [1, 2, 3]
     assert GRAPH.variables["rate"].value == 0.5
     assert GRAPH.epochs == 1
@@ -53,12 +58,30 @@ SCALE = PLACE.format(54, " " * 53 + "^" * 11)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"metas": {"rat": 1}}, "error[E501]: rat is not a meta of the kernel f\n --> --set\nhint: did you mean rate?"),
-        ({"metas": {"w": 1}}, "error[E501]: w is not a meta of the kernel f\n --> --set\nhint: its metas are rate, scale"),
-        ({"init": {"x": 1}}, "error[E501]: x is not a model of the kernel f\n --> --init\nhint: its models are w"),
-        ({"metas": {"rate": "fast"}}, f"error[E502]: the meta rate must be a finite number, not fast\n{RATE}hint: as in --set rate=0.05"),
-        ({"metas": {"rate": "inf"}}, f"error[E502]: the meta rate must be a finite number, not inf\n{RATE}hint: as in --set rate=0.05"),
-        ({"metas": {}}, f"error[E503]: the meta scale has no value\n{SCALE}hint: give it with --set scale=VALUE"),
+        (
+            {"metas": {"rat": 1}},
+            "error[E501]: rat is not a meta of the kernel f\n --> --set\nhint: did you mean rate?",
+        ),
+        (
+            {"metas": {"w": 1}},
+            "error[E501]: w is not a meta of the kernel f\n --> --set\nhint: its metas are rate, scale",
+        ),
+        (
+            {"init": {"x": 1}},
+            "error[E501]: x is not a model of the kernel f\n --> --init\nhint: its models are w",
+        ),
+        (
+            {"metas": {"rate": "fast"}},
+            f"error[E502]: the meta rate must be a finite number, not fast\n{RATE}hint: as in --set rate=0.05",
+        ),
+        (
+            {"metas": {"rate": "inf"}},
+            f"error[E502]: the meta rate must be a finite number, not inf\n{RATE}hint: as in --set rate=0.05",
+        ),
+        (
+            {"metas": {}},
+            f"error[E503]: the meta scale has no value\n{SCALE}hint: give it with --set scale=VALUE",
+        ),
         (
             {"init": {"w": [1, 2]}},
             f"error[E443]: the start of w is [2], but the model is [3]\n{W}hint: give an array of the shape [3], one number for "
@@ -74,7 +97,10 @@ SCALE = PLACE.format(54, " " * 53 + "^" * 11)
             f"error[E506]: the start of w cannot be read from none.npy: there is no such file\n{W}"
             "hint: write an array of the shape [3] with numpy.save",
         ),
-        ({"epochs": 0}, "error[E441]: epochs must be from 1 to 2147483647, not 0\n --> --epochs\nhint: one pass over the table is the least"),
+        (
+            {"epochs": 0},
+            "error[E441]: epochs must be from 1 to 2147483647, not 0\n --> --epochs\nhint: one pass over the table is the least",
+        ),
     ],
 )
 def test_messages(options: dict[str, Any], expected: str) -> None:
@@ -85,6 +111,8 @@ def test_not_an_array_file(tmp_path: Path) -> None:
     file = tmp_path / "w.npy"
     for content in (b"", b"1 2 3", b"PK\x03\x04"):
         file.write_bytes(content)
-        assert f"the start of w cannot be read from {file}: it is not a .npy file" in message(init={"w": file})
+        assert f"the start of w cannot be read from {file}: it is not a .npy file" in message(
+            init={"w": file}
+        )
     np.savez(tmp_path / "w.npz", w=np.ones(3))
     assert "it is not a .npy file" in message(init={"w": tmp_path / "w.npz"})

@@ -21,7 +21,12 @@ def table(*columns: str) -> Schema:
     return Schema("t", tuple(made))
 
 
-def message(text: str, schema: Schema, bindings: dict[str, list[str]] | None = None, dims: dict[str, int] | None = None) -> str:
+def message(
+    text: str,
+    schema: Schema,
+    bindings: dict[str, list[str]] | None = None,
+    dims: dict[str, int] | None = None,
+) -> str:
     with pytest.raises(KernelError) as caught:
         bind(from_text(text, "f.psk"), schema, bindings, dims)
     return str(caught.value)
@@ -36,12 +41,17 @@ def test_columns_of_the_same_name() -> None:
 def test_one_input_takes_what_is_left() -> None:
     schema = table("age:int2", "name:text", "y:bool", "more:float8[]:3", "height:float4")
     made = bind(from_text(VECTOR), schema)
-    assert made.fields == {"x": (Source(0, 0, 1), Source(3, 0, 3), Source(4, 0, 1)), "y": (Source(2, 0, 1),)}
+    assert made.fields == {
+        "x": (Source(0, 0, 1), Source(3, 0, 3), Source(4, 0, 1)),
+        "y": (Source(2, 0, 1),),
+    }
     assert made.dims == {"d": 5}
 
 
 def test_dropped_columns_are_not_there() -> None:
-    schema = Schema("t", (Column("x", "float4", dropped=True), Column("y", "float4"), Column("a", "float4")))
+    schema = Schema(
+        "t", (Column("x", "float4", dropped=True), Column("y", "float4"), Column("a", "float4"))
+    )
     assert bind(from_text(VECTOR), schema).fields["x"] == (Source(2, 0, 1),)
 
 
@@ -68,11 +78,15 @@ def test_matrix_takes_an_array_row_by_row() -> None:
 def test_sizes_travel_between_variables() -> None:
     text = "kernel f(x: input[n, m], z: input[m], w: model[m])\n w <- w - sum(x, axis=0) - z"
     assert bind(from_text(text), table("x:float4[]:12", "z:float4[]:4")).dims == {"n": 3, "m": 4}
-    assert bind(from_text(text), table("x:float4[]", "z:float4[]:4"), dims={"n": 2}).fields["x"] == (Source(0, 0, 8),)
+    assert bind(from_text(text), table("x:float4[]", "z:float4[]:4"), dims={"n": 2}).fields[
+        "x"
+    ] == (Source(0, 0, 8),)
 
 
 def test_length_of_an_array_follows_from_the_kernel() -> None:
-    assert bind(from_text(VECTOR), table("x:float4[]", "y:float4"), dims={"d": 6}).fields["x"] == (Source(0, 0, 6),)
+    assert bind(from_text(VECTOR), table("x:float4[]", "y:float4"), dims={"d": 6}).fields["x"] == (
+        Source(0, 0, 6),
+    )
 
 
 def test_unsupervised() -> None:
@@ -81,7 +95,9 @@ def test_unsupervised() -> None:
 
 
 def test_schema_for_random_data() -> None:
-    graph = from_text("kernel f(x: input[d], m: input[2, 3], y: output, w: model[d])\n w <- w - x * y").trace(d=5)
+    graph = from_text(
+        "kernel f(x: input[d], m: input[2, 3], y: output, w: model[d])\n w <- w - x * y"
+    ).trace(d=5)
     assert [(c.name, c.type, c.length) for c in schema_for(graph).columns] == [
         ("y", "float4", None),
         ("x", "float4[]", 5),
@@ -204,7 +220,9 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
         ),
     ],
 )
-def test_messages(schema: tuple[str, ...], bindings: dict[str, list[str]], dims: dict[str, int], expected: str) -> None:
+def test_messages(
+    schema: tuple[str, ...], bindings: dict[str, list[str]], dims: dict[str, int], expected: str
+) -> None:
     assert message(VECTOR, table(*schema), bindings, dims) == expected
 
 
@@ -218,14 +236,18 @@ def test_two_inputs_without_columns() -> None:
 def test_contradicting_columns() -> None:
     text = "kernel f(a: input[d], b: input[d], w: model[d])\n w <- w - a * b"
     shown = message(text, table("a:float4[]:3", "b:float4[]:4"))
-    assert shown.startswith("error[E615]: b is [d=3] and takes 3 elements, but its columns have 4: b[4]\n --> f.psk:1:23\n")
+    assert shown.startswith(
+        "error[E615]: b is [d=3] and takes 3 elements, but its columns have 4: b[4]\n --> f.psk:1:23\n"
+    )
     assert "note: d is 3 because of the columns of a\n --> f.psk:1:10\n" in shown
 
 
 def test_rows_that_do_not_come_out_even() -> None:
     text = "kernel f(a: input[n, 5], w: model[n])\n w <- w - sum(a, axis=1)"
     shown = message(text, table("a:float4[]:12"))
-    assert shown.startswith("error[E614]: a is [n, 5], which does not divide the 12 elements of its columns: a[12]\n")
+    assert shown.startswith(
+        "error[E614]: a is [n, 5], which does not divide the 12 elements of its columns: a[12]\n"
+    )
 
 
 def test_dimension_of_the_model_alone() -> None:
@@ -245,5 +267,12 @@ def test_wrong_dimension() -> None:
 def test_a_made_table_has_the_columns_that_are_bound() -> None:
     graph = from_text(VECTOR).trace({"d": 2})
     found = schema_for(graph, bindings={"x": ["a", "b"], "y": ["y"]}).columns
-    assert [(c.name, c.type, c.not_null) for c in found] == [("y", "float4", True), ("a", "float4", True), ("b", "float4", True)]
-    assert [c.name for c in schema_for(graph, bindings={"x": ["a"]}).columns] == ["y", "x"]      # not as many as there are elements
+    assert [(c.name, c.type, c.not_null) for c in found] == [
+        ("y", "float4", True),
+        ("a", "float4", True),
+        ("b", "float4", True),
+    ]
+    assert [c.name for c in schema_for(graph, bindings={"x": ["a"]}).columns] == [
+        "y",
+        "x",
+    ]  # not as many as there are elements

@@ -19,7 +19,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_several_places() -> None:
-    found = Diagnostic("E999", "odd", Span("f", 10, 3, 10, 5), (Note(Span("f", 2, 1, 2, 2), "first here"),), hint="try again")
+    found = Diagnostic(
+        "E999",
+        "odd",
+        Span("f", 10, 3, 10, 5),
+        (Note(Span("f", 2, 1, 2, 2), "first here"),),
+        hint="try again",
+    )
     source = "\n".join(f"line {i}" for i in range(1, 11))
     assert render(found, source) == (
         "error[E999]: odd\n  --> f:10:3\n   |\n10 | line 10\n   |   ^^\n"
@@ -32,11 +38,21 @@ def test_every_diagnostic_has_a_hint() -> None:
         Diagnostic("E999", "odd", Span.whole("f"))  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="hint"):
         error("E999", "odd", Span.whole("f"))  # type: ignore[call-arg]
-    assert render(Diagnostic("E999", "odd", Span.whole("f"), hint="")).endswith("\nhint: `penstock explain E999` has more")
+    assert render(Diagnostic("E999", "odd", Span.whole("f"), hint="")).endswith(
+        "\nhint: `penstock explain E999` has more"
+    )
 
 
 #: what makes a diagnostic, and which of its arguments is the hint
-MAKERS = {"error": None, "_error": 4, "wrong": 2, "Diagnostic": None, "SourceError": 1, "OutputError": 1, "_shape_error": None}
+MAKERS = {
+    "error": None,
+    "_error": 4,
+    "wrong": 2,
+    "Diagnostic": None,
+    "SourceError": 1,
+    "OutputError": 1,
+    "_shape_error": None,
+}
 #: they make hints of their own where they are given none
 MAKE_HINTS = ("_shape_error",)
 
@@ -46,7 +62,11 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call):
-                    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+                    name = (
+                        node.func.id
+                        if isinstance(node.func, ast.Name)
+                        else getattr(node.func, "attr", "")
+                    )
                     if name in MAKERS:
                         yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
@@ -65,11 +85,15 @@ def test_no_diagnostic_is_made_without_words_in_its_hint() -> None:
             # `wrong` of constants.py has a hint by default
             assert name in (*MAKE_HINTS, "wrong"), f"{place} gives no hint"
         for hint in hints:
-            assert not (isinstance(hint, ast.Constant) and not hint.value), f"{place} gives an empty hint"
+            assert not (isinstance(hint, ast.Constant) and not hint.value), (
+                f"{place} gives an empty hint"
+            )
 
 
 def test_tabs_stay_tabs() -> None:
-    assert render(Diagnostic("E999", "odd", Span("f", 1, 4, 1, 6), hint="h"), "\ta\tbb").endswith("\n1 | \ta\tbb\n  | \t \t^^\nhint: h")
+    assert render(Diagnostic("E999", "odd", Span("f", 1, 4, 1, 6), hint="h"), "\ta\tbb").endswith(
+        "\n1 | \ta\tbb\n  | \t \t^^\nhint: h"
+    )
 
 
 def test_several_lines() -> None:
@@ -87,7 +111,10 @@ def test_very_many_lines_are_cut() -> None:
 
 
 def test_very_long_lines_are_cut() -> None:
-    shown = render(Diagnostic("E999", "odd", Span("f", 1, 1001, 1, 1003), hint="h"), "x" * 1000 + "yy" + "x" * 1000)
+    shown = render(
+        Diagnostic("E999", "odd", Span("f", 1, 1001, 1, 1003), hint="h"),
+        "x" * 1000 + "yy" + "x" * 1000,
+    )
     line, carets = shown.split("\n")[-3:-1]
     assert len(line) < 180
     assert line[carets.index("^") :].startswith("yy")
@@ -95,7 +122,12 @@ def test_very_long_lines_are_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    "span", [Span("no_such_file", 3, 1, 3, 2), Span.whole("no_such_file"), Span("no_such_file", 99, 1, 99, 2)]
+    "span",
+    [
+        Span("no_such_file", 3, 1, 3, 2),
+        Span.whole("no_such_file"),
+        Span("no_such_file", 99, 1, 99, 2),
+    ],
 )
 def test_without_source(span: Span) -> None:
     assert render(Diagnostic("E999", "odd", span, hint="h")).startswith("error[E999]: odd\n")
@@ -105,11 +137,20 @@ def test_without_source(span: Span) -> None:
 def test_places_outside_the_line_do_no_harm() -> None:
     for span in (Span("f", 1, 50, 1, 60), Span("f", 1, 2, 9, 9), Span("f", 7, 1, 7, 2)):
         assert render(Diagnostic("E999", "odd", span, hint="h"), "abc").startswith("error[E999]")
-    assert render(Diagnostic("E999", "odd", Span("f", 1, 1, 1, 1), hint="h"), "\n").endswith("^\nhint: h")
+    assert render(Diagnostic("E999", "odd", Span("f", 1, 1, 1, 1), hint="h"), "\n").endswith(
+        "^\nhint: h"
+    )
 
 
 def test_json() -> None:
-    found = Diagnostic("W999", "odd", Span("f", 1, 2, 3, 4), (Note(Span("g", 1, 1, 1, 2), "see"),), hint="h", severity="warning")
+    found = Diagnostic(
+        "W999",
+        "odd",
+        Span("f", 1, 2, 3, 4),
+        (Note(Span("g", 1, 1, 1, 2), "see"),),
+        hint="h",
+        severity="warning",
+    )
     place = {"file": "g", "line": 1, "column": 1, "end_line": 1, "end_column": 2}
     assert json.loads(json.dumps(found.to_json())) == {
         "code": "W999",
@@ -137,7 +178,10 @@ def test_explain() -> None:
     assert codes.explain("e301").startswith("# E301: Shapes do not fit\n")
     with pytest.raises(KernelError) as caught:
         codes.explain("E302x")
-    assert str(caught.value) == "error[E901]: there is no diagnostic E302x\n --> explain\nhint: did you mean E302?"
+    assert (
+        str(caught.value)
+        == "error[E901]: there is no diagnostic E302x\n --> explain\nhint: did you mean E302?"
+    )
 
 
 def text_examples() -> list[str]:
@@ -161,7 +205,12 @@ def test_examples_of_pages_are_what_they_say(code: str) -> None:
 
 
 def test_message_in_the_language_reference() -> None:
-    shown = (ROOT / "docs" / "dsl.md").read_text(encoding="utf-8").split("## Messages\n\n```\n")[1].split("\n```")[0]
+    shown = (
+        (ROOT / "docs" / "dsl.md")
+        .read_text(encoding="utf-8")
+        .split("## Messages\n\n```\n")[1]
+        .split("\n```")[0]
+    )
     with pytest.raises(KernelError) as caught:
         from_text("kernel f(x: input[n], w: model[d])\n  w <- w - w * x", "bad.psk").check()
     assert str(caught.value) == shown

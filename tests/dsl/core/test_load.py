@@ -35,13 +35,17 @@ def test_text() -> None:
     Path("k.psk").write_text("kernel f(x: input, w: model)\n w <- w - x\n")
     assert load_kernel("k.psk").name == "f"
     assert load_kernel("k.psk:f").name == "f"
-    assert message("k.psk:g").startswith("error[E104]: there is no kernel g in k.psk\n --> k.psk:1:8\n")
+    assert message("k.psk:g").startswith(
+        "error[E104]: there is no kernel g in k.psk\n --> k.psk:1:8\n"
+    )
 
 
 def test_byte_order_mark_and_windows_lines() -> None:
     Path("k.psk").write_bytes(b"\xef\xbb\xbfkernel f(x: input, w: model)\r\n  w <- w - x\r\n")
     assert load_kernel("k.psk").check() == []
-    Path("k.py").write_bytes(b"\xef\xbb\xbf" + (HEAD + KERNEL.format(name="f")).replace("\n", "\r\n").encode())
+    Path("k.py").write_bytes(
+        b"\xef\xbb\xbf" + (HEAD + KERNEL.format(name="f")).replace("\n", "\r\n").encode()
+    )
     assert load_kernel("k.py").check() == []
 
 
@@ -89,10 +93,21 @@ def test_missing_and_unreadable() -> None:
     assert message("k.py") == f"error[E102]: there is no file k.py\n --> k.py\n{wanted}"
     assert message("k.psk") == f"error[E102]: there is no file k.psk\n --> k.psk\n{wanted}"
     Path("d.py").mkdir()
-    assert message("d.py") == f"error[E102]: d.py cannot be read: Is a directory\n --> d.py\n{wanted}"
-    assert message("k.txt") == f"error[E108]: k.txt is not a kernel: its suffix must be .py or .psk\n --> k.txt\n{wanted}"
-    assert message("") == f"error[E108]: . is not a kernel: its suffix must be .py or .psk\n --> .\n{wanted}"
-    assert message("no/k.py") == "error[E102]: there is no file no/k.py\n --> no/k.py\nhint: there is no folder no"
+    assert (
+        message("d.py") == f"error[E102]: d.py cannot be read: Is a directory\n --> d.py\n{wanted}"
+    )
+    assert (
+        message("k.txt")
+        == f"error[E108]: k.txt is not a kernel: its suffix must be .py or .psk\n --> k.txt\n{wanted}"
+    )
+    assert (
+        message("")
+        == f"error[E108]: . is not a kernel: its suffix must be .py or .psk\n --> .\n{wanted}"
+    )
+    assert (
+        message("no/k.py")
+        == "error[E102]: there is no file no/k.py\n --> no/k.py\nhint: there is no folder no"
+    )
     assert message("a\0b.py").startswith("error[E102]: a\0b.py cannot be read: ")
     Path("d.py/linear.psk").touch()
     Path("linear.py").touch()
@@ -105,8 +120,14 @@ def test_missing_and_unreadable() -> None:
 def test_functions_that_were_meant_as_kernels() -> None:
     Path("k.py").write_text("def helper(v):\n    return v\n\n\ndef f(x, w):\n    return w - x\n")
     shown = " --> k.py:5:1\n  |\n5 | def f(x, w):\n  | ^^^^^\n"
-    assert message("k.py") == f"error[E104]: there is no kernel in k.py\n{shown}hint: a kernel is a function with the decorator @ps.kernel"
-    assert message("k.py:f") == f"error[E104]: there is no kernel f in k.py\n{shown}hint: write `@ps.kernel` above `def f(...)`"
+    assert (
+        message("k.py")
+        == f"error[E104]: there is no kernel in k.py\n{shown}hint: a kernel is a function with the decorator @ps.kernel"
+    )
+    assert (
+        message("k.py:f")
+        == f"error[E104]: there is no kernel f in k.py\n{shown}hint: write `@ps.kernel` above `def f(...)`"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["py", "psk"])
@@ -146,10 +167,14 @@ def test_null_bytes() -> None:
 
 def test_nested_too_deeply() -> None:
     Path("k.py").write_text("x = " + "+".join(["1"] * 100_000))
-    assert message("k.py").startswith("error[E107]: k.py is nested too deeply for Python\n --> k.py:1:1\n  |\n1 | x = 1+1")
+    assert message("k.py").startswith(
+        "error[E107]: k.py is nested too deeply for Python\n --> k.py:1:1\n  |\n1 | x = 1+1"
+    )
     Path("k.py").write_text("y = 1\nx = " + "-(" * 3000 + "1" + ")" * 3000)
     shown = message("k.py")
-    assert shown.startswith(("error[E107]: k.py is nested", "error[E101]: Python cannot read this: too many nested"))
+    assert shown.startswith(
+        ("error[E107]: k.py is nested", "error[E101]: Python cannot read this: too many nested")
+    )
     assert "k.py:2:" in shown and "^" in shown and "\nhint: " in shown
 
 
@@ -175,13 +200,21 @@ def test_what_a_file_may_raise(code: str, said: str, hint: str) -> None:
     assert hint in shown.split("\nhint: ")[1]
 
 
-RAISED_INSIDE = ["raise SystemExit", "exit()", "raise KeyboardInterrupt", "raise Mine('no')", "raise GeneratorExit", "raise MemoryError"]
+RAISED_INSIDE = [
+    "raise SystemExit",
+    "exit()",
+    "raise KeyboardInterrupt",
+    "raise Mine('no')",
+    "raise GeneratorExit",
+    "raise MemoryError",
+]
 
 
 @pytest.mark.parametrize("code", RAISED_INSIDE)
 def test_what_a_kernel_may_raise(code: str) -> None:
     Path("k.py").write_text(
-        HEAD + f"class Mine(BaseException): pass\n@ps.kernel\ndef f(x: ps.Input, w: ps.Model):\n    {code}\n    return w - x\n"
+        HEAD
+        + f"class Mine(BaseException): pass\n@ps.kernel\ndef f(x: ps.Input, w: ps.Model):\n    {code}\n    return w - x\n"
     )
     with pytest.raises(KernelError) as caught:
         load_kernel("k.py").check()
@@ -195,14 +228,19 @@ def test_the_user_may_interrupt() -> None:
     Path("k.py").write_text(HEAD + code)
     with pytest.raises(KeyboardInterrupt):
         load_kernel("k.py").check()
-    Path("k.py").write_text(HEAD + "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n")
+    Path("k.py").write_text(
+        HEAD
+        + "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n"
+    )
     with pytest.raises(KeyboardInterrupt):
         load_kernel("k.py")
 
 
 def test_mistake_in_a_helper_module() -> None:
     Path("my_helper.py").write_text("def bad(v):\n    return v[0]\n")
-    Path("k.py").write_text(HEAD + "import my_helper\n" + KERNEL.format(name="f").replace("w - x", "my_helper.bad(w)"))
+    Path("k.py").write_text(
+        HEAD + "import my_helper\n" + KERNEL.format(name="f").replace("w - x", "my_helper.bad(w)")
+    )
     with pytest.raises(KernelError) as caught:
         load_kernel("k.py").check()
     assert str(caught.value.diagnostic.span).endswith("my_helper.py:2:12")
@@ -218,7 +256,9 @@ def test_syntax_error_in_an_imported_module() -> None:
 
 
 def test_columns_count_characters() -> None:
-    Path("k.py").write_text(HEAD + KERNEL.format(name="f").replace("w - x", "w * ('é', x[0])"), encoding="utf-8")
+    Path("k.py").write_text(
+        HEAD + KERNEL.format(name="f").replace("w - x", "w * ('é', x[0])"), encoding="utf-8"
+    )
     assert "k.py:4:22\n" in message_of_check("k.py")
     Path("k.psk").write_text("kernel f(x: input[d], w: model[d])\n  é = 1\n", encoding="utf-8")
     assert "k.psk:2:3\n" in message_of_check("k.psk") or load_kernel("k.psk")

@@ -40,24 +40,62 @@ def text(body: str, parameters: str = "key: key") -> FitKernel:
 
 def test_graphs() -> None:
     graph = plain.trace()
-    assert (graph.name, graph.features, graph.label, graph.columns, graph.target) == ("plain", "key", None, 33, Label.RANK)
-    assert (graph.method, graph.incremental, graph.bounds, graph.keys) == (Method.GRAM, True, Bounds.WIDENED, True)
+    assert (graph.name, graph.features, graph.label, graph.columns, graph.target) == (
+        "plain",
+        "key",
+        None,
+        33,
+        Label.RANK,
+    )
+    assert (graph.method, graph.incremental, graph.bounds, graph.keys) == (
+        Method.GRAM,
+        True,
+        Bounds.WIDENED,
+        True,
+    )
     graph = decorated.trace()
-    assert (graph.columns, graph.target, graph.method, graph.incremental, graph.bounds) == (9, Label.SLOT, Method.GIVENS, True, Bounds.RESCAN)
+    assert (graph.columns, graph.target, graph.method, graph.incremental, graph.bounds) == (
+        9,
+        Label.SLOT,
+        Method.GIVENS,
+        True,
+        Bounds.RESCAN,
+    )
     assert decorated.__doc__ == "What stands here is kept." and decorated.check() == []
     graph = columns.trace({"d": 5})
-    assert (graph.features, graph.label, graph.columns, graph.target, graph.keys, graph.incremental) == ("x", "y", 6, None, False, False)
+    assert (
+        graph.features,
+        graph.label,
+        graph.columns,
+        graph.target,
+        graph.keys,
+        graph.incremental,
+    ) == ("x", "y", 6, None, False, False)
     assert columns.trace().columns == 0 and columns.dim_names == ["d"] and columns.check() == []
 
 
 def test_both_languages_say_the_same() -> None:
     assert text("model <- least_squares(window(key, 32), target=rank(key))").trace().columns == 33
-    made = text('part = window(key, 4 * 2)\n  w <- least_squares(part, slot(key), incremental=True, method="givens", bounds="rescan")').trace()
+    made = text(
+        'part = window(key, 4 * 2)\n  w <- least_squares(part, slot(key), incremental=True, method="givens", bounds="rescan")'
+    ).trace()
     same = decorated.trace()
-    assert [getattr(made, name) for name in ("features", "columns", "target", "method", "incremental", "bounds")] == \
-        [getattr(same, name) for name in ("features", "columns", "target", "method", "incremental", "bounds")]
-    made = text("m <- least_squares(x, target=y, incremental=False)", "x: input[7], y: output").trace()
-    assert (made.columns, made.incremental, made.bounds, made.label) == (8, False, Bounds.RESCAN, "y")
+    assert [
+        getattr(made, name)
+        for name in ("features", "columns", "target", "method", "incremental", "bounds")
+    ] == [
+        getattr(same, name)
+        for name in ("features", "columns", "target", "method", "incremental", "bounds")
+    ]
+    made = text(
+        "m <- least_squares(x, target=y, incremental=False)", "x: input[7], y: output"
+    ).trace()
+    assert (made.columns, made.incremental, made.bounds, made.label) == (
+        8,
+        False,
+        Bounds.RESCAN,
+        "y",
+    )
     assert text("m <- least_squares(x, target=y)", "x: input, y: output").trace().columns == 2
 
 
@@ -74,7 +112,7 @@ def test_dimensions_are_checked() -> None:
 
 def test_files_hold_kernels_of_both_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("both.py").write_text('''from __future__ import annotations
+    Path("both.py").write_text("""from __future__ import annotations
 import penstock as ps
 
 @ps.kernel
@@ -84,11 +122,15 @@ def learns(x: ps.Input["d"], w: ps.Model["d"]):
 @ps.fit
 def fits(key: ps.Key):
     return ps.least_squares(ps.window(key, 8), target=ps.rank(key))
-''')
-    assert isinstance(load_kernel("both.py:learns"), Kernel) and isinstance(load_kernel("both.py:fits"), FitKernel)
+""")
+    assert isinstance(load_kernel("both.py:learns"), Kernel) and isinstance(
+        load_kernel("both.py:fits"), FitKernel
+    )
     with pytest.raises(KernelError, match=r"both\.py has 2 kernels: learns, fits"):
         load_kernel("both.py")
-    Path("f.psk").write_text("# a comment\nfit f(\n  key: key,\n)\n  model <- least_squares(\n    window(key, 8),\n    target=rank(key))\n")
+    Path("f.psk").write_text(
+        "# a comment\nfit f(\n  key: key,\n)\n  model <- least_squares(\n    window(key, 8),\n    target=rank(key))\n"
+    )
     assert load_kernel("f.psk:f").name == "f"
 
 

@@ -12,7 +12,9 @@ from penstock.sim.serial import Golden
 __all__ = ["MAP", "SIZE", "Paced", "Registers", "Silent", "golden"]
 
 SIZE = 1 << 16
-MAP = RegisterMap([EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234)
+MAP = RegisterMap(
+    [EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234
+)
 
 
 class Registers(Words):
@@ -21,12 +23,19 @@ class Registers(Words):
     def __init__(self) -> None:
         super().__init__(4096, 4)
         self.log: list[tuple[int, int]] = []
-        for name, value in (("identity", IDENTITY), ("version", VERSION), ("design", MAP.design), ("status", int(Status.IDLE))):
+        for name, value in (
+            ("identity", IDENTITY),
+            ("version", VERSION),
+            ("design", MAP.design),
+            ("status", int(Status.IDLE)),
+        ):
             self.put(name, value)
 
     def put(self, name: str, value: int) -> None:
         register = MAP[name]
-        self.content[register.offset:register.offset + register.bits // 8] = value.to_bytes(register.bits // 8, "little")
+        self.content[register.offset : register.offset + register.bits // 8] = value.to_bytes(
+            register.bits // 8, "little"
+        )
 
     def write(self, address: int, word: bytes, strobes: int) -> int:
         value = int.from_bytes(word, "little")
@@ -63,7 +72,7 @@ class Paced:
 
     def __init__(self, endpoint: Golden, baud: int) -> None:
         self.endpoint, self.seconds = endpoint, 10 / baud
-        self.waiting = (bytearray(), bytearray())            # into the device, out of it
+        self.waiting = (bytearray(), bytearray())  # into the device, out of it
         self.since = [time.monotonic()] * 2
 
     def _pass(self, way: int, data: bytes) -> bytes:

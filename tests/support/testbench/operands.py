@@ -16,8 +16,23 @@ def special_codes(format: Format) -> Codes:
     if isinstance(format, Float):
         f = format.fraction_bits
         full = (1 << f) - 1
-        magnitudes = {0, 1, full, 1 << f, (1 << f) + 1, format.one - 1, format.one, format.one + 1, format.one + (1 << f),
-                      format.infinity - 1, format.infinity, format.infinity + 1, format.nan, format.one ^ 1, 3 << (f - 1)}
+        magnitudes = {
+            0,
+            1,
+            full,
+            1 << f,
+            (1 << f) + 1,
+            format.one - 1,
+            format.one,
+            format.one + 1,
+            format.one + (1 << f),
+            format.infinity - 1,
+            format.infinity,
+            format.infinity + 1,
+            format.nan,
+            format.one ^ 1,
+            3 << (f - 1),
+        }
         return np.array(sorted(m | s for m in magnitudes for s in (0, format.sign_bit)), np.int64)
     assert isinstance(format, Fixed)
     one = 1 << format.fraction_bits
@@ -33,8 +48,13 @@ def mixed_codes(format: Format, count: int, operands: int, seed: int) -> tuple[C
     """
     rng = np.random.default_rng(seed)
     special = special_codes(format)
-    directed = np.array(list(itertools.islice(itertools.product(special, repeat=operands), count)), np.int64).T
-    return tuple(np.concatenate([head, _random(format, count - len(head), special, rng)]) for head in directed)
+    directed = np.array(
+        list(itertools.islice(itertools.product(special, repeat=operands), count)), np.int64
+    ).T
+    return tuple(
+        np.concatenate([head, _random(format, count - len(head), special, rng)])
+        for head in directed
+    )
 
 
 def _random(format: Format, count: int, special: Codes, rng: np.random.Generator) -> Codes:
@@ -45,9 +65,18 @@ def _random(format: Format, count: int, special: Codes, rng: np.random.Generator
         f, rest = format.fraction_bits, uniform & ~np.int64(format.infinity)
         top = (1 << format.exponent_bits) - 1
         near = rest | np.clip(format.bias + rng.integers(-6, 7, count), 0, top) << f
-        edge = rest | rng.choice(np.array([0, 1, 2, top // 2 - f, top // 2 + f, top - 2, top - 1]).clip(0, top), count) << f
+        edge = (
+            rest
+            | rng.choice(
+                np.array([0, 1, 2, top // 2 - f, top // 2 + f, top - 2, top - 1]).clip(0, top),
+                count,
+            )
+            << f
+        )
         short = uniform & ~((np.int64(1) << rng.integers(0, f + 1, count)) - 1)
-        return np.select([kind < 4, kind < 9, kind < 12, kind < 15], [uniform, near, edge, short], chosen)
+        return np.select(
+            [kind < 4, kind < 9, kind < 12, kind < 15], [uniform, near, edge, short], chosen
+        )
     assert isinstance(format, Fixed)
     scaled = format.to_codes(format.to_integers(uniform) >> rng.integers(0, format.width, count))
     short = uniform & ~((np.int64(1) << rng.integers(0, format.width, count)) - 1)

@@ -10,11 +10,19 @@ import numpy as np
 __all__ = ["drain", "feed"]
 
 
-def feed(stream: Any, items: Iterable[Any], accepted: list[int] | None = None, *, pace: float = 1.0, seed: int = 0) -> Callable[[Any], Awaitable[None]]:
+def feed(
+    stream: Any,
+    items: Iterable[Any],
+    accepted: list[int] | None = None,
+    *,
+    pace: float = 1.0,
+    seed: int = 0,
+) -> Callable[[Any], Awaitable[None]]:
     """Return a testbench that offers the items one after the other, each in a cycle with this probability until it is offered.
 
     The cycles in which they are accepted, counted from the testbench's start, are appended to `accepted`.
     """
+
     async def bench(ctx: Any) -> None:
         source = np.random.default_rng(seed)
         cycle = 0
@@ -31,10 +39,19 @@ def feed(stream: Any, items: Iterable[Any], accepted: list[int] | None = None, *
             if accepted is not None:
                 accepted.append(cycle - 1)
             ctx.set(stream.valid, 0)
+
     return bench
 
 
-def drain(stream: Any, count: int, taken: list[tuple[int, Any]], *, pace: float = 1.0, seed: int = 0, limit: int = 3000) -> Callable[[Any], Awaitable[None]]:
+def drain(
+    stream: Any,
+    count: int,
+    taken: list[tuple[int, Any]],
+    *,
+    pace: float = 1.0,
+    seed: int = 0,
+    limit: int = 3000,
+) -> Callable[[Any], Awaitable[None]]:
     """Return a testbench that takes `count` items and appends (cycle, item) to `taken`; ready with this probability in each cycle.
 
     Raises
@@ -42,6 +59,7 @@ def drain(stream: Any, count: int, taken: list[tuple[int, Any]], *, pace: float 
     AssertionError
         They have not come in `limit` cycles, or an offer was taken back.
     """
+
     async def bench(ctx: Any) -> None:
         source = np.random.default_rng(seed)
         offered = None
@@ -50,10 +68,17 @@ def drain(stream: Any, count: int, taken: list[tuple[int, Any]], *, pace: float 
                 return
             ready = source.random() < pace
             ctx.set(stream.ready, ready)
-            *_, valid, item, bits = await ctx.tick().sample(stream.valid, stream.payload, getattr(stream.payload, "as_value", lambda: stream.payload)())
-            assert offered is None or (valid and bits == offered), "an offer was taken back or changed"
+            *_, valid, item, bits = await ctx.tick().sample(
+                stream.valid,
+                stream.payload,
+                getattr(stream.payload, "as_value", lambda: stream.payload)(),
+            )
+            assert offered is None or (valid and bits == offered), (
+                "an offer was taken back or changed"
+            )
             offered = bits if valid and not ready else None
             if valid and ready:
                 taken.append((cycle, item))
         raise AssertionError(f"{len(taken)} of {count} items in {limit} cycles")
+
     return bench

@@ -29,8 +29,16 @@ from penstock.sim.native import build as build_native
 from penstock.sim.native.machine import NativeMachine
 from penstock.sim.python import PythonMachine
 
-__all__ = ["Fitted", "Simulated", "build", "fit_pages", "ports", "python_machine", "run_jobs",
-           "simulate"]
+__all__ = [
+    "Fitted",
+    "Simulated",
+    "build",
+    "fit_pages",
+    "ports",
+    "python_machine",
+    "run_jobs",
+    "simulate",
+]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,14 @@ from penstock.models.qr.job import Fit, Job
 __all__ = ["jobs_of"]
 
 
-def jobs_of(config: FitPlan, source: np.random.Generator, length: int, count: int, batches: Sequence[tuple[int, int]], alphabet: int = 256) -> Iterator[Job]:
+def jobs_of(
+    config: FitPlan,
+    source: np.random.Generator,
+    length: int,
+    count: int,
+    batches: Sequence[tuple[int, int]],
+    alphabet: int = 256,
+) -> Iterator[Job]:
     """Yield jobs that follow a full training of `count` random rows: batches of so many rows that come and go. Full ones in between are left out."""
     group = Group(config, keys(source, count, length, alphabet), density=0.8)
     job = group.full()

@@ -55,7 +55,9 @@ def _epoch(source: Source, job: Job) -> Job:
 
 
 def _swapped(job: Job, which: np.ndarray) -> Job:
-    different = [k for k in range(len(which) - 1) if (job.rows[which[k]] != job.rows[which[k + 1]]).any()]
+    different = [
+        k for k in range(len(which) - 1) if (job.rows[which[k]] != job.rows[which[k + 1]]).any()
+    ]
     if not different:
         return job
     rows, i, j = job.rows.copy(), which[different[0]], which[different[0] + 1]
@@ -65,7 +67,9 @@ def _swapped(job: Job, which: np.ndarray) -> Job:
 
 def _disorder(source: Source, job: Job) -> Job:
     """Rows out of order, seen by passes alone, or among the new ones."""
-    return _swapped(replace(job, limit=-1), job.inserted if source.random() < 0.5 else np.flatnonzero(job.alive))
+    return _swapped(
+        replace(job, limit=-1), job.inserted if source.random() < 0.5 else np.flatnonzero(job.alive)
+    )
 
 
 def _labels(source: Source, job: Job) -> Job:
@@ -79,7 +83,10 @@ def _labels(source: Source, job: Job) -> Job:
 
 def _undead(source: Source, job: Job) -> Job:
     """A row that is buried and alive."""
-    return replace(job, buried=np.union1d(job.buried, np.setdiff1d(np.flatnonzero(job.alive), job.inserted)[:1]))
+    return replace(
+        job,
+        buried=np.union1d(job.buried, np.setdiff1d(np.flatnonzero(job.alive), job.inserted)[:1]),
+    )
 
 
 def _tombstones(source: Source, job: Job) -> Job:
@@ -93,8 +100,14 @@ def crowd(source: Source, job: Job) -> Job:
     if not len(job.rows) or job.labels is not None:
         return job
     more = BLOCK_ROWS + 1
-    return replace(job, rows=np.concatenate([np.repeat(job.rows[:1], more, axis=0), job.rows]), live=np.concatenate([np.ones(more, dtype=bool), job.alive]),
-                   inserted=np.concatenate([np.arange(more), job.inserted + more]), buried=job.buried + more, removed_at=job.removed_at + more)
+    return replace(
+        job,
+        rows=np.concatenate([np.repeat(job.rows[:1], more, axis=0), job.rows]),
+        live=np.concatenate([np.ones(more, dtype=bool), job.alive]),
+        inserted=np.concatenate([np.arange(more), job.inserted + more]),
+        buried=job.buried + more,
+        removed_at=job.removed_at + more,
+    )
 
 
 _GOOD: tuple[Callable[[Source, Job], Job], ...] = (_plain, _plain, _plain, _pass, _bury)
@@ -107,9 +120,9 @@ def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> 
     alphabet = int(source.choice([1, 2, 7, 256]))
     table = keys(source, int(source.integers(0, rows + 1)), length, alphabet)
     if length > 1 and source.random() < 0.3:
-        table[:, source.integers(length)] = source.integers(256)                    # constant
+        table[:, source.integers(length)] = source.integers(256)  # constant
     if length > 1 and source.random() < 0.3:
-        table[:, 1] = table[:, 0]                                                   # collinear
+        table[:, 1] = table[:, 0]  # collinear
     group = Group(config, table, number, density=float(source.choice([0.3, 0.7, 0.95])))
     job = group.full()
     for _ in range(int(source.integers(0, 4))):
@@ -121,17 +134,34 @@ def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> 
         go = {0: 0, 1: len(live)}.get(int(kind), int(source.integers(0, min(len(live), 12) + 1)))
         come = 0 if kind in (0, 1, 2) else int(source.integers(0, 13))
         new = keys(source, come, length, alphabet)
-        job = group.batch(new, np.sort(source.choice(live, go, replace=False)) if len(live) else live)
+        job = group.batch(
+            new, np.sort(source.choice(live, go, replace=False)) if len(live) else live
+        )
         if job.memo is None:
             break
     if source.random() < 0.1:
-        wide = Window(0, config.n_max if source.random() < 0.5 else length)         # too wide for the engine, or not
+        wide = Window(
+            0, config.n_max if source.random() < 0.5 else length
+        )  # too wide for the engine, or not
         if wide.length != length:
-            return Job(number, wide, np.zeros(wide.length, dtype=np.uint8), np.zeros((0, wide.length), dtype=np.uint8), None, np.zeros(0, dtype=np.int64))
+            return Job(
+                number,
+                wide,
+                np.zeros(wide.length, dtype=np.uint8),
+                np.zeros((0, wide.length), dtype=np.uint8),
+                None,
+                np.zeros(0, dtype=np.int64),
+            )
     change = (_BAD if source.random() < 0.25 else _GOOD) + (crowd,) * bool(config.blocks)
     chosen = change[source.integers(len(change))]
     if job.memo is None:
-        chosen = _tombstones if source.random() < 0.1 and len(job.rows) else _disorder if source.random() < 0.1 else _plain
+        chosen = (
+            _tombstones
+            if source.random() < 0.1 and len(job.rows)
+            else _disorder
+            if source.random() < 0.1
+            else _plain
+        )
     return chosen(source, job)
 
 
@@ -145,22 +175,36 @@ class Outcome:
     expected: list[Fit | HardwareError]
 
 
-def _damage(source: Source, placed: Placed, config: FitPlan, jobs: list[Job], expected: list[Fit | HardwareError], works: list[Work]) -> None:
+def _damage(
+    source: Source,
+    placed: Placed,
+    config: FitPlan,
+    jobs: list[Job],
+    expected: list[Fit | HardwareError],
+    works: list[Work],
+) -> None:
     """Change a byte of some descriptors and heads, where that makes an error."""
     step = -(-DESCRIPTOR_BYTES // config.bus_bytes) * config.bus_bytes
     for number, at in enumerate(placed.places):
         if source.random() > 0.3:
             continue
         for _ in range(20):
-            first, size = (number * step, 58) if source.random() < 0.5 else (at.memo - placed.base, HEAD_BYTES)
+            first, size = (
+                (number * step, 58)
+                if source.random() < 0.5
+                else (at.memo - placed.base, HEAD_BYTES)
+            )
             place, old = first + int(source.integers(size)), placed.memory.copy()
             placed.memory[place] ^= int(source.integers(1, 256))
-            d = unpack_descriptor(placed.memory[number * step:][:DESCRIPTOR_BYTES].tobytes())
+            d = unpack_descriptor(placed.memory[number * step :][:DESCRIPTOR_BYTES].tobytes())
             code = check_descriptor(d, config)
             fails = Fails.DESCRIPTOR if code else Fails.HEAD
             if not code and first != number * step:
                 code = check_head(placed.memory[first:][:HEAD_BYTES].tobytes(), d, config)
-            same = works[number].fails in (Fails.NOT, Fails.PASS, Fails.RECORDS) and d.group == jobs[number].group
+            same = (
+                works[number].fails in (Fails.NOT, Fails.PASS, Fails.RECORDS)
+                and d.group == jobs[number].group
+            )
             if code and same:
                 expected[number] = HardwareError(code, number)
                 works[number] = replace(works[number], fails=fails, rescanned=False)
@@ -169,7 +213,14 @@ def _damage(source: Source, placed: Placed, config: FitPlan, jobs: list[Job], ex
 
 
 def compare(
-    config: FitPlan, library: Library, jobs: list[Job], memory: FixedLatency, *, stall_percent: int = 0, seed: int = 1, damage: bool = False
+    config: FitPlan,
+    library: Library,
+    jobs: list[Job],
+    memory: FixedLatency,
+    *,
+    stall_percent: int = 0,
+    seed: int = 1,
+    damage: bool = False,
 ) -> Outcome:
     """Run jobs on the hardware, golden and cycle model. `damage`: descriptors and heads are damaged first."""
     expected = [refit(job, config, number) for number, job in enumerate(jobs)]
@@ -178,8 +229,19 @@ def compare(
     if damage:
         _damage(np.random.default_rng(seed), placed, config, jobs, expected, works)
     cycles = run(config, works, memory, placed.places, placed.base).total if config.built else None
-    simulated = simulate(config, library, jobs, memory=memory, placed=placed, limit=1_000_000 + 10 * (cycles or 0), stall_percent=stall_percent, seed=seed)
-    exact = simulated.error is None and bool((simulated.memory == published(placed, jobs, expected, config)).all())
+    simulated = simulate(
+        config,
+        library,
+        jobs,
+        memory=memory,
+        placed=placed,
+        limit=1_000_000 + 10 * (cycles or 0),
+        stall_percent=stall_percent,
+        seed=seed,
+    )
+    exact = simulated.error is None and bool(
+        (simulated.memory == published(placed, jobs, expected, config)).all()
+    )
     return Outcome(simulated, exact, cycles, expected)
 
 

@@ -99,12 +99,40 @@ class _Top(wiring.Component):
         self.config = config
         self.words = [f"word{k}" for k in range(config.bus_bytes // 4)]
         self.lanes = [f"lane{k}" for k in range(config.lanes)]
-        plain = {"write": In(1), "program_write": In(1), "program_word": In(32), "pages": In(32), "first_block": In(32), "block_stride": In(32),
-                 "flush": In(1), "ready": In(1), "valid": Out(1), "last": Out(1), "end": Out(1), "free": Out(1), "error_valid": Out(1),
-                 "error_code": Out(8), "error_block": Out(32), "error_line": Out(13), "tuples": Out(32), "skipped": Out(32), "stalls": Out(32)}
-        plain |= {"alone": In(1), "start": In(1), "epochs": In(32), "arvalid": Out(1), "araddr": Out(32), "arlen": Out(8),
-                  "rvalid": In(1), "rready": Out(1)}
-        super().__init__({**plain, **{n: In(32) for n in self.words}, **{n: Out(32) for n in self.lanes}})
+        plain = {
+            "write": In(1),
+            "program_write": In(1),
+            "program_word": In(32),
+            "pages": In(32),
+            "first_block": In(32),
+            "block_stride": In(32),
+            "flush": In(1),
+            "ready": In(1),
+            "valid": Out(1),
+            "last": Out(1),
+            "end": Out(1),
+            "free": Out(1),
+            "error_valid": Out(1),
+            "error_code": Out(8),
+            "error_block": Out(32),
+            "error_line": Out(13),
+            "tuples": Out(32),
+            "skipped": Out(32),
+            "stalls": Out(32),
+        }
+        plain |= {
+            "alone": In(1),
+            "start": In(1),
+            "epochs": In(32),
+            "arvalid": Out(1),
+            "araddr": Out(32),
+            "arlen": Out(8),
+            "rvalid": In(1),
+            "rready": Out(1),
+        }
+        super().__init__(
+            {**plain, **{n: In(32) for n in self.words}, **{n: Out(32) for n in self.lanes}}
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -116,28 +144,71 @@ class _Top(wiring.Component):
         for name in ("valid", "code", "block", "line"):
             m.d.comb += getattr(self, f"error_{name}").eq(getattr(port.error, name))
         words = Cat(getattr(self, n) for n in self.words)
-        m.submodules.sequencer = sequencer = PageSequencer(bus_bytes=self.config.bus_bytes, page_size=self.config.page_size,
-                                                           credits=self.config.credits, address_width=32)
-        m.submodules.reader = reader = BurstReader(bus_bytes=self.config.bus_bytes, address_width=32)
+        m.submodules.sequencer = sequencer = PageSequencer(
+            bus_bytes=self.config.bus_bytes,
+            page_size=self.config.page_size,
+            credits=self.config.credits,
+            address_width=32,
+        )
+        m.submodules.reader = reader = BurstReader(
+            bus_bytes=self.config.bus_bytes, address_width=32
+        )
         wiring.connect(m, sequencer.o, reader.i)
         m.d.comb += [
-            sequencer.start.eq(self.start), sequencer.stride.eq(self.config.page_size), sequencer.pages.eq(self.pages),
-            sequencer.epochs.eq(self.epochs), sequencer.free.eq(port.free),
-            self.arvalid.eq(reader.bus.arvalid), self.araddr.eq(reader.bus.araddr), self.arlen.eq(reader.bus.arlen),
-            reader.bus.arready.eq(1), reader.bus.rvalid.eq(self.rvalid), reader.bus.rdata.eq(words), self.rready.eq(reader.bus.rready),
-            reader.o.ready.eq(1), port.i.payload.eq(words), port.i.valid.eq(Mux(self.alone, self.write, reader.o.valid))]
+            sequencer.start.eq(self.start),
+            sequencer.stride.eq(self.config.page_size),
+            sequencer.pages.eq(self.pages),
+            sequencer.epochs.eq(self.epochs),
+            sequencer.free.eq(port.free),
+            self.arvalid.eq(reader.bus.arvalid),
+            self.araddr.eq(reader.bus.araddr),
+            self.arlen.eq(reader.bus.arlen),
+            reader.bus.arready.eq(1),
+            reader.bus.rvalid.eq(self.rvalid),
+            reader.bus.rdata.eq(words),
+            self.rready.eq(reader.bus.rready),
+            reader.o.ready.eq(1),
+            port.i.payload.eq(words),
+            port.i.valid.eq(Mux(self.alone, self.write, reader.o.valid)),
+        ]
         m.d.comb += [
-            port.i_program.payload.eq(self.program_word), port.i_program.valid.eq(self.program_write),
-            port.o.ready.eq(self.ready), self.valid.eq(port.o.valid), self.last.eq(port.o.p.last), self.end.eq(port.o.p.end)]
+            port.i_program.payload.eq(self.program_word),
+            port.i_program.valid.eq(self.program_write),
+            port.o.ready.eq(self.ready),
+            self.valid.eq(port.o.valid),
+            self.last.eq(port.o.p.last),
+            self.end.eq(port.o.p.end),
+        ]
         m.d.comb += [getattr(self, n).eq(port.o.p.lanes[k]) for k, n in enumerate(self.lanes)]
         return m
 
 
 class _Run(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_void_p) for n in ("words", "program", "offer", "ready")] \
-        + [(n, ctypes.c_uint64) for n in ("pages", "epochs", "page_words", "program_words", "offers", "readies", "limit", "credits", "first_block",
-                                          "block_stride", "room", "latency", "interval")] \
-        + [(n, ctypes.c_void_p) for n in ("arrivals", "frees", "cycles", "flags", "codes", "status")]
+    _fields_ = (
+        [(n, ctypes.c_void_p) for n in ("words", "program", "offer", "ready")]
+        + [
+            (n, ctypes.c_uint64)
+            for n in (
+                "pages",
+                "epochs",
+                "page_words",
+                "program_words",
+                "offers",
+                "readies",
+                "limit",
+                "credits",
+                "first_block",
+                "block_stride",
+                "room",
+                "latency",
+                "interval",
+            )
+        ]
+        + [
+            (n, ctypes.c_void_p)
+            for n in ("arrivals", "frees", "cycles", "flags", "codes", "status")
+        ]
+    )
 
 
 @dataclass
@@ -164,16 +235,33 @@ def _build(config: PortConfig) -> ctypes.CDLL:
     top = _Top(config)
     verilog = convert(top, name="top", emit_src=False, strip_internal_attrs=True)
     drive = " ".join(f"top.{n} = w[{k}];" for k, n in enumerate(top.words))
-    harness = _HARNESS.format(words=len(top.words), drive=drive,
-                              collect=" ".join(f"r->codes[count * {len(top.lanes)} + {k}] = top.{n};" for k, n in enumerate(top.lanes)))
-    library = ctypes.CDLL(str(_library(verilog, harness, "-O1")))     # runs are short; compiling is what takes time
+    harness = _HARNESS.format(
+        words=len(top.words),
+        drive=drive,
+        collect=" ".join(
+            f"r->codes[count * {len(top.lanes)} + {k}] = top.{n};" for k, n in enumerate(top.lanes)
+        ),
+    )
+    library = ctypes.CDLL(
+        str(_library(verilog, harness, "-O1"))
+    )  # runs are short; compiling is what takes time
     library.run.restype = ctypes.c_uint64
     return library
 
 
-def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[np.uint8], *, epochs: int = 1,
-             offer: NDArray[np.bool_] | None = None, ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1,
-             limit: int = 0, memory: FixedLatency | None = None) -> Outcome:
+def run_port(
+    config: PortConfig,
+    program: Sequence[Instruction],
+    pages: NDArray[np.uint8],
+    *,
+    epochs: int = 1,
+    offer: NDArray[np.bool_] | None = None,
+    ready: NDArray[np.bool_] | None = None,
+    first_block: int = 0,
+    block_stride: int = 1,
+    limit: int = 0,
+    memory: FixedLatency | None = None,
+) -> Outcome:
     """Run `epochs` passes over `pages` (or until an error).
 
     `offer` and `ready` are patterns over cycles, repeated; None: always. With `memory` a sequencer and a reader fetch the pages from it, from
@@ -187,18 +275,53 @@ def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[
     total = len(pages) * epochs
     per_page = config.page_size // 28 + 2
     room = total * per_page * config.beats + epochs
-    arrays = {"words": words, "program": image, "offer": offers, "ready": readies, "arrivals": np.zeros(total, np.uint64),
-              "frees": np.zeros(total, np.uint64), "cycles": np.zeros(room, np.uint64), "flags": np.zeros(room, np.uint32),
-              "codes": np.zeros((room, config.lanes), np.uint32), "status": np.zeros(16, np.uint64)}
-    share = min(offers.mean(), readies.mean(), 1.0 if memory is None else 1 / (memory.interval(config.bus_bytes) + memory.latency / 8))
-    limit = limit or int(1000 + total * (config.words_per_page + per_page * (config.beats + 200)) / max(share, 0.01))
-    timing = {} if memory is None else {"latency": memory.latency, "interval": memory.interval(config.bus_bytes)}
-    run = _Run(**timing, pages=len(pages), epochs=epochs, page_words=config.words_per_page, program_words=len(image), offers=len(offers),
-               readies=len(readies), limit=limit, credits=config.credits, first_block=first_block, block_stride=block_stride, room=room,
-               **{n: a.ctypes.data for n, a in arrays.items()})
+    arrays = {
+        "words": words,
+        "program": image,
+        "offer": offers,
+        "ready": readies,
+        "arrivals": np.zeros(total, np.uint64),
+        "frees": np.zeros(total, np.uint64),
+        "cycles": np.zeros(room, np.uint64),
+        "flags": np.zeros(room, np.uint32),
+        "codes": np.zeros((room, config.lanes), np.uint32),
+        "status": np.zeros(16, np.uint64),
+    }
+    share = min(
+        offers.mean(),
+        readies.mean(),
+        1.0 if memory is None else 1 / (memory.interval(config.bus_bytes) + memory.latency / 8),
+    )
+    limit = limit or int(
+        1000 + total * (config.words_per_page + per_page * (config.beats + 200)) / max(share, 0.01)
+    )
+    timing = (
+        {}
+        if memory is None
+        else {"latency": memory.latency, "interval": memory.interval(config.bus_bytes)}
+    )
+    run = _Run(
+        **timing,
+        pages=len(pages),
+        epochs=epochs,
+        page_words=config.words_per_page,
+        program_words=len(image),
+        offers=len(offers),
+        readies=len(readies),
+        limit=limit,
+        credits=config.credits,
+        first_block=first_block,
+        block_stride=block_stride,
+        room=room,
+        **{n: a.ctypes.data for n, a in arrays.items()},
+    )
     count = _build(config).run(ctypes.byref(run))
     status = arrays["status"]
-    cycles, flags, codes = arrays["cycles"][:count], arrays["flags"][:count], arrays["codes"][:count]
+    cycles, flags, codes = (
+        arrays["cycles"][:count],
+        arrays["flags"][:count],
+        arrays["codes"][:count],
+    )
     data = flags & 2 == 0
     beats = codes[data].astype(np.int64)
     whole = len(beats) // config.beats * config.beats
@@ -216,8 +339,17 @@ def run_port(config: PortConfig, program: Sequence[Instruction], pages: NDArray[
         tokens.append((int(status[4]), "error"))
         error = HardwareError(ErrorCode(int(status[1])), int(status[2]), int(status[3]))
     freed = int(status[10])
-    return Outcome(tuples, tokens, cycles[data], error, arrays["arrivals"].tolist(), arrays["frees"][:freed].tolist(),
-                   (int(status[5]), int(status[6]), int(status[7])), int(status[8]), bool(status[0]) or int(status[9]) == epochs)
+    return Outcome(
+        tuples,
+        tokens,
+        cycles[data],
+        error,
+        arrays["arrivals"].tolist(),
+        arrays["frees"][:freed].tolist(),
+        (int(status[5]), int(status[6]), int(status[7])),
+        int(status[8]),
+        bool(status[0]) or int(status[9]) == epochs,
+    )
 
 
 def _accepter(ready: NDArray[np.bool_] | None) -> Callable[[int], int]:
@@ -230,31 +362,64 @@ def _accepter(ready: NDArray[np.bool_] | None) -> Callable[[int], int]:
     return lambda cycle: cycle - cycle % period + following[cycle % period]
 
 
-def check_port(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8], *, epochs: int = 1, offer: NDArray[np.bool_] | None = None,
-               ready: NDArray[np.bool_] | None = None, first_block: int = 0, block_stride: int = 1, memory: FixedLatency | None = None,
-               program: Sequence[Instruction] | None = None) -> Outcome:
+def check_port(
+    config: PortConfig,
+    walk: WalkConfig,
+    pages: NDArray[np.uint8],
+    *,
+    epochs: int = 1,
+    offer: NDArray[np.bool_] | None = None,
+    ready: NDArray[np.bool_] | None = None,
+    first_block: int = 0,
+    block_stride: int = 1,
+    memory: FixedLatency | None = None,
+    program: Sequence[Instruction] | None = None,
+) -> Outcome:
     """Run a port and compare it with the golden Strider, code by code, and with the cycle model, cycle by cycle.
 
     Returns the outcome. Raises AssertionError that says what differs.
     """
     program = generate(walk) if program is None else program
-    out = run_port(config, program, pages, epochs=epochs, offer=offer, ready=ready, first_block=first_block, block_stride=block_stride, memory=memory)
+    out = run_port(
+        config,
+        program,
+        pages,
+        epochs=epochs,
+        offer=offer,
+        ready=ready,
+        first_block=first_block,
+        block_stride=block_stride,
+        memory=memory,
+    )
     assert out.complete, f"the port hangs: {len(out.tokens)} tokens in {out.cycles} cycles"
     codes, _, skipped, error = walk_table(pages, walk, first_block, block_stride)
     expected = codes if error else np.concatenate([codes] * epochs)
     assert out.error == error, f"the port reports {out.error}, the golden Strider {error}"
-    assert out.tuples.shape == expected.shape, f"the port delivers {out.tuples.shape[0]} tuples, the golden Strider {expected.shape[0]}"
+    assert out.tuples.shape == expected.shape, (
+        f"the port delivers {out.tuples.shape[0]} tuples, the golden Strider {expected.shape[0]}"
+    )
     wrong = np.nonzero((out.tuples != expected).any(axis=1))[0]
-    assert not len(wrong), f"tuple {wrong[0]} is {out.tuples[wrong[0]]}, should be {expected[wrong[0]]}"
-    assert out.counters[0] == len(expected), f"{out.counters[0]} tuples counted, {len(expected)} delivered"
-    assert error or out.counters[1] == skipped * epochs, f"{out.counters[1]} tuples left out, should be {skipped * epochs}"
+    assert not len(wrong), (
+        f"tuple {wrong[0]} is {out.tuples[wrong[0]]}, should be {expected[wrong[0]]}"
+    )
+    assert out.counters[0] == len(expected), (
+        f"{out.counters[0]} tuples counted, {len(expected)} delivered"
+    )
+    assert error or out.counters[1] == skipped * epochs, (
+        f"{out.counters[1]} tuples left out, should be {skipped * epochs}"
+    )
     costs = analyse(config, walk, pages)
-    model = Collector(config, costs, out.arrivals.__getitem__) if memory is None \
+    model = (
+        Collector(config, costs, out.arrivals.__getitem__)
+        if memory is None
         else PortModel(config, costs, memory.port(config.bus_bytes))
+    )
     accept = _accepter(ready)
     tokens = [model.pull(accept) for _ in out.tokens]
     late = [k for k, (a, b) in enumerate(zip(tokens, out.tokens, strict=True)) if a != b]
     assert not late, f"token {late[0]} is {out.tokens[late[0]]}, the model says {tokens[late[0]]}"
     both = min(len(model.free), len(out.frees))
-    assert model.free[:both] == out.frees[:both], "page buffers are freed in other cycles than the model says"
+    assert model.free[:both] == out.frees[:both], (
+        "page buffers are freed in other cycles than the model says"
+    )
     return out

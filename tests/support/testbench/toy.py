@@ -23,10 +23,18 @@ DEPTH = 6
 def copy_map(ports: int = 1) -> RegisterMap:
     """The register map of a CopyEngine. `hold` ≠ 0 makes it hang: nothing is written."""
     return RegisterMap(
-        [EngineRegister("source", 40), EngineRegister("target", 40), EngineRegister("stride", 40), EngineRegister("words", 24),
-         EngineRegister("key", 32, reset=0xA5A5A5A5), EngineRegister("hold", 1)],
+        [
+            EngineRegister("source", 40),
+            EngineRegister("target", 40),
+            EngineRegister("stride", 40),
+            EngineRegister("words", 24),
+            EngineRegister("key", 32, reset=0xA5A5A5A5),
+            EngineRegister("hold", 1),
+        ],
         [Counter("words_copied", "words read on all ports", ports.bit_length())],
-        [Monitor(f"queue{k}", DEPTH.bit_length()) for k in range(ports)], design=0xC0B1E5)
+        [Monitor(f"queue{k}", DEPTH.bit_length()) for k in range(ports)],
+        design=0xC0B1E5,
+    )
 
 
 class CopyEngine(wiring.Component):
@@ -36,7 +44,11 @@ class CopyEngine(wiring.Component):
         self.bus_bytes = bus_bytes
         self.ports = ports
         self.register_map = copy_map(ports)
-        super().__init__(engine_members(self.register_map, [AXI4(data_bytes=bus_bytes, address_width=address_width)] * ports))
+        super().__init__(
+            engine_members(
+                self.register_map, [AXI4(data_bytes=bus_bytes, address_width=address_width)] * ports
+            )
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -55,18 +67,31 @@ class CopyEngine(wiring.Component):
                 side = reader.bus if name[0] == "r" or name[:2] == "ar" else writer.bus
                 inner, outer = getattr(side, name), getattr(bus, name)
                 m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
-            for part, base, name in ((reader, registers.source, "read"), (writer, registers.target, "write")):
+            for part, base, name in (
+                (reader, registers.source, "read"),
+                (writer, registers.target, "write"),
+            ):
                 ask = Signal(name=f"{name}{k}")
-                m.d.comb += [part.i.valid.eq(ask), part.i.p.address.eq(base + k * registers.stride), part.i.p.beats.eq(registers.words)]
+                m.d.comb += [
+                    part.i.valid.eq(ask),
+                    part.i.p.address.eq(base + k * registers.stride),
+                    part.i.p.beats.eq(registers.words),
+                ]
                 with m.If(self.start):
                     m.d.sync += ask.eq(1)
                 with m.Elif(part.i.ready):
                     m.d.sync += ask.eq(0)
                 given.append(~ask)
             m.d.comb += [
-                queue.i.payload.eq(reader.o.p.data), queue.i.valid.eq(reader.o.valid), reader.o.ready.eq(queue.i.ready),
-                writer.i_data.payload.eq(queue.o.payload ^ registers.key.replicate(self.bus_bytes // 4)),
-                writer.i_data.valid.eq(queue.o.valid & ~registers.hold), queue.o.ready.eq(writer.i_data.ready & ~registers.hold)]
+                queue.i.payload.eq(reader.o.p.data),
+                queue.i.valid.eq(reader.o.valid),
+                reader.o.ready.eq(queue.i.ready),
+                writer.i_data.payload.eq(
+                    queue.o.payload ^ registers.key.replicate(self.bus_bytes // 4)
+                ),
+                writer.i_data.valid.eq(queue.o.valid & ~registers.hold),
+                queue.o.ready.eq(writer.i_data.ready & ~registers.hold),
+            ]
             m.d.comb += observe(self.monitors[f"queue{k}"], queue.o, queue.level)
             idle.append(writer.idle)
             failed += [reader.error, writer.error]
@@ -76,8 +101,11 @@ class CopyEngine(wiring.Component):
             with m.If(reader.error | writer.error):
                 m.d.comb += self.report.block.eq(k)
         busy = Signal()
-        m.d.comb += [self.counters.words_copied.eq(sum(moved)), self.error.eq(busy & Cat(failed).any()),
-                     self.done.eq(busy & Cat(given).all() & Cat(idle).all())]
+        m.d.comb += [
+            self.counters.words_copied.eq(sum(moved)),
+            self.error.eq(busy & Cat(failed).any()),
+            self.done.eq(busy & Cat(given).all() & Cat(idle).all()),
+        ]
         with m.If(self.start):
             m.d.sync += busy.eq(1)
         with m.Elif(self.done | self.error):
@@ -85,7 +113,16 @@ class CopyEngine(wiring.Component):
         return m
 
 
-def copy_cycles(memory: FixedLatency, *, bus_bytes: int, ports: int, source: int, target: int, stride: int, words: int) -> int:
+def copy_cycles(
+    memory: FixedLatency,
+    *,
+    bus_bytes: int,
+    ports: int,
+    source: int,
+    target: int,
+    stride: int,
+    words: int,
+) -> int:
     """The `cycles` of a run of CopyEngine."""
     end = 0
     for k in range(ports):

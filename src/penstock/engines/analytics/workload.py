@@ -144,7 +144,7 @@ class Training(Workload):
 
     def model(self, memory: FixedLatency) -> Cycles:
         plan, epochs = self.design.plan, self.design.plan.epochs
-        if plan.until is not None:              # how many epochs there are is a result
+        if plan.until is not None:  # how many epochs there are is a result
             if self._golden.error is not None:
                 return Cycles(None, error=self._golden.error)
             epochs = self._golden.facts["epochs"]
@@ -184,7 +184,9 @@ class Training(Workload):
         }
         if ended.error is not None:
             return Result(None, ended.error, facts)
-        return Result(unpack_result(self.design.plan, machine.read(places.result, result)), None, facts)
+        return Result(
+            unpack_result(self.design.plan, machine.read(places.result, result)), None, facts
+        )
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         return self.design.decode(codes)

@@ -141,9 +141,7 @@ def key_column(graph: FitGraph, span: Span, given: Given, table: Table) -> str:
     """Return the name of the key's column. Raises KernelError (E619)."""
     bound, key, columns = given.option("bindings", {}), graph.features, table.schema.columns
     texts = [column.name for column in columns if column.type == "text" and not column.dropped]
-    listing = (
-        f"its columns of text are {', '.join(texts)}" if texts else "it has no column of text"
-    )
+    listing = f"its columns of text are {', '.join(texts)}" if texts else "it has no column of text"
     if other := next((name for name in bound if name != key), None):
         message = f"the kernel {graph.name} has no key {other}"
         raise _wrong(graph, span, message, f"write --bind {key}=COLUMN; {listing}")

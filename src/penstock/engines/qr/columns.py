@@ -91,7 +91,7 @@ class ColumnsDesign(Design):
 
     @property
     def format(self) -> Format:
-        return float32                                       # the solver's
+        return float32  # the solver's
 
     @property
     def format_name(self) -> str:

@@ -32,7 +32,7 @@ class FitEngine(Engine):
 
     name = "qr"
     kernels = (FitKernel,)
-    default_target = "vu9p"             # the engine is too large for the small part
+    default_target = "vu9p"  # the engine is too large for the small part
     options = OPTIONS
     arguments = frozenset({"load"})
     errors = (PageError, FitError)
@@ -117,9 +117,7 @@ class FitEngine(Engine):
         part, config = manifest["target"], manifest["config"]
         # manifests without a kind are older
         if manifest.get("kind", "keys" if graph.keys else "columns") == "keys":
-            return FitDesign(
-                part, memory, graph, FitPlan.from_json(config), given_verilog=verilog
-            )
+            return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)
         plan = TableFitPlan.from_json(config)
         return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog)
 
@@ -128,9 +126,7 @@ class FitEngine(Engine):
         given = request.data is not None or bool(request.own.get("bindings"))
         return (columns and given) or super().plans(kernel, request)
 
-    def check(
-        self, kernel: AnyKernel, given: Given, design: Design | None
-    ) -> Iterable[Part]:
+    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
         from .changes import key_texts
         from .columns import check_method
         from .sections import fit_facts

@@ -33,6 +33,4 @@ def graph_from(data: Mapping[str, Any]) -> FitGraph:
     target = data["target"] and Label(data["target"])
     method, bounds = Method(data["method"]), Bounds(data["bounds"])
     span = Span(**data["span"])
-    return FitGraph(
-        **{**data, "target": target, "method": method, "bounds": bounds, "span": span}
-    )
+    return FitGraph(**{**data, "target": target, "method": method, "bounds": bounds, "span": span})

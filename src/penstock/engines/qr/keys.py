@@ -135,9 +135,7 @@ class FitDesign(Design):
         if backend not in backends:
             raise ValueError(f"backend must be one of {', '.join(backends)}, not {backend!r}")
         if (backend == "board") != (device is not None):
-            raise ValueError(
-                "backend board takes the device that it runs on, no other one does"
-            )
+            raise ValueError("backend board takes the device that it runs on, no other one does")
         if backend == "golden":
             return Trainer(self.plan, **options)
         from penstock.host.learned_index.engine import EngineBackend, Timed
@@ -175,7 +173,9 @@ class FitDesign(Design):
         """Return refits. `given.data`: `Refits`, or what `changes.refits_of` makes some of."""
         if isinstance(given.data, Refits):
             return Refitting(self.plan, given.data, "keys", given)
-        return Refitting(self.plan, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given)
+        return Refitting(
+            self.plan, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given
+        )
 
 
 class Refitting(Workload):

@@ -27,9 +27,7 @@ def fit_facts(graph: FitGraph) -> Facts:
     target = str(graph.label)
     if graph.target is not None:
         target = f"{graph.target.value} of {graph.features}"
-    again = (
-        "refits read changed rows alone" if graph.incremental else "every fit reads all rows"
-    )
+    again = "refits read changed rows alone" if graph.incremental else "every fit reads all rows"
     rows = [
         Row("features", features),
         Row("predicts", target),

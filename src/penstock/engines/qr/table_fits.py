@@ -124,9 +124,7 @@ class _Fits(Workload):
             return list(steps)
         return [_Step((step.go[1], step.come[1]), (0, 0)) for step in steps]
 
-    def _before(
-        self, step: _Step, totals: c.Totals | None, rows: Integers | None
-    ) -> c.Totals:
+    def _before(self, step: _Step, totals: c.Totals | None, rows: Integers | None) -> c.Totals:
         """Return what a fit goes on from: nothing, with offsets of its own, or the fit before."""
         if totals is not None and self.graph.incremental:
             return totals

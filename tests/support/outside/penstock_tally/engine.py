@@ -134,17 +134,13 @@ class Tallying(Workload):
                 machine.alter(self.fault, 3 * BUS, _FAULT.to_bytes(8, "little"))
         except Unsupported:
             traced = False
-        ended = machine.run(
-            {"source": 0, "target": self._target, "words": len(self.words)}
-        )
+        ended = machine.run({"source": 0, "target": self._target, "words": len(self.words)})
         if ended.error is not None:
             return Result(None, ended.error)
         halves = machine.read(self._target, BUS).view("<u4").astype(np.int64)
         facts: dict[str, Any] = {}
         if traced:
-            facts["writes"] = [
-                (t.cycle, t.address, t.beats, t.digest) for t in machine.trace(1)
-            ]
+            facts["writes"] = [(t.cycle, t.address, t.beats, t.digest) for t in machine.trace(1)]
         return Result({"total": halves}, None, facts)
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -10,7 +10,16 @@ from typing import Any
 
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiReadBus, AxiSlave, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
+from cocotbext.axi import (
+    AxiBus,
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiReadBus,
+    AxiSlave,
+    AxiSlaveRead,
+    AxiSlaveWrite,
+    AxiWriteBus,
+)
 
 from penstock.models.shell import Control, Interrupt, RegisterMap
 
@@ -29,17 +38,21 @@ class Memory:
 
     def _find(self, address: int, length: int) -> tuple[bytearray, int]:
         for base, content in self.windows.items():
-            if base <= address and address + length <= base + len(content) and address not in self.poison:
+            if (
+                base <= address
+                and address + length <= base + len(content)
+                and address not in self.poison
+            ):
                 return content, address - base
         raise ValueError(f"no memory at {address:#x}")
 
     async def read(self, address: int, length: int, **_: Any) -> bytes:
         content, start = self._find(address, length)
-        return bytes(content[start:start + length])
+        return bytes(content[start : start + length])
 
     async def write(self, address: int, data: bytes, **_: Any) -> None:
         content, start = self._find(address, len(data))
-        content[start:start + len(data)] = data
+        content[start : start + len(data)] = data
 
 
 class Bench:
@@ -59,8 +72,16 @@ class Bench:
         self.slaves: list[Any] = []
         for port in described["ports"]:
             both = port["read"] and port["write"]
-            bus, slave = (AxiBus, AxiSlave) if both else (AxiReadBus, AxiSlaveRead) if port["read"] else (AxiWriteBus, AxiSlaveWrite)
-            self.slaves.append(slave(bus.from_prefix(dut, port["prefix"]), dut.clk, dut.rst, self.memory))
+            bus, slave = (
+                (AxiBus, AxiSlave)
+                if both
+                else (AxiReadBus, AxiSlaveRead)
+                if port["read"]
+                else (AxiWriteBus, AxiSlaveWrite)
+            )
+            self.slaves.append(
+                slave(bus.from_prefix(dut, port["prefix"]), dut.clk, dut.rst, self.memory)
+            )
 
     async def reset(self) -> None:
         """Assert the hard reset for a few cycles."""
@@ -74,11 +95,19 @@ class Bench:
         found = []
         for slave in self.slaves:
             for side in (getattr(slave, "read_if", slave), getattr(slave, "write_if", slave)):
-                found += [getattr(side, name) for name in ("ar_channel", "r_channel", "aw_channel", "w_channel", "b_channel")
-                          if hasattr(side, name)]
+                found += [
+                    getattr(side, name)
+                    for name in ("ar_channel", "r_channel", "aw_channel", "w_channel", "b_channel")
+                    if hasattr(side, name)
+                ]
         control = self.control
-        found += [control.write_if.aw_channel, control.write_if.w_channel, control.write_if.b_channel, control.read_if.ar_channel,
-                  control.read_if.r_channel]
+        found += [
+            control.write_if.aw_channel,
+            control.write_if.w_channel,
+            control.write_if.b_channel,
+            control.read_if.ar_channel,
+            control.read_if.r_channel,
+        ]
         return found
 
     def stall(self, percent: int, seed: int = 1) -> None:
@@ -90,7 +119,9 @@ class Bench:
         """Write a register by name."""
         register = self.register_map[name]
         for half in range(register.bits // 32):
-            await self.control.write_dword(register.offset + 4 * half, value >> 32 * half & 0xFFFFFFFF)
+            await self.control.write_dword(
+                register.offset + 4 * half, value >> 32 * half & 0xFFFFFFFF
+            )
 
     async def read(self, name: str) -> int:
         """Read a register by name."""

