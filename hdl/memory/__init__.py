@@ -3,7 +3,8 @@
 from .arbiter import Arbiter
 from .axi import AXI4, AXI4Lite, Response
 from .blockram import BlockRam
-from .reader import BurstReader, command_shape
+from .guard import Guard
+from .reader import BurstReader, Splitter, command_shape
 from .sdram import SdramController, SdramPins
 from .spram import Spram
 from .writer import BurstWriter
@@ -15,9 +16,11 @@ __all__ = [
     "BlockRam",
     "BurstReader",
     "BurstWriter",
+    "Guard",
     "Response",
     "SdramController",
     "SdramPins",
+    "Splitter",
     "Spram",
     "command_shape",
 ]
