@@ -98,17 +98,25 @@ class PythonMachine:
             )
             for k, port in enumerate(ports)
         ]
-        self._simulator = Simulator(self._shell)
-        self._simulator.add_clock(1e-6)
+        self._simulator: Simulator | None = None
+        self._changes: list[tuple[int, int, bytes, int]] = []
+        self._began, self._cycle = 0, 0
+        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
+
+    def _simulated(self) -> Simulator:
+        """Return a simulator at its beginning; one that never runs would warn of its benches."""
+        if self._simulator is not None:
+            self._simulator.reset()
+            return self._simulator
+        self._simulator = simulator = Simulator(self._shell)
+        simulator.add_clock(1e-6)
         for port in self._ports:
             if port.bus.signature.read:
-                self._simulator.add_testbench(port.reads, background=True)
+                simulator.add_testbench(port.reads, background=True)
             if port.bus.signature.write:
-                self._simulator.add_testbench(port.writes, background=True)
-        self._simulator.add_testbench(self._bench)
-        self._changes: list[tuple[int, int, bytes, int]] = []
-        self._fresh, self._began, self._cycle = True, 0, 0
-        self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
+                simulator.add_testbench(port.writes, background=True)
+        simulator.add_testbench(self._bench)
+        return simulator
 
     # control
 
@@ -218,15 +226,13 @@ class PythonMachine:
         self._ended = None
         for port in self._ports:
             port.r, port.w, port.transfers = [], [], []
-        if not self._fresh:
-            self._simulator.reset()
-        self._fresh = False
+        simulator = self._simulated()
         begin = perf_counter()
         if self._waves is None:
-            self._simulator.run()
+            simulator.run()
         else:
-            with self._simulator.write_vcd(str(self._waves)):
-                self._simulator.run()
+            with simulator.write_vcd(str(self._waves)):
+                simulator.run()
         seconds, self._changes = perf_counter() - begin, []
         if self._ended is None:
             raise Hung(f"not finished after {self._limit} cycles")
