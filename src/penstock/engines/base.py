@@ -335,7 +335,12 @@ class Design(ABC):
         from penstock.cache import remembered
         from penstock.hdl.shell.top import shelled
 
-        return remembered(self.digest, lambda: shelled(*self.hardware()))
+        return remembered(self.digest, lambda: shelled(*self.hardware()), self._package)
+
+    @property
+    def _package(self) -> str:
+        """The package of the engine, whose code decides what Verilog there is."""
+        return type(self).__module__.rpartition(".")[0]
 
     def library(self, **options: Any) -> Library:
         """Return the design compiled for simulation (from the cache where it was compiled before);
@@ -401,6 +406,7 @@ class Design(ABC):
         source = remembered(
             f"{self.digest} board {size} {kind}",
             lambda: generate(*self.hardware(), memory_bytes=size, memory=kind),
+            self._package,
         )
         return simulated_device(source, self.registers)
 
