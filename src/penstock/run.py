@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +183,8 @@ def _python(
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
 
+    if _format(waves) not in ("", "vcd"):
+        raise ValueError(f"Amaranth's simulator writes waves as VCD, not into {waves}")
     return PythonMachine(design.component(Submodules()), design.bus_ports, memory, waves=waves)
 
 
@@ -234,6 +237,16 @@ def carry_out(
         return hardware(backend, workload, machine, **metered)
 
 
+def _takes(backend: str, name: str) -> bool:
+    """Return whether runs on a backend have this option of machines; golden and model, which have
+    no hardware, pass over those of every run."""
+    if name in _METERED:
+        return True
+    if backend not in MACHINES:
+        return name in ("stall_percent", "seed")
+    return name in signature(MACHINES[backend]).parameters
+
+
 def run(
     design: Design,
     data: Any = None,
@@ -247,6 +260,9 @@ def run(
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     timing = None if memory is None else timing_of(memory, design.target)
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
+    if foreign := next((name for name in machine if not _takes(backend, name)), None):
+        takers = ", ".join(other for other in MACHINES if _takes(other, foreign))
+        raise ValueError(f"a run on {backend} takes no {foreign}: it is for {takers}")
     if unknown := next((name for name in options if name not in design.arguments), None):
         raise ValueError(f"a run of {design.name} takes no {unknown}")
     workload = design.workload(Given(data, data, options=options))

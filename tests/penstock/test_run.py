@@ -81,6 +81,30 @@ def test_unknown_options(design: ps.Design, options: dict[str, object]) -> None:
             design.run(table(), backend, **options)
 
 
+@pytest.mark.parametrize(
+    "backend, option, takers",
+    [
+        ("pysim", {"family": "ecp5"}, "netlist"),
+        ("rtl", {"device": "sim:d"}, "board"),
+        ("board", {"waves": "w.fst"}, "rtl, netlist, pysim"),
+        ("golden", {"waves": "w.fst"}, "rtl, netlist, pysim"),
+        ("pysim", {"seed": 2}, "rtl, netlist"),
+    ],
+)
+def test_options_of_other_backends(
+    design: ps.Design, backend: str, option: dict[str, object], takers: str
+) -> None:
+    said = f"^a run on {backend} takes no {next(iter(option))}: it is for {takers}$"
+    with pytest.raises(ValueError, match=said):
+        design.run(table(), backend, **option)
+
+
+def test_amaranths_simulator_writes_vcd_alone(small: ps.Design, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"writes waves as VCD, not into .*w\.fst$"):
+        small.run(table(), "pysim", waves=str(tmp_path / "w.fst"))
+    assert not (tmp_path / "w.fst").exists()
+
+
 def test_unknown_backends(design: ps.Design) -> None:
     for wrong in ("fpga", "", "RTL"):
         with pytest.raises(
