@@ -265,7 +265,7 @@ def run(
         raise ValueError(f"a run on {backend} takes no {foreign}: it is for {takers}")
     if unknown := next((name for name in options if name not in design.arguments), None):
         raise ValueError(f"a run of {design.name} takes no {unknown}")
-    workload = design.workload(Given(data, data, options=options))
+    workload = design.workload(design.opened(Given(data, data, options=options)))
     if backend in ("golden", "model"):
         machine = {}
     done = carry_out(design, workload, backend, timing, **machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,13 @@ def test_a_run_in_one_line(design: ps.Design) -> None:
     for backend in ("golden", "model"):
         text = repr(design.run("random:rows=2000", backend))
         assert text.startswith(f"<Run on {backend}: done") and "\n" not in text and len(text) < 100
+
+
+def test_a_result_that_is_missing_is_a_difference(small: ps.Design) -> None:
+    whole = small.run(table())
+    assert differences(whole, whole) == []
+    none = replace(whole, codes=None)
+    assert differences(whole, none) == ["w: golden (), RTL None"]
+    assert differences(none, whole) == ["w: golden None, RTL ()"]
+    facts = replace(none, facts={"epochs": 9})
+    assert differences(none, facts) == ["epochs: golden 2, RTL 9"]

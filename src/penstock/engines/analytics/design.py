@@ -186,6 +186,9 @@ class AnalyticsDesign(Design):
 
     # runs
 
+    def opened(self, given: Given) -> Given:
+        return given  # a server's rows are packed as the design's schema says
+
     def workload(self, given: Given) -> Training | Assumption:
         """Return a training. Options: `epochs`, in place of the plan's own.
 
