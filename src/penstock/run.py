@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from penstock.host.device import Device
     from penstock.sim.machine import Machine, Progress
 
-__all__ = ["BACKENDS", "MACHINES", "Run", "carry_out", "golden", "hardware", "model", "run"]
+__all__ = [
+    "BACKENDS",
+    "MACHINES",
+    "WAVES",
+    "Run",
+    "carry_out",
+    "golden",
+    "hardware",
+    "model",
+    "run",
+]
 
 
 @dataclass(frozen=True)
@@ -213,6 +223,8 @@ MACHINES: dict[str, Callable[..., Machine]] = {
     "pysim": _python,
     "board": _board,
 }
+#: suffixes of files of waves, by the backends that write them
+WAVES = {"rtl": (".fst", ".vcd"), "netlist": (".fst", ".vcd"), "pysim": (".vcd",)}
 BACKENDS = ("golden", "model", *MACHINES)
 #: options of `run` that are not the machine's
 _METERED = ("watchdog", "limit", "progress")

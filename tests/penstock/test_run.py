@@ -139,7 +139,7 @@ def test_a_result_that_is_missing_is_a_difference(small: ps.Design) -> None:
     whole = small.run(table())
     assert differences(whole, whole) == []
     none = replace(whole, codes=None)
-    assert differences(whole, none) == ["w: golden (), RTL None"]
-    assert differences(none, whole) == ["w: golden None, RTL ()"]
+    assert differences(whole, none) == ["w: golden (1, 1), RTL None"]
+    assert differences(none, whole) == ["w: golden None, RTL (1, 1)"]
     facts = replace(none, facts={"epochs": 9})
     assert differences(none, facts) == ["epochs: golden 2, RTL 9"]
