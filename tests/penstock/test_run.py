@@ -143,3 +143,18 @@ def test_a_result_that_is_missing_is_a_difference(small: ps.Design) -> None:
     assert differences(none, whole) == ["w: golden None, RTL (1, 1)"]
     facts = replace(none, facts={"epochs": 9})
     assert differences(none, facts) == ["epochs: golden 2, RTL 9"]
+
+
+def test_equal_designs(design: ps.Design, tmp_path: Path) -> None:
+    again, other = (
+        ps.compile(
+            tmp_path / "f.psk",
+            "small",
+            None,
+            "fixed:4,4",
+            init=start,
+            choices=ps.Choices(threads=1, lanes=1, walkers=1),
+        )
+        for start in (None, {"w": 2.0})
+    )
+    assert design == again and hash(design) == hash(again) and design != other and design != 3
