@@ -276,6 +276,7 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
             from penstock.output import check_file
 
             check_file(Path(known[name]))
+    _check_page(known.get("report"), known.get("json"))
     own: dict[str, Any] = {}
     for engine in engines().values():
         for option in engine.options.get(command, ()):
@@ -286,6 +287,21 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
             own[option.name] = _gathered(option, value) if option.repeated else value
     _check_random(known.get("data"), known.get("rows") or values.get("rows"), known.get("seed"))
     return Request(**known, own=own), values
+
+
+def _check_page(report: str | None, json: str | None) -> None:
+    """A report with charts is HTML in a file, and its name says so."""
+    if report is None:
+        return
+    if Path(report).suffix.lower() not in (".html", ".htm"):
+        hint = (
+            "write --report report.html"
+            if report == "-"
+            else f"write --report {Path(report).stem}.html"
+        )
+        raise Conflict(f"--report {report}: the page is HTML, in a file whose suffix says so", hint)
+    if json is not None and json != "-" and Path(json).absolute() == Path(report).absolute():
+        raise Conflict(f"--json and --report both write {report}", "name two files")
 
 
 def _gathered(option: Option, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

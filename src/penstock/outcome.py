@@ -26,15 +26,19 @@ def differences(golden: Run, rtl: Run) -> list[str]:
     if golden.errors != rtl.errors:
         words = [str(run.errors[0]) if run.errors else "none" for run in (golden, rtl)]
         return [f"error: golden {words[0]}, RTL {words[1]}"]
-    if golden.codes is None or rtl.codes is None:
+    if golden.errors:
         return []
     wrong = [
         f"{name}: golden {value}, RTL {rtl.facts[name]}"
         for name, value in golden.facts.items()
         if name in rtl.facts and rtl.facts[name] != value
     ]
-    for name, codes in golden.codes.items():
-        other = rtl.codes.get(name)
+    mine, theirs = golden.codes or {}, rtl.codes or {}
+    wrong += [
+        f"{name}: golden None, RTL {theirs[name].shape}" for name in theirs if name not in mine
+    ]
+    for name, codes in mine.items():
+        other = theirs.get(name)
         if other is None or other.shape != codes.shape:
             shape = None if other is None else other.shape
             wrong.append(f"{name}: golden {codes.shape}, RTL {shape}")

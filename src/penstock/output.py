@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OutputError", "as_json", "check_file", "check_folder", "write_file", "write_folder"]
+__all__ = [
+    "OutputError",
+    "as_json",
+    "check_file",
+    "check_folder",
+    "earlier",
+    "write_file",
+    "write_folder",
+]
 
 
 _ELSEWHERE = "choose a place on another disk, or make room on this one"
@@ -70,6 +78,16 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
         above = above.parent
     _check_parent(above / path.name)
     return path
+
+
+def earlier(path: str | Path) -> tuple[str, ...]:
+    """Return the names of the files of an earlier design in a folder, for `check_folder` before the
+    names of the new one are known."""
+    try:
+        names = tuple(os.listdir(path))
+    except (OSError, ValueError):
+        return ()
+    return names if "manifest.json" in names else ()
 
 
 def _check_parent(path: Path) -> None:

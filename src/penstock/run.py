@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
     from penstock.host.device import Device
     from penstock.sim.machine import Machine, Progress
 
-__all__ = ["BACKENDS", "MACHINES", "Run", "carry_out", "golden", "hardware", "model", "run"]
+__all__ = [
+    "BACKENDS",
+    "MACHINES",
+    "WAVES",
+    "Run",
+    "carry_out",
+    "golden",
+    "hardware",
+    "model",
+    "run",
+]
 
 
 @dataclass(frozen=True)
@@ -182,6 +193,8 @@ def _python(
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
 
+    if _format(waves) not in ("", "vcd"):
+        raise ValueError(f"Amaranth's simulator writes waves as VCD, not into {waves}")
     return PythonMachine(design.component(Submodules()), design.bus_ports, memory, waves=waves)
 
 
@@ -210,6 +223,8 @@ MACHINES: dict[str, Callable[..., Machine]] = {
     "pysim": _python,
     "board": _board,
 }
+#: suffixes of files of waves, by the backends that write them
+WAVES = {"rtl": (".fst", ".vcd"), "netlist": (".fst", ".vcd"), "pysim": (".vcd",)}
 BACKENDS = ("golden", "model", *MACHINES)
 #: options of `run` that are not the machine's
 _METERED = ("watchdog", "limit", "progress")
@@ -234,6 +249,16 @@ def carry_out(
         return hardware(backend, workload, machine, **metered)
 
 
+def _takes(backend: str, name: str) -> bool:
+    """Return whether runs on a backend have this option of machines; golden and model, which have
+    no hardware, pass over those of every run."""
+    if name in _METERED:
+        return True
+    if backend not in MACHINES:
+        return name in ("stall_percent", "seed")
+    return name in signature(MACHINES[backend]).parameters
+
+
 def run(
     design: Design,
     data: Any = None,
@@ -247,9 +272,12 @@ def run(
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     timing = None if memory is None else timing_of(memory, design.target)
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
+    if foreign := next((name for name in machine if not _takes(backend, name)), None):
+        takers = ", ".join(other for other in MACHINES if _takes(other, foreign))
+        raise ValueError(f"a run on {backend} takes no {foreign}: it is for {takers}")
     if unknown := next((name for name in options if name not in design.arguments), None):
         raise ValueError(f"a run of {design.name} takes no {unknown}")
-    workload = design.workload(Given(data, data, options=options))
+    workload = design.workload(design.opened(Given(data, data, options=options)))
     if backend in ("golden", "model"):
         machine = {}
     done = carry_out(design, workload, backend, timing, **machine)

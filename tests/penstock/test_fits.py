@@ -593,6 +593,22 @@ def test_api_runs_and_explains() -> None:
         ps.compile("f.py", "vu9p", memory="bytes=1000")
 
 
+def test_api_runs_on_the_keys_that_it_is_given() -> None:
+    design, changes = ps.compile("f.py", "vu9p"), Changes(groups=2, refits=1, new=5)
+    keys = {"id": [1] * 90, "name": [f"k{number * 7919 % 997}" for number in range(90)]}
+    given = design.run(design.refits(keys=[key.encode() for key in keys["name"]], changes=changes))
+    for table in (keys, ps.open_table(keys)):
+        run = design.run(table, changes=changes)
+        assert run.codes is not None and given.codes is not None
+        assert np.array_equal(run.codes["weights"], given.codes["weights"])
+    with pytest.raises(KernelError, match="the column id is not of text"):
+        design.run(keys, bindings={"key": ["id"]})
+    with pytest.raises(ps.SourceError, match=r"no such file: nowhere\.csv"):
+        design.run("nowhere.csv")
+    with pytest.raises(ps.SourceError, match="a table is not made of an int"):
+        design.run(5)
+
+
 def test_refits_that_make_no_sense() -> None:
     design = ps.compile("f.py", "small")
     assert design.refits(changes=Changes(groups=2)).rows == 2000

@@ -228,6 +228,22 @@ def test_failures_are_pages() -> None:
     assert "✗ Stopped: TUPLE_NULL." in read.words and "kernel f (k.py)" in read.words
 
 
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ("--report r.pdf", "--report r.pdf: the page is HTML, in a file whose suffix says so"),
+        ("--report -", "--report -: the page is HTML, in a file whose suffix says so"),
+        ("--report r.html --json ./r.html", "--json and --report both write r.html"),
+    ],
+)
+def test_files_that_are_no_pages(
+    options: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"model k.py --rows 500 {options}".split()) == 1
+    assert capsys.readouterr().err.startswith(f"error[E902]: {said}\n")
+    assert not Path("r.html").exists()
+
+
 def test_backends_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(backend: str, workload: Any, machine: Any, **options: Any) -> Run:
         right = golden(workload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,30 @@ def test_unknown_options(design: ps.Design, options: dict[str, object]) -> None:
             design.run(table(), backend, **options)
 
 
+@pytest.mark.parametrize(
+    "backend, option, takers",
+    [
+        ("pysim", {"family": "ecp5"}, "netlist"),
+        ("rtl", {"device": "sim:d"}, "board"),
+        ("board", {"waves": "w.fst"}, "rtl, netlist, pysim"),
+        ("golden", {"waves": "w.fst"}, "rtl, netlist, pysim"),
+        ("pysim", {"seed": 2}, "rtl, netlist"),
+    ],
+)
+def test_options_of_other_backends(
+    design: ps.Design, backend: str, option: dict[str, object], takers: str
+) -> None:
+    said = f"^a run on {backend} takes no {next(iter(option))}: it is for {takers}$"
+    with pytest.raises(ValueError, match=said):
+        design.run(table(), backend, **option)
+
+
+def test_amaranths_simulator_writes_vcd_alone(small: ps.Design, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"writes waves as VCD, not into .*w\.fst$"):
+        small.run(table(), "pysim", waves=str(tmp_path / "w.fst"))
+    assert not (tmp_path / "w.fst").exists()
+
+
 def test_unknown_backends(design: ps.Design) -> None:
     for wrong in ("fpga", "", "RTL"):
         with pytest.raises(
@@ -108,3 +133,28 @@ def test_a_run_in_one_line(design: ps.Design) -> None:
     for backend in ("golden", "model"):
         text = repr(design.run("random:rows=2000", backend))
         assert text.startswith(f"<Run on {backend}: done") and "\n" not in text and len(text) < 100
+
+
+def test_a_result_that_is_missing_is_a_difference(small: ps.Design) -> None:
+    whole = small.run(table())
+    assert differences(whole, whole) == []
+    none = replace(whole, codes=None)
+    assert differences(whole, none) == ["w: golden (1, 1), RTL None"]
+    assert differences(none, whole) == ["w: golden None, RTL (1, 1)"]
+    facts = replace(none, facts={"epochs": 9})
+    assert differences(none, facts) == ["epochs: golden 2, RTL 9"]
+
+
+def test_equal_designs(design: ps.Design, tmp_path: Path) -> None:
+    again, other = (
+        ps.compile(
+            tmp_path / "f.psk",
+            "small",
+            None,
+            "fixed:4,4",
+            init=start,
+            choices=ps.Choices(threads=1, lanes=1, walkers=1),
+        )
+        for start in (None, {"w": 2.0})
+    )
+    assert design == again and hash(design) == hash(again) and design != other and design != 3

@@ -127,7 +127,7 @@ def _build(state: State, **values: Any) -> None:
     """Make a board's bitstream, and report area and timing as placed, beside the estimate."""
     rest = state.begin("build", values)
     from penstock.commands.job import Job
-    from penstock.output import check_folder
+    from penstock.output import check_folder, earlier
 
     board, folder = board_named(rest["board"]), Path(rest["out"])
     options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"], rest["limit"] or LIMIT)
@@ -140,10 +140,11 @@ def _build(state: State, **values: Any) -> None:
         return
     from penstock.boards.flow import FLOWS, NAME
 
-    suffix = FLOWS[board.part.family].suffix
-    check_folder(folder, (f"{NAME}.{suffix}", "netlist.v", "manifest.json", "boot.bin"))
+    check_folder(folder, earlier(folder))
     job = job.opened()
     design = compile_for(job, board)
+    names = (f"{NAME}.{FLOWS[board.part.family].suffix}", "netlist.v", "manifest.json")
+    check_folder(folder, (*names, *design.images()))
     with _diagnosed(job, board, design, options):
         built = _placed(state, board, design, options)
     _publish(design, board, built, folder)

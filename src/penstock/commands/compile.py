@@ -21,10 +21,10 @@ def _compile(state: State, **values: Any) -> None:
     """
     folder = Path(state.begin("compile", values)["out"])
     from penstock.commands.job import Job
-    from penstock.output import check_folder
+    from penstock.output import check_folder, earlier
 
     job = Job.begin(state, "compile")
-    check_folder(folder, ("penstock.v", "boot.bin", "strider.asm", "manifest.json"))
+    check_folder(folder, earlier(folder))
     job = job.opened()
     design = job.compile()
     job.warn()

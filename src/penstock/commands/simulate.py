@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
-#: formats of waves, by the backends that simulate the engine alone
-_SUFFIXES = {"rtl": (".fst", ".vcd"), "netlist": (".fst", ".vcd"), "pysim": (".vcd",)}
-
 
 @dataclass(frozen=True)
 class _How:
@@ -39,6 +36,7 @@ class _How:
         """Raise Conflict for options that do not go with the backend, E904 without data."""
         from penstock.dsl.core.diagnostics import Span, error
         from penstock.output import check_file
+        from penstock.run import WAVES
 
         if self.family is not None and self.backend != "netlist":
             hint = "add --backend netlist, or leave --family out"
@@ -59,14 +57,14 @@ class _How:
                 hint="give --data SRC, for example --data random:rows=1000",
             )
         if self.waves is not None:
-            if self.backend not in _SUFFIXES:
+            if self.backend not in WAVES:
                 hint = f"leave --waves or --backend {self.backend} out"
                 raise Conflict("--waves is for the engine alone", hint)
             check_file(self.waves)
-            if Path(self.waves).suffix.lower() not in _SUFFIXES[self.backend]:
-                kinds = " or as ".join(s[1:].upper() for s in _SUFFIXES[self.backend])
+            if Path(self.waves).suffix.lower() not in WAVES[self.backend]:
+                kinds = " or as ".join(s[1:].upper() for s in WAVES[self.backend])
                 message = f"--waves {self.waves}: waves are written as {kinds}"
-                hint = f"write --waves {Path(self.waves).stem}{_SUFFIXES[self.backend][0]}"
+                hint = f"write --waves {Path(self.waves).stem}{WAVES[self.backend][0]}"
                 raise Conflict(f"{message}, and the file's suffix says which", hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -216,6 +216,15 @@ class Design(ABC):
     @abstractmethod
     def workload(self, given: Given) -> Workload:
         """Return the run on what was given. Raises SourceError, KernelError, Conflict."""
+
+    def opened(self, given: Given) -> Given:
+        """Return what `run` was given, a text as the engine opens it. Designs whose workloads open
+        texts themselves return it as it is."""
+        from penstock.discovery import engine_named
+
+        if not isinstance(given.data, str):
+            return given
+        return replace(given, data=engine_named(self.engine_name).open(given.data, given))
 
     def images(self) -> dict[str, bytes]:
         """Return what goes into the device's memory before a run, by the file's name."""

@@ -186,6 +186,18 @@ class AnalyticsDesign(Design):
 
     # runs
 
+    def __eq__(self, other: object) -> bool:
+        """Compare what `save` writes: arrays have no truth value of their own."""
+        if not isinstance(other, AnalyticsDesign):
+            return NotImplemented
+        return self.manifest() == other.manifest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def opened(self, given: Given) -> Given:
+        return given  # a server's rows are packed as the design's schema says
+
     def workload(self, given: Given) -> Training | Assumption:
         """Return a training. Options: `epochs`, in place of the plan's own.
 

@@ -147,6 +147,9 @@ class ColumnsDesign(Design):
         changed = replace(walk, layout=replace(walk.layout, on_null=on_null))
         return replace(self, plan=replace(self.plan, walk=changed), given_verilog=None)
 
+    def opened(self, given: Given) -> Given:
+        return given  # a server's rows are packed as the design's schema says
+
     def workload(self, given: Given) -> TableFits | AssumedFits:
         """Return fits of the table's first rows, and refits with rows that come and go.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
 from penstock.sim.machine import Metered, round_up
+from penstock.tables import open_source
 
 from .changes import refits_of
 from .graphs import graph_json
@@ -64,6 +65,7 @@ class FitDesign(Design):
 
     engine_name = "qr"
     kind = "keys"
+    arguments = frozenset({"bindings", "changes", "on_null"})
 
     @property
     def name(self) -> str:
@@ -170,9 +172,14 @@ class FitDesign(Design):
         return Refits.random(first, self.plan.n_max, changes, seed)
 
     def workload(self, given: Given) -> Refitting:
-        """Return refits. `given.data`: `Refits`, or what `changes.refits_of` makes some of."""
+        """Return refits. `given.data`: `Refits`, or a source of keys, None for random ones.
+
+        Raises SourceError, KernelError and Conflict for the keys.
+        """
         if isinstance(given.data, Refits):
             return Refitting(self.plan, given.data, "keys", given)
+        if given.data is not None:
+            given = replace(given, data=open_source(given.data))
         return Refitting(
             self.plan, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given
         )

@@ -86,6 +86,9 @@ class TallyDesign(Design):
     def to_json(self) -> dict[str, Any]:
         return {"gain": self.gain}
 
+    def images(self) -> dict[str, bytes]:
+        return {"gain.bin": self.gain.to_bytes(4, "little")}
+
     def text(self) -> str:
         return f"a sum times {self.gain}"
 
