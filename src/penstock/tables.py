@@ -83,6 +83,9 @@ def table_on(data: Any, source: Any, walk: WalkConfig, labels: tuple[str, ...]) 
 
     Raises SourceError for a source that cannot be read or has another schema than the design.
     """
+    if data is None:
+        hint = "give a source such as random:rows=1000, a dict of arrays or a frame"
+        raise SourceError("a run needs a table", hint, code="E701")
     table = open_table(data, walk.schema, labels)
     if packed_here(data, source):
         table = table.paged(walk.schema.page_size)
