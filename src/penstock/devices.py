@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.engines.base import Design
 from penstock.host.device import BAUD, Device, DeviceError, simulated_device
 from penstock.models.shell import RegisterMap
 
@@ -57,9 +58,11 @@ def open_device(
         raise DeviceError(message, hint)
     folder = Path(place) if kind == "sim" else None if design is None else Path(design)
     manifest: dict[str, Any] = {}
+    described: Design | None = None
     if folder is not None:
         manifest = _manifest(folder)
         own = _register_map(folder, manifest)
+        described = _design(folder, manifest)
         other = register_map is not None and register_map.design != own.design
         if kind == "sim" and register_map is not None and other:
             what = f"the design in {folder} is {own.design:08x}, not {register_map.design:08x}"
@@ -73,8 +76,8 @@ def open_device(
             timeout=2.0 if timeout is None else timeout,
             register_map=register_map,
         )
-    assert folder is not None and register_map is not None
-    return _simulated(folder, manifest, register_map, memory_bytes, timeout)
+    assert described is not None and register_map is not None
+    return _simulated(described, manifest, register_map, memory_bytes, timeout)
 
 
 def _register_map(folder: Path, manifest: dict[str, Any]) -> RegisterMap:
@@ -92,20 +95,25 @@ def _unknown(folder: Path, problem: Exception) -> DeviceError:
     )
 
 
+def _design(folder: Path, manifest: dict[str, Any]) -> Design:
+    from penstock.api import from_manifest
+
+    try:
+        return from_manifest(manifest, None)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
+        raise _unknown(folder, problem) from None
+
+
 def _simulated(
-    folder: Path,
+    design: Design,
     manifest: dict[str, Any],
     register_map: RegisterMap,
     memory_bytes: int | None,
     timeout: float | None,
 ) -> Device:
-    from penstock.api import from_manifest
     from penstock.sim.board import generate
 
-    try:
-        engine, library = from_manifest(manifest, None).hardware()
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-        raise _unknown(folder, problem) from None
+    engine, library = design.hardware()
     board = manifest.get("board") or {}
     size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
     if not isinstance(size, int) or size < 4096 or size % 4096:

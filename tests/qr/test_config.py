@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """models/qr/config: which configurations there is hardware for."""
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_pass(units):
     async def bench(ctx):
         for job in jobs:
             fit = refit(job, config)
-            low, high, anchor = pass_over(job, fit.weights, 1)
+            low, high, anchor = pass_over(job, fit.weights)
             empty = {**NOTHING, "low": [255] * (n - 1), "high": [0] * (n - 1)}
             # slots without a live row come too, with any bytes
             items = [item(job, i, True) for i in range(len(job.rows))]

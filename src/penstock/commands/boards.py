@@ -184,7 +184,7 @@ def compile_for(job: Job, board: Board) -> Design:
         if problem.diagnostic.code != "E601":
             raise
         more = job.engine.largest(job.kernel, board.budget, job.given)
-        hint = f"{problem.diagnostic.hint}; {more}"
+        hint = f"{problem.diagnostic.hint}; {more}" if more else problem.diagnostic.hint
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
     job.state.record.design = design = design.on_board(board)
     return design

@@ -548,5 +548,6 @@ class Engine(ABC):
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
         """Return a hint that says which size of the kernel fits on a part; `smaller`: by how much
-        at least it must be smaller than what was asked for."""
-        return "choose a board with a larger device"
+        at least it must be smaller than what was asked for, 0 where the planner has said already
+        that it does not fit. Empty where there is nothing to add."""
+        return "choose a board with a larger device" if smaller else ""

@@ -7,13 +7,17 @@ import time
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import Identity, Words
 from penstock.models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
+from penstock.models.strider.errors import PageError
 from penstock.sim.serial import Golden
 
 __all__ = ["MAP", "SIZE", "Paced", "Registers", "Silent", "golden"]
 
 SIZE = 1 << 16
 MAP = RegisterMap(
-    [EngineRegister("source", 40), EngineRegister("key")], [Counter("words", "")], design=0xABCD1234
+    [EngineRegister("source", 40), EngineRegister("key")],
+    [Counter("words", "")],
+    design=0xABCD1234,
+    errors=(PageError,),
 )
 
 

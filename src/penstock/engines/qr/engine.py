@@ -59,15 +59,13 @@ class FitEngine(Engine):
                 "--memory is not for builds of fit kernels",
                 "leave --memory out: the board has the memory that it has",
             )
+        if not keys and command in ("model", "simulate"):
+            from .changes import changes_of, limited_fits
+
+            limited_fits(changes_of(Given(options=request.own), 1))
 
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
-
-    def open(self, source: Any, given: Given) -> Any:
-        from .changes import check_random
-
-        check_random(source, True)
-        return super().open(source, given)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         from penstock.dsl.qr.plan import lower
@@ -75,10 +73,11 @@ class FitEngine(Engine):
         from penstock.models.memory import FixedLatency
         from penstock.targets import timing_of
 
-        from .changes import key_column
+        from .changes import check_random, key_column
         from .keys import FitDesign
 
         assert isinstance(kernel, FitKernel)
+        check_random(given.source, _over_keys(kernel))
         if not _over_keys(kernel):
             from .columns import compile_columns
 
@@ -127,11 +126,12 @@ class FitEngine(Engine):
         return (columns and given) or super().plans(kernel, request)
 
     def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
-        from .changes import key_texts
+        from .changes import check_random, key_texts
         from .columns import check_method
         from .sections import fit_facts
 
         assert isinstance(kernel, FitKernel)
+        check_random(given.source, _over_keys(kernel))
         if _over_keys(kernel):
             graph = kernel.trace()
             [key] = kernel.of_kind("key")
@@ -147,6 +147,8 @@ class FitEngine(Engine):
         return summary(outcome)
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+        if not smaller:
+            return ""  # the planner's own hint says it
         if not _over_keys(kernel):
             return "fewer columns take less; or choose a board with a larger device"
         from penstock.dsl.qr.plan import Load, longest_text
