@@ -28,10 +28,10 @@ class Defect:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What finds `old`."""
-        return re.compile(
-            r"\s*".join(re.escape(token) for token in re.findall(r"\w+|\S", self.old))
-        )
+        """What finds `old`, whatever lines and trailing commas a formatter made of it."""
+        tokens = re.findall(r"\w+|\S", self.old)
+        parts = [(r",?\s*" if token in ")]}" else "") + re.escape(token) for token in tokens]
+        return re.compile(r"\s*".join(parts))
 
     def __str__(self) -> str:
         return f"`{' '.join(self.old.split())}` → `{' '.join(self.new.split())}`"

@@ -161,9 +161,9 @@ def reader(
         "`last` marks the beat before the command",
         ~(on & dut.o.valid & (before == 1)) | dut.o.p.last,
     )
-    b.cover(
-        "the last beat of a command behind another", on & (before == 0) & (left == 1) & (wanted > 1)
-    )
+    if commands > 1:
+        behind = on & (before == 0) & (left == 1) & (wanted > 1)
+        b.cover("the last beat of a command behind another", behind)
     return b
 
 
