@@ -161,9 +161,10 @@ def reader(
         "`last` marks the beat before the command",
         ~(on & dut.o.valid & (before == 1)) | dut.o.p.last,
     )
+    last = on & dut.o.valid & (before == 0) & (left == 1)
+    b.cover("the last beat of a command", last)
     if commands > 1:
-        behind = on & (before == 0) & (left == 1) & (wanted > 1)
-        b.cover("the last beat of a command behind another", behind)
+        b.cover("the last beat of a command behind another", last & (wanted > 1))
     return b
 
 
