@@ -14,6 +14,7 @@ from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
+from penstock.models.strider.errors import PageError
 from penstock.sim.serial import Faulty, SerialServer
 from testbench.link_cases import MAP, SIZE, Silent, golden
 

@@ -383,7 +383,7 @@ def test_waves_name_their_format():
 def test_waves(kind, tmp_path):
     """A file of the format that was asked for, with the signals of the window of cycles that somebody named."""
     path = tmp_path / f"waves.{kind}"
-    made, _, _ = session(library(8, 1, trace=kind), Fixed())
+    made, _, _ = session(library(8, 1, trace=kind), FixedLatency())
     with made:
         made.trace(path, first=20, cycles=50)
         made.run({"source": SOURCE, "target": TARGET, "words": 8})

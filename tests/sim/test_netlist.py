@@ -418,7 +418,8 @@ def test_toy(toy: tuple[str, Any], family: str) -> None:
 
 
 def test_damage_is_seen(toy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One bit of one look-up table, or a cell's model with its inputs the other way round, and the run is no longer right."""
+    """One look-up table with its bits turned round, or a cell's model with its inputs the other way
+    round, and the run is no longer right."""
     verilog, engine = toy
     netlist = synthesised(verilog, "ice40")
     driver = re.search(
@@ -426,7 +427,7 @@ def test_damage_is_seen(toy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -
     )  # of data and key
     assert driver is not None
     damaged = (
-        f"{netlist[: driver.start(1)]}{int(driver[1], 16) ^ 1 << 1:04x}{netlist[driver.end(1) :]}"
+        f"{netlist[: driver.start(1)]}{int(driver[1], 16) ^ 0xFFFF:04x}{netlist[driver.end(1) :]}"
     )
 
     def right(text: str) -> bool:

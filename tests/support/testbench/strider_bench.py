@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from penstock.hdl.memory.reader import BurstReader
 from penstock.hdl.strider.port import AccessPort
 from penstock.hdl.strider.sequencer import PageSequencer
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.memory.timing import FixedLatency
+from penstock.models.shell import RegisterMap
 from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.cycles import Collector, PortModel
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import Instruction, encode
 from penstock.models.strider.program import generate
 from penstock.models.strider.table import walk_table
@@ -29,6 +31,9 @@ from penstock.models.strider.table import walk_table
 from .vectors import _library
 
 __all__ = ["Outcome", "check_port", "run_port"]
+
+#: the codes that a Strider may end with
+_ERRORS = RegisterMap(errors=(PageError,))
 
 _HARNESS = """
 #include "Vtop.h"
@@ -337,7 +342,7 @@ def run_port(
     error = None
     if status[0]:
         tokens.append((int(status[4]), "error"))
-        error = HardwareError(ErrorCode(int(status[1])), int(status[2]), int(status[3]))
+        error = HardwareError(_ERRORS.error(int(status[1])), int(status[2]), int(status[3]))
     freed = int(status[10])
     return Outcome(
         tuples,
