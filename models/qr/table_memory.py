@@ -21,7 +21,6 @@ from .job import Integers
 from .table_config import Segment, TableFitPlan
 
 __all__ = [
-    "SIMULATED",
     "Places",
     "memory_for",
     "pack_answer",
@@ -41,10 +40,6 @@ class Places:
 
     answers: tuple[int, int]
     pages: int
-
-
-#: in a simulation of the engine alone, whose memory has gaps
-SIMULATED = Places((0x0100_0000, 0x0200_0000), 0x1_0000_0000)
 
 
 def places(engine: TableFitPlan) -> Places:

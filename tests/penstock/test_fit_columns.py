@@ -444,3 +444,20 @@ def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_nulls_can_be_left_out() -> None:
     assert run("model f.psk --data n.csv --refits 0 --on-null skip -q".split()) == 0
+
+
+@pytest.mark.parametrize("where", ["a NULL", "a line pointer behind the last row"])
+def test_hardware_stops_where_golden_does(where: str) -> None:
+    """The error of a bad page is compared as well, wherever it lies among the rows."""
+    n = np.arange(12, dtype=np.float32)
+    columns = {"a": np.ma.masked_array(n, n == (7 if where == "a NULL" else -1)), "y": n}
+    table = Table.from_columns(columns, page_size=1024)
+    if where != "a NULL":
+        page = table.pages[0]
+        lower = int(page[12:14].view("<u2")[0])
+        # an unused line pointer that has storage
+        page[lower : lower + 4] = np.array([8 << 17 | 512], dtype="<u4").view(np.uint8)
+        page[12:14] = np.array([lower + 4], dtype="<u2").view(np.uint8)
+    design = ps.compile("f.psk", "vu9p", table, "fixed:5,12", bindings={"x": ("a",)})
+    golden, simulated = (design.run(table, backend) for backend in ("golden", "pysim"))
+    assert golden.errors and golden.errors == simulated.errors

@@ -120,7 +120,7 @@ def test_assumed_rows(design: ps.Design) -> None:
     rows = assume(design.plan.schema, 400)
     assert design.run(rows, "model").cycles == design.run("random:rows=400", "model").cycles
     assert design.run(rows, "model", epochs=5).epochs == 5
-    with pytest.raises(NotImplementedError, match="assumed rows have no values"):
+    with pytest.raises(ValueError, match="assumed rows have no values"):
         design.run(rows)
 
 

@@ -13,13 +13,13 @@ from penstock.models.memory import FixedLatency
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment, TableFitPlan, layout
 from penstock.models.qr.table_cycles import bound, run, words_read
-from penstock.models.qr.table_memory import SIMULATED, pack_answer, pack_totals, unpack_answer
+from penstock.models.qr.table_memory import pack_answer, pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from testbench.qr import build, fit_pages
+from testbench.qr import SIMULATED, build, fit_pages
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
 

@@ -22,7 +22,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import Placed, place_jobs, unpack_result
 from penstock.models.qr.job import Fit, Job
 from penstock.models.qr.table_config import Segment, TableFitPlan
-from penstock.models.qr.table_memory import SIMULATED, pack_totals, registers
+from penstock.models.qr.table_memory import Places, pack_totals, registers
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec
 from penstock.sim.native import build as build_native
@@ -30,6 +30,7 @@ from penstock.sim.native.machine import NativeMachine
 from penstock.sim.python import PythonMachine
 
 __all__ = [
+    "SIMULATED",
     "Fitted",
     "Simulated",
     "build",
@@ -39,6 +40,9 @@ __all__ = [
     "run_jobs",
     "simulate",
 ]
+
+#: where things lie in a memory that has gaps
+SIMULATED = Places((0x0100_0000, 0x0200_0000), 0x1_0000_0000)
 
 
 @dataclass(frozen=True)

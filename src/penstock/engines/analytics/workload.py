@@ -99,7 +99,7 @@ class Assumption(Workload):
         self.name, self.rows, self.pages = design.plan.schema.table, table.rows, table.pages
 
     def golden(self) -> Result:
-        raise NotImplementedError("assumed rows have no values")
+        raise ValueError("assumed rows have no values")
 
     def model(self, memory: FixedLatency) -> Cycles:
         plan = self.design.plan
@@ -110,7 +110,7 @@ class Assumption(Workload):
         return self.table.pages * self.design.plan.page_size
 
     def drive(self, machine: Metered) -> Result:
-        raise NotImplementedError("assumed rows have no values")
+        raise ValueError("assumed rows have no values")
 
 
 class Training(Workload):

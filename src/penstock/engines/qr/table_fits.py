@@ -188,7 +188,7 @@ class AssumedFits(_Fits):
         self.name, self.rows, self.pages = plan.walk.schema.table, table.rows, table.pages
 
     def golden(self) -> Result:
-        raise NotImplementedError("assumed rows have no values")
+        raise ValueError("assumed rows have no values")
 
     def model(self, memory: FixedLatency) -> Cycles:
         costs = self.table.costs(self.plan.port, self.plan.walk)
@@ -196,7 +196,7 @@ class AssumedFits(_Fits):
         return self._cycles(costs, None, steps, counters | {"saturated": 0}, memory)
 
     def drive(self, machine: Metered) -> Result:
-        raise NotImplementedError("assumed rows have no values")
+        raise ValueError("assumed rows have no values")
 
 
 class TableFits(_Fits):
@@ -271,8 +271,9 @@ class TableFits(_Fits):
         machine.reserve(0, where.pages)
         machine.write(where.pages, np.ascontiguousarray(self.table.pages))
         if rows is None:
-            # the hardware meets the bad page in a fit over all pages
-            steps, counters = _steps(max(self.table.rows, 1), Changes(1, 0), self.name)
+            # the hardware meets the bad page in a fit over all pages: it waits for a row more than
+            # there are, so that nothing behind the last one goes unseen
+            steps, counters = _steps(self.table.rows + 1, Changes(1, 0), self.name)
             costs = None
         else:
             steps, counters = self._planned
@@ -284,7 +285,7 @@ class TableFits(_Fits):
 
         def segment(span: tuple[int, int]) -> Segment:
             if pages is None:
-                whole = Segment(where.pages, len(self.table.pages), 0, self.table.rows, 0)
+                whole = Segment(where.pages, len(self.table.pages), 0, span[1], 0)
                 return whole if span[1] else Segment()
             return self._segment(pages, span, where.pages)[0]
 
