@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from penstock.models.errors import ErrorCode, ErrorEntry
 from penstock.models.shell import CONTROL, Counter, EngineRegister, Monitor, RegisterMap
+from penstock.models.strider.errors import PageError
 
 MAP = RegisterMap(
     [EngineRegister("narrow", 5, reset=3), EngineRegister("wide", 40), EngineRegister("last", 1)],
@@ -70,3 +72,18 @@ def test_bad_maps(make, message):
     with pytest.raises(ValueError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_error_codes():
+    twice = [ErrorEntry(70, "A"), ErrorEntry(70, "B")]
+    for entries in (twice, [ErrorEntry(int(ErrorCode.WATCHDOG), "A")]):
+        with pytest.raises(ValueError, match="is used twice"):
+            RegisterMap(errors=entries)
+    with pytest.raises(ValueError, match="must be 1 to 255"):
+        RegisterMap(errors=[ErrorEntry(256, "A")])
+    made = RegisterMap(errors=(PageError,))
+    again = RegisterMap.from_json(json.loads(json.dumps(made.to_json())))
+    assert again.error(36) == PageError.TUPLE_NULL and again.error(36).hint
+    assert again.error(64) is ErrorCode.BUS_READ
+    with pytest.raises(ValueError):
+        again.error(80)
