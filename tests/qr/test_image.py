@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.host.workloads.groups import Group, keys, mean_offsets
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
@@ -89,7 +89,7 @@ def test_damaged_heads():
             bad = bytearray(data)
             bad[at] ^= value
             memo = unpack_memo(bytes(bad), config)
-            if isinstance(memo, ErrorCode):
+            if isinstance(memo, HardwareCode):
                 assert memo is FitError.QR_MEMO and value
                 continue
             result = refit(dataclasses.replace(job, memo=memo), config)
