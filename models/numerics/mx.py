@@ -28,6 +28,7 @@ and above it its sign. MX8 takes 128 bits: 16 bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,11 +51,11 @@ class Blocks:
     micro: Ints
     value: Ints
 
-    def __getitem__(self, item: object) -> Blocks:
-        return Blocks(self.exponent[item], self.micro[item], self.value[item])  # type: ignore[index]
+    def __getitem__(self, item: Any) -> Blocks:
+        return Blocks(self.exponent[item], self.micro[item], self.value[item])
 
 
-def _pairs(x: Ints) -> Ints:
+def _pairs(x: NDArray[Any]) -> NDArray[Any]:
     return x.reshape(*x.shape[:-1], GROUP // 2, 2)
 
 
@@ -213,7 +214,7 @@ class SharedMicroexponents:
             return (head == ones) & (tail != 0)
 
         over0, over1 = over(0), over(1)
-        bump = over0.any(axis=-1)[..., None]
+        bump: NDArray[np.bool_] = np.asarray(over0.any(axis=-1))[..., None]
         at0 = _pairs((x >> top) & 1).any(axis=-1)
         pair0, pair1 = _pairs(over0).any(axis=-1), _pairs(over1).any(axis=-1)
         micro = np.where(bump, ~pair0, ~(at0 | pair1)).astype(np.int64)
