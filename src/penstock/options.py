@@ -24,6 +24,7 @@ __all__ = [
     "Option",
     "Pair",
     "Request",
+    "check_page",
     "parameters",
     "request",
 ]
@@ -276,7 +277,7 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
             from penstock.output import check_file
 
             check_file(Path(known[name]))
-    _check_page(known.get("report"), known.get("json"))
+    check_page(known.get("report"), known.get("json"))
     own: dict[str, Any] = {}
     for engine in engines().values():
         for option in engine.options.get(command, ()):
@@ -289,8 +290,8 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
     return Request(**known, own=own), values
 
 
-def _check_page(report: str | None, json: str | None) -> None:
-    """A report with charts is HTML in a file, and its name says so."""
+def check_page(report: str | None, json: str | None) -> None:
+    """Raise Conflict unless a report with charts is to be HTML, in a file whose name says so."""
     if report is None:
         return
     if Path(report).suffix.lower() not in (".html", ".htm"):

@@ -1,4 +1,4 @@
-"""`penstock explain`, `penstock targets` and `penstock reproduce`."""
+"""`penstock explain` and `penstock targets`."""
 
 from __future__ import annotations
 
@@ -57,27 +57,6 @@ def targets_grid(width: int) -> Grid:
     return Grid(tuple(columns), tuple(rows), caption="" if beside else titles)
 
 
-@click.pass_obj
-def _reproduce(state: State, paper: str | None) -> None:
-    """Print a paper's tables and figures beside ours, with the ratio and the cause where they
-    differ. Without PAPER, list the papers."""
-    from penstock.discovery import engines
-    from penstock.dsl.core.diagnostics import Span, error
-    from penstock.dsl.core.hints import closest
-    from penstock.report.terminal import show
-
-    papers = {name: made for engine in engines().values() for name, made in engine.papers.items()}
-    if paper is None:
-        for name in papers:
-            state.out.print(name)
-        return
-    if paper not in papers:
-        known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
-        hint = closest(paper.lower(), papers) or known
-        raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
-    show(state.out, papers[paper]())
-
-
 COMMANDS = (
     click.Command(
         "explain",
@@ -86,10 +65,4 @@ COMMANDS = (
         help=_explain.__doc__,
     ),
     click.Command("targets", callback=_targets, help=_targets.__doc__),
-    click.Command(
-        "reproduce",
-        callback=_reproduce,
-        params=[click.Argument(("paper",), required=False, metavar="[PAPER]")],
-        help=_reproduce.__doc__,
-    ),
 )

@@ -10,15 +10,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .bars import bars
 from .rows import Chart
-from .svg import GRID, INK, MUTED, PAPER, WIDTH, cut, drawing, figure, svg
+from .svg import GRID, INK, MUTED, PAPER, WIDTH, cut, drawing, figure, png, svg
 from .words import amount
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["KINDS", "draw", "gantt", "path", "resources", "roofline", "shares"]
+__all__ = ["KINDS", "bars", "draw", "gantt", "path", "picture", "resources", "roofline", "shares"]
 
 BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW = (
     "#0072b2",
@@ -501,6 +502,7 @@ def _nothing(text: str) -> Drawing:
 
 #: by kind what draws it from a chart's data
 KINDS: dict[str, Callable[..., Drawing]] = {
+    "bars": bars,
     "gantt": gantt,
     "path": path,
     "resources": resources,
@@ -512,9 +514,19 @@ KINDS: dict[str, Callable[..., Drawing]] = {
 def draw(chart: Chart) -> tuple[str, str]:
     """Return a chart as an SVG element, and what was left out of it. Raises ValueError for a kind
     that there is not."""
+    with drawing():
+        made, note = _kind(chart)(**chart.data)
+        return svg(made, chart.title), note
+
+
+def picture(chart: Chart) -> bytes:
+    """Return a chart as PNG. Raises ValueError for a kind that there is not."""
+    with drawing():
+        return png(_kind(chart)(**chart.data)[0])
+
+
+def _kind(chart: Chart) -> Callable[..., Drawing]:
     if chart.kind not in KINDS:
         known = ", ".join(KINDS)
         raise ValueError(f"there is no kind of chart {chart.kind!r}: it is one of {known}")
-    with drawing():
-        made, note = KINDS[chart.kind](**chart.data)
-        return svg(made, chart.title), note
+    return KINDS[chart.kind]

@@ -1,4 +1,4 @@
-"""Figures of matplotlib as SVG that can stand in a page: no ids twice, colours of the page."""
+"""Figures of matplotlib: as SVG that can stand in a page (no ids twice, colours of the page), and as PNG."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FONT", "GRID", "INK", "MUTED", "PAPER", "WIDTH", "cut", "drawing", "figure", "svg"]
+__all__ = [
+    "FONT",
+    "GRID",
+    "INK",
+    "MUTED",
+    "PAPER",
+    "WIDTH",
+    "cut",
+    "drawing",
+    "figure",
+    "png",
+    "svg",
+]
 
 #: width of every chart in px, and the size of its text
 WIDTH, FONT = 700, 11.5
-#: colours that the page chooses: each stands for the style sheet's variable below
-INK, MUTED, GRID, PAPER = "#010203", "#020304", "#030405", "#040506"
-_VARIABLES = {
-    INK: "var(--ink, #1b1f24)",
-    MUTED: "var(--muted, #59636e)",
-    GRID: "var(--grid, #d8dee4)",
-    PAPER: "var(--paper, #ffffff)",
-}
+#: colours that the page chooses, by a variable of its style sheet; a picture has these
+INK, MUTED, GRID, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
+_VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}
 _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
@@ -101,8 +108,15 @@ def svg(chart: Figure, title: str) -> str:
     text = text.replace("xlink:href", "href").replace("font-family: &#39;DejaVu Sans&#39;; ", "")
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
     for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, variable)
+        text = text.replace(colour, f"var(--{variable}, {colour})")
     return _own_ids(text)
+
+
+def png(chart: Figure) -> bytes:
+    """Return a figure as a picture on white, of twice as many pixels as its px."""
+    out = io.BytesIO()
+    chart.savefig(out, format="png", dpi=144, facecolor=PAPER, metadata={"Software": None})
+    return out.getvalue()
 
 
 def _own_ids(text: str) -> str:

@@ -1,0 +1,1 @@
+"""State updates beside DRAM banks: numbers, unit, schedules, and what they are worth in a system."""

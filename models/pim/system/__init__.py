@@ -1,0 +1,21 @@
+"""What state-update units beside DRAM banks are worth to a server of language models: an analytical
+model of GPUs, memories and twelve model shapes. Nothing here is simulated or measured on hardware.
+"""
+
+from . import published
+from .assumptions import HONEST, PUBLISHED, Assumptions
+from .serving import Breakdown, System, serve, systems
+from .shapes import MODELS, ModelShape
+
+__all__ = [
+    "HONEST",
+    "MODELS",
+    "PUBLISHED",
+    "Assumptions",
+    "Breakdown",
+    "ModelShape",
+    "System",
+    "published",
+    "serve",
+    "systems",
+]

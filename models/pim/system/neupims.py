@@ -1,0 +1,64 @@
+"""NeuPIMs (ASPLOS 2024): attention beside banks with two row buffers, beside which the other half of a batch
+is multiplied. Its own latency estimate, and a system for the paper's comparison with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .assumptions import PUBLISHED, Assumptions
+from .operators import Category
+from .serving import System, serve, systems
+from .shapes import ModelShape
+
+__all__ = ["Estimate", "device_bytes", "latency"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Algorithm 1 of NeuPIMs with the constants of its simulator: cycles of one request's attention.
+
+    `banks`: of a channel; `row_words`: 16-bit words of a row; `write`, `tile`: cycles to write a row into the
+    global vector buffer, and of a tile (a row in every bank).
+    """
+
+    banks: int = 32
+    row_words: int = 512
+    write: int = 100
+    tile: int = 184
+
+    def cycles(self, width: int, heads: int, dim_head: int, context: int) -> int:
+        """Return the cycles of both products, of queries `width` long and `heads` heads of values."""
+        vectors = math.ceil(width / self.row_words)
+        tiles = vectors * math.ceil(context / self.banks)
+        score = vectors * self.write + tiles * self.tile
+        vectors = heads * math.ceil(context / self.row_words)
+        tiles = vectors * math.ceil(dim_head / self.banks)
+        return score + vectors * self.write + tiles * self.tile
+
+
+def latency(
+    shape: ModelShape, batch: int, context: int, *, assumptions: Assumptions = PUBLISHED
+) -> float:
+    """Return the seconds of one token after `context` others: attention in 16 bits beside the banks, hidden
+    under the matrix products of the other half of the batch as far as it goes; state updates on the GPU.
+
+    The paper's own figure was drawn with a simulator that is not public: this is an inference.
+    """
+    made = systems()
+    half = serve(shape, made["GPU+PIM"], batch, assumptions=assumptions, prompt=context, tokens=2)
+    plain = serve(shape, made["GPU"], batch, assumptions=assumptions, prompt=context, tokens=2)
+    hidden = min(half.seconds[Category.ATTENTION], plain.seconds[Category.GEMM])
+    rest = plain.latency - plain.seconds[Category.ATTENTION]
+    return rest + half.seconds[Category.ATTENTION] - hidden
+
+
+def device_bytes(shape: ModelShape, system: System, batch: int, context: int) -> float:
+    """Return the bytes that a device holds: its share of the weights (16 bits each, as many as the model's
+    name says), of the states, and of keys and values of `context` tokens."""
+    weights = float(shape.name.split("-")[1].removesuffix("b")) * 1e9 * 2
+    kept = float(shape.state_elements)
+    if shape.attention is not None:
+        attention = shape.attention
+        kept += 2.0 * attention.layers * attention.heads * attention.dim_head * context
+    return (weights + kept * batch * system.state_bytes) / shape.devices

@@ -1,0 +1,91 @@
+"""Cycles of a round of state updates or attention on one pseudo-channel, in closed form.
+
+A round opens a row in each of 16 banks (four ACT4, operands written between them), computes on all columns
+(COMP), closes the rows and reads results. Source: Pimba (MICRO 2025), section 5.5, and the rules of its public
+simulator, in which all banks open and close together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+__all__ = [
+    "ATOM",
+    "BANKS",
+    "COLUMNS",
+    "Design",
+    "Round",
+    "RowTiming",
+    "round_cycles",
+    "round_of",
+]
+
+#: banks of a pseudo-channel, columns of a row, bytes of a column
+BANKS, COLUMNS, ATOM = 16, 32, 32
+_GROUPS = 4
+#: slots after the last COMP in which the pipeline still writes
+_DRAIN = 3
+
+
+class Design(Enum):
+    """Units beside the banks: (COMPs for a column pair of a state update, bytes of an element)."""
+
+    PIMBA = ("Pimba", 2, 1)
+    PIPELINED = ("per-bank pipelined", 2, 2)
+    TIME_MULTIPLEXED = ("time-multiplexed", 4, 2)
+    HBM_PIM = ("HBM-PIM", 8, 2)
+
+    def __init__(self, title: str, slots: int, width: int) -> None:
+        self.title = title
+        self.slots = slots
+        self.width = width
+
+
+class RowTiming(Protocol):
+    """The timings that bind a round, in clocks; as `penstock.models.memory.dram.Timing` has them."""
+
+    nBL: int
+    nCCDL: int
+    nRRDS: int
+    nFAW: int
+    nRCDRD: int
+    nRAS: int
+    nRTPL: int
+    nWR: int
+    nRP: int
+    nREFI: int
+    nRFC: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """Operands of 32 bytes written for each bank, COMPs, results of 32 bytes read, and columns that banks
+    read or write inside, of one round."""
+
+    registers: int
+    computes: int
+    results: int
+    accesses: int
+
+
+def round_of(design: Design, operation: str, first: bool) -> Round:
+    """Return what a round moves and computes. `operation`: "update", "score" or "attend"; `first`: of a
+    group of chunks, whose d, q and k are written then."""
+    values = design.width  # 32 values of v, or as many results, in columns of 32 bytes
+    columns = BANKS * COLUMNS
+    if operation == "update":
+        registers = (3 if first else 0) + values
+        return Round(registers, COLUMNS * design.slots, 8 * values, 2 * columns)
+    return Round(1, 2 * COLUMNS, 8 * values if operation == "score" else 8, columns)
+
+
+def round_cycles(round_: Round, timing: RowTiming, drain: bool) -> int:
+    """Return the clocks of a round. `drain`: the pipeline's last slots are charged."""
+    column = max(timing.nBL, timing.nCCDL)
+    written = column * BANKS // _GROUPS * round_.registers + 2
+    opened = (_GROUPS - 1) * max(timing.nRRDS, timing.nFAW, written) + max(timing.nRCDRD, written)
+    computes = round_.computes + (_DRAIN if drain else 0)
+    worked = timing.nCCDL * (computes - 1) + max(timing.nRTPL, timing.nWR)
+    return 1 + opened + worked + max(timing.nRP, column * round_.results + 1)

@@ -1,0 +1,107 @@
+"""`penstock reproduce`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from penstock.options import Once, check_page
+from penstock.report.rows import Chart, Facts, Grid, Part
+from penstock.state import State
+
+__all__ = ["COMMANDS"]
+
+
+@click.pass_obj
+def _reproduce(
+    state: State, paper: str | None, report: str | None, plots: str | None, json: str | None
+) -> None:
+    """Print a paper's tables and figures beside ours, with the ratio and the cause where they
+    differ. Without PAPER, list the papers.
+
+    --plots writes each figure as a picture, --report all as one page.
+    """
+    from penstock.discovery import engines
+    from penstock.dsl.core.diagnostics import Span, error
+    from penstock.dsl.core.hints import closest
+    from penstock.outcome import Outcome
+    from penstock.output import as_json, check_file, check_folder, write_file, write_folder
+    from penstock.report.terminal import show
+
+    papers = {name: made for engine in engines().values() for name, made in engine.papers.items()}
+    if paper is None:
+        for name in papers:
+            state.out.print(name)
+        return
+    if paper not in papers:
+        known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
+        hint = closest(paper.lower(), papers) or known
+        raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
+    check_page(report, json)
+    for path in (report, json):
+        if path not in (None, "-"):
+            check_file(path)
+    parts = list(papers[paper]())
+    names = _pictures(parts)
+    if plots is not None:
+        check_folder(plots, tuple(names))
+    if json == "-":
+        state.out = state.err
+    show(state.out, parts)
+    if plots is not None:
+        from penstock.report.charts import picture
+
+        write_folder(plots, {name: picture(chart) for name, chart in names.items()})
+    if report is not None:
+        from penstock.report.html import page
+
+        write_file(report, page(Outcome("reproduce", paper), parts).encode())
+    if json is not None:
+        data = as_json({"paper": paper, "parts": [_data(part) for part in parts]})
+        if json == "-":
+            click.echo(data, nl=False)
+        else:
+            write_file(json, data)
+
+
+def _pictures(parts: Iterable[Part]) -> dict[str, Chart]:
+    """Return the charts by the names of their files."""
+    names: dict[str, Chart] = {}
+    for part in parts:
+        if isinstance(part, Chart):
+            words = re.sub(r"[^a-z0-9]+", "-", part.title.lower()).strip("-")
+            names[f"{words}.png"] = part
+    return names
+
+
+def _data(part: Part) -> dict[str, Any]:
+    if isinstance(part, Facts):
+        return {"title": part.title, "facts": {row.name: str(row.value) for row in part.rows}}
+    if isinstance(part, Grid):
+        columns = [column.name for column in part.columns]
+        return {"title": part.title, "columns": columns, "rows": [list(row) for row in part.rows]}
+    return {"title": part.title, "chart": part.kind, "data": part.data}
+
+
+COMMANDS = (
+    click.Command(
+        "reproduce",
+        callback=_reproduce,
+        params=[
+            click.Argument(("paper",), required=False, metavar="[PAPER]"),
+            Once(
+                ("--report",),
+                metavar="FILE.html",
+                help="Write tables and figures as one page that needs no other file.",
+            ),
+            Once(
+                ("--plots",), metavar="DIR", help="Write each figure as a PNG file into a folder."
+            ),
+            Once(("--json",), metavar="FILE", help="Write the tables as JSON to FILE."),
+        ],
+        help=_reproduce.__doc__,
+    ),
+)
