@@ -90,11 +90,11 @@ class Gpu:
             case StateUpdate(heads, dim_head, dim_state):
                 shapes = ((dim_head, dim_state, 1), (1, dim_state, dim_head))
                 return sum(
-                    float(self._batched(*shape, heads, state_bytes, occupancy)) for shape in shapes
+                    float(self._batched(shape, heads, state_bytes, occupancy)) for shape in shapes
                 )
             case Attention(kind, heads, dim_head, contexts):
                 shape = (1, contexts, dim_head) if kind == "score" else (1, dim_head, contexts)
-                return float(np.mean(self._batched(*shape, heads, state_bytes, occupancy)))
+                return float(np.mean(self._batched(shape, heads, state_bytes, occupancy)))
             case Softmax(heads, contexts):
                 times = self._pointwise("softmax", heads * contexts, self.occupied(heads))
                 return float(np.mean(times))
@@ -140,8 +140,9 @@ class Gpu:
         i, j = np.unravel_index(np.argmin(cost), cost.shape)
         return int(tall[i, 0]), int(wide[0, j])
 
-    def _batched(self, m, n, k, heads: int, width: int, occupancy: bool):  # type: ignore[no-untyped-def]
+    def _batched(self, shape: tuple[Any, Any, Any], heads: int, width: int, occupancy: bool) -> Any:
         """Return the seconds of `heads` small products, a thread block each; sizes may be arrays."""
+        m, n, k = shape
         share = self.occupied(heads)
         compute = (
             2 * m * n * k * heads / (self.peak_flops * self.compute_share * share * (2 // width))
@@ -150,7 +151,7 @@ class Gpu:
         bandwidth = self.bandwidth * self.memory_share * (share if occupancy else 1.0)
         return np.maximum(compute, traffic / bandwidth)
 
-    def _pointwise(self, kind: str, elements, share: float):  # type: ignore[no-untyped-def]
+    def _pointwise(self, kind: str, elements: Any, share: float) -> Any:
         byte, launch, operations, transfers = _POINTWISE[kind]
         compute = operations * elements / (self.peak_flops * self.compute_share * share)
         scaled = byte * _MEASURED_BANDWIDTH / self.bandwidth
@@ -169,12 +170,12 @@ class Gpu:
                 return self._gemm_energy(operator)
             case StateUpdate(heads, dim_head, dim_state):
                 shapes = ((dim_head, dim_state, 1), (1, dim_state, dim_head))
-                parts = [self._batched_energy(*shape, heads, state_bytes) for shape in shapes]
+                parts = [self._batched_energy(shape, heads, state_bytes) for shape in shapes]
                 return parts[0] + parts[1]
             case Attention(kind, heads, dim_head, contexts):
                 context = float(np.mean(contexts))
                 shape = (1.0, context, dim_head) if kind == "score" else (1.0, dim_head, context)
-                return self._batched_energy(*shape, heads, state_bytes)
+                return self._batched_energy(shape, heads, state_bytes)
             case Softmax(heads, contexts):
                 return self._pointwise_energy("softmax", heads * float(np.mean(contexts)))
             case Pointwise(kind, elements):
@@ -185,11 +186,12 @@ class Gpu:
     def _gemm_energy(self, gemm: Gemm) -> Energy:
         tile = self.tile(gemm.rows, gemm.columns, gemm.depth)
         tiles = (self._cached(gemm, *tile), tile, (_REGISTER_TILE, _REGISTER_TILE))
-        memory, *caches = (WIDTH * self._traffic(gemm, *each) for each in tiles)
+        memory, second, first = (WIDTH * self._traffic(gemm, *each) for each in tiles)
         products = gemm.rows * gemm.columns * gemm.depth
-        return self._energy(memory, *caches, 3 * products, products)
+        return self._energy(memory, second, first, 3 * products, products)
 
-    def _batched_energy(self, m: float, n: float, k: float, heads: int, width: int) -> Energy:
+    def _batched_energy(self, shape: tuple[float, float, float], heads: int, width: int) -> Energy:
+        m, n, k = shape
         moved = (m * k + n * k + m * n) * width * heads
         near = (
             math.ceil(n / _REGISTER_TILE) * m * k + math.ceil(m / _REGISTER_TILE) * n * k + m * n

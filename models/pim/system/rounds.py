@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+
+from penstock.models.memory.dram import Timing
 
 __all__ = [
     "ATOM",
@@ -17,7 +18,6 @@ __all__ = [
     "COLUMNS",
     "Design",
     "Round",
-    "RowTiming",
     "round_cycles",
     "round_of",
 ]
@@ -43,22 +43,6 @@ class Design(Enum):
         self.width = width
 
 
-class RowTiming(Protocol):
-    """The timings that bind a round, in clocks; as `penstock.models.memory.dram.Timing` has them."""
-
-    nBL: int
-    nCCDL: int
-    nRRDS: int
-    nFAW: int
-    nRCDRD: int
-    nRAS: int
-    nRTPL: int
-    nWR: int
-    nRP: int
-    nREFI: int
-    nRFC: int
-
-
 @dataclass(frozen=True)
 class Round:
     """Operands of 32 bytes written for each bank, COMPs, results of 32 bytes read, and columns that banks
@@ -81,11 +65,11 @@ def round_of(design: Design, operation: str, first: bool) -> Round:
     return Round(1, 2 * COLUMNS, 8 * values if operation == "score" else 8, columns)
 
 
-def round_cycles(round_: Round, timing: RowTiming, drain: bool) -> int:
+def round_cycles(round_: Round, timing: Timing, drain: bool) -> int:
     """Return the clocks of a round. `drain`: the pipeline's last slots are charged."""
-    column = max(timing.nBL, timing.nCCDL)
+    column = max(timing.BL, timing.tCCD_L)
     written = column * BANKS // _GROUPS * round_.registers + 2
-    opened = (_GROUPS - 1) * max(timing.nRRDS, timing.nFAW, written) + max(timing.nRCDRD, written)
+    opened = (_GROUPS - 1) * max(timing.tRRD_S, timing.tFAW, written) + max(timing.tRCDRD, written)
     computes = round_.computes + (_DRAIN if drain else 0)
-    worked = timing.nCCDL * (computes - 1) + max(timing.nRTPL, timing.nWR)
-    return 1 + opened + worked + max(timing.nRP, column * round_.results + 1)
+    worked = timing.tCCD_L * (computes - 1) + max(timing.tRTP, timing.tWR)
+    return 1 + opened + worked + max(timing.tRP, column * round_.results + 1)

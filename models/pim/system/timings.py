@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
+
+from penstock.models.memory.dram import PRESETS, Timing
 
 from .assumptions import Assumptions
-from .rounds import RowTiming
 
-__all__ = ["PUBLISHED_TIMING", "Clocks", "memory_timing"]
+__all__ = ["memory_timing"]
 
-
-@dataclass(frozen=True)
-class Clocks:
-    """`penstock.models.pim.system.rounds.RowTiming` as numbers."""
-
-    nBL: int
-    nCCDL: int
-    nRRDS: int
-    nFAW: int
-    nRCDRD: int
-    nRAS: int
-    nRTPL: int
-    nWR: int
-    nRP: int
-    nREFI: int
-    nRFC: int
-
-
-#: Pimba (MICRO 2025), table 1; nRCDRD, nRRDS and nRFC from its public simulator
-PUBLISHED_TIMING = Clocks(2, 4, 4, 30, 14, 34, 6, 16, 14, 3900, 350)
-#: the clock for which those are right
+#: the clock for which the published figures are right
 _NOMINAL_MHZ = 1000
+#: what takes nanoseconds, whatever the clock; bursts and the distances of columns take clocks
+_ROWS = ("tRRD_S", "tFAW", "tRCDRD", "tRAS", "tRC", "tRTP", "tWR", "tRP", "tREFI", "tRFCab")
 
 
-def memory_timing(mhz: float, assumptions: Assumptions) -> RowTiming:
+def memory_timing(mhz: float, assumptions: Assumptions) -> Timing:
     """Return clocks at `mhz`. The paper uses those of 1 GHz unchanged at 1.512 and 2.626 GHz; with
-    `scaled_rows` all but bursts and distances of columns keep their nanoseconds, rounded up."""
+    `scaled_rows` those of rows keep their nanoseconds, rounded up."""
+    timing = PRESETS["pimba"]
     if not assumptions.scaled_rows:
-        return PUBLISHED_TIMING
-    timing = PUBLISHED_TIMING
+        return timing
     scale = mhz / _NOMINAL_MHZ
-
-    def scaled(clocks: int) -> int:
-        return math.ceil(clocks * scale)
-
-    return Clocks(
-        timing.nBL,
-        timing.nCCDL,
-        *(
-            scaled(getattr(timing, name))
-            for name in ("nRRDS", "nFAW", "nRCDRD", "nRAS", "nRTPL", "nWR", "nRP", "nREFI", "nRFC")
-        ),
-    )
+    return replace(timing, **{name: math.ceil(getattr(timing, name) * scale) for name in _ROWS})
