@@ -187,6 +187,8 @@ class Shell(wiring.Component):
         # an engine may hand the reset on to a domain of its own, a cycle late
         with m.State("REST"):
             m.d.sync += self.stop.eq(0)
+            with m.If(self.registers.reset):  # all is done but for what the host may read
+                m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
             m.next = "IDLE"
 
     def _values(self, m):

@@ -39,71 +39,93 @@ class Lingering(wiring.Component):
         return m
 
 
-def run(settling: int, ends: int, stop: int = 0) -> tuple[int, bool]:
-    """Return how many cycles a run that is stopped in cycle `stop` (0: never) keeps the shell busy, and whether another start finds the pipeline empty."""
-    engine = Lingering(settling)
-    dut = Shell(engine, engine.register_map)
-    offset, found = {r.name: r.offset for r in dut.register_map.registers}, []
+class Host:
+    """Writes and reads the registers of a shell."""
 
-    async def write(ctx, name: str, value: int) -> None:
-        for member, given in (
-            ("awaddr", offset[name]),
-            ("awvalid", 1),
-            ("wdata", value),
-            ("wstrb", 15),
-            ("wvalid", 1),
-            ("bready", 1),
-        ):
-            ctx.set(getattr(dut, f"s_axil_{member}"), given)
-        waiting = {"aw", "w"}
-        while waiting:
-            taken = {
-                channel for channel in waiting if ctx.get(getattr(dut, f"s_axil_{channel}ready"))
-            }
+    def __init__(self, ctx, dut: Shell) -> None:
+        self.ctx, self.dut = ctx, dut
+        self.offset = {r.name: r.offset for r in dut.register_map.registers}
+
+    def port(self, member: str):
+        return getattr(self.dut, f"s_axil_{member}")
+
+    async def write(self, name: str, value: int, *, late: int = 0) -> None:
+        """Write a register; its data come `late` cycles after its address."""
+        ctx = self.ctx
+        ctx.set(self.port("bready"), 1)
+        ctx.set(self.port("awaddr"), self.offset[name])
+        ctx.set(self.port("awvalid"), 1)
+        while not ctx.get(self.port("awready")):
             await ctx.tick()
-            for channel in taken:
-                ctx.set(getattr(dut, f"s_axil_{channel}valid"), 0)
-            waiting -= taken
-        while not ctx.get(dut.s_axil_bvalid):
+        await ctx.tick()
+        ctx.set(self.port("awvalid"), 0)
+        for _ in range(late):
+            await ctx.tick()
+        for member, given in (("wdata", value), ("wstrb", 15), ("wvalid", 1)):
+            ctx.set(self.port(member), given)
+        while not ctx.get(self.port("wready")):
+            await ctx.tick()
+        await ctx.tick()
+        ctx.set(self.port("wvalid"), 0)
+        while not ctx.get(self.port("bvalid")):
             await ctx.tick()
         await ctx.tick()
 
-    async def status(ctx) -> int:
-        ctx.set(dut.s_axil_araddr, offset["status"])
-        ctx.set(dut.s_axil_arvalid, 1)
-        ctx.set(dut.s_axil_rready, 1)
-        while not ctx.get(dut.s_axil_arready):
+    async def read(self, name: str) -> int:
+        ctx = self.ctx
+        ctx.set(self.port("araddr"), self.offset[name])
+        ctx.set(self.port("arvalid"), 1)
+        ctx.set(self.port("rready"), 1)
+        while not ctx.get(self.port("arready")):
             await ctx.tick()
         await ctx.tick()
-        ctx.set(dut.s_axil_arvalid, 0)
-        while not ctx.get(dut.s_axil_rvalid):
+        ctx.set(self.port("arvalid"), 0)
+        while not ctx.get(self.port("rvalid")):
             await ctx.tick()
-        value = ctx.get(dut.s_axil_rdata)
+        value = ctx.get(self.port("rdata"))
         await ctx.tick()
         return value
 
-    async def bench(ctx) -> None:
-        await write(ctx, "ends", ends)
-        await write(ctx, "control", Control.START)
-        assert ctx.get(dut.busy)
-        if stop:
-            await ctx.tick().repeat(stop)
-            await write(ctx, "control", Control.RESET)
-        after = 0
-        while ctx.get(dut.busy):
-            await ctx.tick()
-            after += 1
-            assert after < 100
-        # the least that a host can wait before it starts again
-        await write(ctx, "control", Control.START)
-        for _ in range(2):
-            value = await status(ctx)
-        found.append((after, not value & Status.ERROR))
+    async def rest(self) -> int:
+        """Wait until the shell is at rest; return the cycles that this took."""
+        cycles = 0
+        while self.ctx.get(self.dut.busy):
+            await self.ctx.tick()
+            cycles += 1
+            assert cycles < 100
+        return cycles
+
+
+def simulated(dut: Shell, bench) -> None:
+    async def hosted(ctx) -> None:
+        await bench(Host(ctx, dut))
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
+    simulator.add_testbench(hosted)
     simulator.run()
+
+
+def run(settling: int, ends: int, stop: int = 0) -> tuple[int, bool]:
+    """Return how many cycles a run that is stopped in cycle `stop` (0: never) keeps the shell busy, and whether another start finds the pipeline empty."""
+    engine = Lingering(settling)
+    dut, found = Shell(engine, engine.register_map), []
+
+    async def bench(host: Host) -> None:
+        await host.write("ends", ends)
+        await host.write("control", Control.START)
+        assert host.ctx.get(dut.busy)
+        if stop:
+            await host.ctx.tick().repeat(stop)
+            await host.write("control", Control.RESET)
+        after = await host.rest()
+        # the least that a host can wait before it starts again
+        await host.write("control", Control.START)
+        for _ in range(2):
+            value = await host.read("status")
+        found.append((after, not value & Status.ERROR))
+
+    simulated(dut, bench)
     return found[0]
 
 
@@ -119,3 +141,21 @@ def test_a_failed_run_leaves_nothing():
 def test_a_run_that_ends_well_is_not_waited_for():
     """Its pipelines are empty by themselves: the shell is at rest as soon as with an engine that has nothing to settle."""
     assert run(DEPTH, 2)[0] == run(1, 2)[0] == run(DEPTH, 1)[0] - (DEPTH - 1)
+
+
+@pytest.mark.parametrize("ends", [1, 2], ids=["error", "done"])
+def test_reset_clears_done_and_error_whenever_it_comes(ends):
+    """Also in the last cycle of a run, in which the engine has been reset and the shell is busy still."""
+    engine = Lingering(3)
+    dut, left = Shell(engine, engine.register_map), {}
+
+    async def bench(host: Host) -> None:
+        await host.write("ends", ends)
+        for late in range(40):
+            await host.write("control", Control.START)
+            await host.write("control", Control.RESET, late=late)
+            await host.rest()
+            left[late] = [await host.read(name) for name in ("status", "error_code")]
+
+    simulated(dut, bench)
+    assert left == {late: [Status.IDLE, 0] for late in range(40)}

@@ -28,12 +28,22 @@ def versions() -> str:
     )
 
 
+@cache
+def _folders() -> tuple[str, ...]:
+    """Where programs of packages lie: beside this Python, and where the package with z3 has it."""
+    found = {Path(sysconfig.get_path("scripts"))}
+    for file in importlib.metadata.files("z3-solver") or ():
+        if file.name in ("z3", "z3.exe"):
+            found.add(Path(str(file.locate())).resolve().parent)
+    return tuple(map(str, found))
+
+
 def _run(what: str, command: list[str], folder: Path, seconds: float) -> str | None:
     """Return what a command prints; None if it takes more seconds of processor: a busy machine
     decides no less.
     """
-    scripts = sysconfig.get_path("scripts")
-    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
+    path = os.pathsep.join([*_folders(), os.environ.get("PATH", "")])
+    environment = os.environ | {"PATH": path}
     most = int(seconds)
 
     def limit() -> None:

@@ -172,8 +172,6 @@ PROOFS = [
         "no handshake depends on an address, data, strobes or a response (two runs)",
         payloads,
         (Defect(_NAME, "owed.i.valid.eq(begun)", "owed.i.valid.eq(begun & ~bus.awaddr[2])"),),
-        method="bounded",
-        depth=14,
         covers=14,
     ),
     Proof(

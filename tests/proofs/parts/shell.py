@@ -5,14 +5,15 @@ leads to rest.
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from harness import Bench, Defect, Proof
 from harness.environment import ReadMemory, WriteMemory
 
 from penstock.hdl.memory import AXI4
 from penstock.hdl.shell import Shell, engine_members
-from penstock.models.shell import Control, RegisterMap
+from penstock.models.errors import ErrorCode
+from penstock.models.shell import Control, Counter, Interrupt, RegisterMap, Status
 
 _PORT = AXI4(address_width=12, data_bytes=4)
 
@@ -40,6 +41,9 @@ class AnyEngine(wiring.Component):
                 ("araddr", 2),
                 ("awaddr", 2),
                 ("wdata", 2),
+                ("event", 1),
+                ("report.code", 2),
+                ("report.line", 2),
             )
         }
         super().__init__(engine_members(register_map, [_PORT]))
@@ -52,7 +56,8 @@ class AnyEngine(wiring.Component):
         m.d.comb += [
             self.done.eq(free["done"] & running),
             self.error.eq(free["error"] & running),
-            self.report.code.eq(1),
+            self.report.code.eq(free["report.code"]),
+            self.report.line.eq(free["report.line"]),
             bus.rready.eq(free["rready"]),
             bus.bready.eq(free["bready"]),
             bus.arlen.eq(1),
@@ -70,18 +75,20 @@ class AnyEngine(wiring.Component):
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += second.eq(~second)
         m.d.comb += self.dirty.eq(Cat(*offered, second, running).any())
+        if hasattr(self, "counters"):
+            m.d.comb += self.counters.event.eq(free["event"])
         return m
 
 
 class _Bus:
     """The flat names of a port as a bus."""
 
-    def __init__(self, dut, prefix: str) -> None:
-        for name in _PORT.members:
+    def __init__(self, dut, prefix: str, members=_PORT.members) -> None:
+        for name in members:
             setattr(self, name, getattr(dut, f"{prefix}_{name}"))
 
 
-def shell(*, bound: int | None = None) -> Bench:
+def protocol() -> Bench:
     b = Bench()
     register_map = RegisterMap(cycle_bits=2)
     engine = AnyEngine(b, register_map)
@@ -111,9 +118,8 @@ def shell(*, bound: int | None = None) -> Bench:
             payload,
         )
     bus = _Bus(dut, "m0_axi")
-    fair = None if bound is None else 1
-    reads = ReadMemory(b, bus, "memory", opened=2, fair=fair)
-    writes = WriteMemory(b, bus, "memory", opened=2, fair=fair)
+    reads = ReadMemory(b, bus, "memory", opened=2)
+    writes = WriteMemory(b, bus, "memory", opened=2)
     for name, value in (("busy", dut.busy), ("irq", dut.irq), ("start", engine.start)):
         b.show(name, value)
     rest = Signal()
@@ -123,133 +129,240 @@ def shell(*, bound: int | None = None) -> Bench:
     ran = Signal()
     with b.m.If(engine.start):
         b.d.sync += ran.eq(1)
-    if bound is None:
-        b.steady(b.check, "host.B", dut.s_axil_bvalid, dut.s_axil_bready, dut.s_axil_bresp)
-        b.steady(b.check, "host.R", dut.s_axil_rvalid, dut.s_axil_rready, dut.s_axil_rresp)
-        b.steady(b.check, "memory.AR", bus.arvalid, bus.arready, bus.araddr[:2])
-        b.steady(b.check, "memory.AW", bus.awvalid, bus.awready, bus.awaddr[:2])
-        b.steady(b.check, "memory.W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast, bus.wstrb)
-        b.check(
-            "W never comes before its AW was taken, WLAST marks the last beat",
-            ~bus.wvalid | ((writes.owed != 0) & (bus.wlast == writes.due)),
-        )
-        b.check(
-            "a run starts at rest, with the engine in its reset state",
-            ~engine.start | (rest & ~engine.dirty & ~dut.busy),
-        )
-        b.check(
-            "`busy` is low only at rest, with the engine in its reset state",
-            dut.busy | (rest & ~engine.dirty),
-        )
-        b.check("the shell is busy from `start` on", ~b.past(engine.start) | dut.busy)
-        b.check("the interrupt comes only after a run", ~dut.irq | ran)
-        b.cover("the interrupt is raised", dut.irq)
-        b.cover(
-            "a run ends with a write burst open",
-            ran & ~dut.busy & b.past(dut.busy) & (b.past(b.past(b.past(b.past(bus.wstrb)))) == 0),
-        )
-    else:
-        control = next(
-            register.offset for register in register_map.registers if register.name == "control"
-        )
-        address, written, asked = Signal.like(dut.s_axil_awaddr), Signal(), Signal()
-        with b.m.If(dut.s_axil_awvalid & dut.s_axil_awready):
-            b.d.sync += address.eq(dut.s_axil_awaddr)
-        b.d.comb += written.eq(
-            dut.s_axil_wvalid
-            & dut.s_axil_wready
-            & (address >> 2 == control // 4)
-            & dut.s_axil_wstrb[0]
-            & ((dut.s_axil_wdata & Control.RESET) != 0)
-        )
-        b.show("RESET is written", written)
-        waited = Signal(range(bound + 2))
-        ends = written | (dut.busy & (engine.done | engine.error) & ~asked)
-        with b.m.If(ends):
-            b.d.sync += [asked.eq(1), waited.eq(0)]
-        with b.m.Elif(~dut.busy):
-            b.d.sync += [asked.eq(0), waited.eq(0)]
-        with b.m.Elif(asked):
-            b.d.sync += waited.eq(waited + (waited != bound + 1))
-        b.check(
-            f"the shell is at rest within {bound} cycles of RESET, `done` or `error`",
-            ~(asked & dut.busy & (waited == bound)),
-        )
-        b.cover("RESET is written while a run is under way", written & dut.busy & ran)
-        b.cover(f"it takes {bound // 2} cycles", waited == bound // 2)
+    b.steady(b.check, "host.B", dut.s_axil_bvalid, dut.s_axil_bready, dut.s_axil_bresp)
+    b.steady(b.check, "host.R", dut.s_axil_rvalid, dut.s_axil_rready, dut.s_axil_rresp)
+    b.steady(b.check, "memory.AR", bus.arvalid, bus.arready, bus.araddr[:2])
+    b.steady(b.check, "memory.AW", bus.awvalid, bus.awready, bus.awaddr[:2])
+    b.steady(b.check, "memory.W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast, bus.wstrb)
+    b.check(
+        "W never comes before its AW was taken, WLAST marks the last beat",
+        ~bus.wvalid | ((writes.owed != 0) & (bus.wlast == writes.due)),
+    )
+    b.check(
+        "a run starts at rest, with the engine in its reset state",
+        ~engine.start | (rest & ~engine.dirty & ~dut.busy),
+    )
+    b.check(
+        "`busy` is low only at rest, with the engine in its reset state",
+        dut.busy | (rest & ~engine.dirty),
+    )
+    b.check("the shell is busy from `start` on", ~b.past(engine.start) | dut.busy)
+    b.check("the interrupt comes only after a run", ~dut.irq | ran)
+    b.cover("the interrupt is raised", dut.irq)
+    b.cover(
+        "a run ends with a write burst open",
+        ran & ~dut.busy & b.past(dut.busy) & (b.past(b.past(b.past(b.past(bus.wstrb)))) == 0),
+    )
     b.cover("a run ends", ran & ~dut.busy)
     return b
 
 
+class _Run:
+    """What the contract says of the run under way: whether it goes on, how it ended, what is to be
+    read of it. Registers are written one at a time, two bits of data each.
+    """
+
+    def __init__(self, b: Bench, *, bound: int | None) -> None:
+        self.map = RegisterMap(counters=[Counter("event", bits=2)], cycle_bits=2)
+        self.engine = engine = AnyEngine(b, self.map)
+        self.shell = dut = b.m.submodules.dut = Shell(engine, self.map)
+        self.place = {register.name: register.offset // 4 for register in self.map.registers}
+        self.host, self.bus = _Bus(dut, "s_axil", dut.control.members), _Bus(dut, "m0_axi")
+        fair = None if bound is None else 1
+        self.reads = ReadMemory(b, self.bus, "memory", opened=1, fair=fair)
+        self.writes = WriteMemory(b, self.bus, "memory", opened=2, fair=fair)
+        self.acts, self.reset = Signal(), Signal(name="reset_written")
+        self.watchdog, self.barks = Signal(2, name="watchdog_written"), Signal()
+        self.runs, self.ended, self.calm = Signal(), Signal(), Signal(3)
+        self._written(b)
+        self._goes(b)
+        for name, value in (
+            ("busy", dut.busy),
+            ("start", engine.start),
+            ("a run is under way", self.runs),
+            ("cycles without a transfer or event", self.calm),
+            ("RESET", self.reset),
+            ("the watchdog ends the run", self.barks),
+        ):
+            b.show(name, value)
+
+    def _written(self, b: Bench) -> None:
+        host, place = self.host, self.place
+        for name, value in (
+            ("awvalid", b.free("host.awvalid")),
+            ("awaddr", b.free("host.place", max(place.values()).bit_length()) << 2),
+            ("wvalid", b.free("host.wvalid")),
+            ("wdata", b.free("host.wdata", 2)),
+            ("wstrb", b.free("host.wstrb")),
+            ("bready", 1),
+        ):
+            b.d.comb += getattr(host, name).eq(value)
+        data = Cat(host.wdata[:2], host.wstrb[0])
+        b.steady(b.assume, "host.AW (given)", host.awvalid, host.awready, host.awaddr)
+        b.steady(b.assume, "host.W (given)", host.wvalid, host.wready, data)
+        self.to, self.taken = Signal(max(place.values()).bit_length()), Signal(name="written")
+        with b.m.If(host.awvalid & host.awready):
+            b.d.sync += self.to.eq(host.awaddr >> 2)
+        set_watchdog = self.taken & (self.to == place["watchdog"])
+        b.d.comb += [
+            self.taken.eq(host.wvalid & host.wready & host.wstrb[0]),
+            self.acts.eq(self.taken & (self.to == place["control"])),
+            self.reset.eq(self.acts & ((host.wdata & Control.RESET) != 0)),
+        ]
+        with b.m.If(set_watchdog):
+            b.d.sync += self.watchdog.eq(host.wdata)
+        # it counts in 32 bits, which have an end
+        b.assume(
+            "the watchdog is not switched on in the midst of a run",
+            ~(set_watchdog & (self.runs | self.engine.start) & (self.watchdog == 0)),
+        )
+
+    def _goes(self, b: Bench) -> None:
+        engine, reads, writes = self.engine, self.reads, self.writes
+        self.moved = Cat(
+            reads.begun, reads.beat, writes.begun, writes.beat, writes.answered
+        ).any() | (engine.counters.event)
+        due = (self.watchdog != 0) & (self.calm >= self.watchdog)
+        by_itself = engine.error | engine.done
+        b.d.comb += [
+            self.barks.eq(self.runs & due & ~(self.reset | by_itself)),
+            self.ended.eq(self.runs & (self.reset | by_itself | due)),
+        ]
+        with b.m.If(engine.start):
+            b.d.sync += [self.runs.eq(1), self.calm.eq(0)]
+        with b.m.If(self.runs):
+            b.d.sync += [
+                self.calm.eq(Mux(self.moved, 0, Mux(self.calm == 7, 7, self.calm + 1))),
+                self.runs.eq(~self.ended),
+            ]
+
+
+def rest(bound: int = 20) -> Bench:
+    """From every reachable state the shell comes to rest, whatever ends the run."""
+    b = Bench()
+    run = _Run(b, bound=bound)
+    busy, waited, asked = run.shell.busy, Signal(range(bound + 2)), Signal()
+    with b.m.If(run.ended | run.reset):
+        b.d.sync += [asked.eq(1), waited.eq(0)]
+    with b.m.Elif(~busy):
+        b.d.sync += [asked.eq(0), waited.eq(0)]
+    with b.m.Elif(asked & (waited != bound)):
+        b.d.sync += waited.eq(waited + 1)
+    b.check(
+        f"the shell is at rest within {bound} cycles of RESET, `done`, `error`, or the watchdog",
+        ~(asked & busy & (waited == bound)),
+    )
+    b.check("the shell is busy while the run is under way", ~run.runs | busy)
+    b.cover("RESET is written while a run is under way", run.reset & run.runs)
+    b.cover("the watchdog ends a run with a write burst open", run.barks & (run.writes.owed != 0))
+    b.cover("the watchdog ends a run after three cycles", run.barks & (run.watchdog == 3))
+    b.cover(f"it takes {bound // 2} cycles", waited == bound // 2)
+    b.cover("a run ends", b.past(busy) & ~busy & b.past(asked))
+    return b
+
+
+def status() -> Bench:
+    """What the host reads of a run: as it ended, once the shell is idle."""
+    b = Bench()
+    run = _Run(b, bound=None)
+    engine, host, place, busy = run.engine, run.host, run.place, run.shell.busy
+    bits = max(place.values()).bit_length()
+    for name, value in (
+        ("arvalid", b.free("host.arvalid")),
+        ("araddr", b.free("host.read place", bits) << 2),
+        ("rready", 1),
+    ):
+        b.d.comb += getattr(host, name).eq(value)
+    b.steady(b.assume, "host.AR (given)", host.arvalid, host.arready, host.araddr)
+    done, failed, code, line = Signal(), Signal(), Signal(8), Signal(16)
+    cycles, events = Signal(2), Signal(2)
+    with b.m.If(run.runs):
+        b.d.sync += [cycles.eq(cycles + 1), events.eq(events + engine.counters.event)]
+        with b.m.If(engine.error):
+            b.d.sync += [
+                failed.eq(1),
+                code.eq(engine.report.code),
+                line.eq(engine.report.line),
+            ]
+        with b.m.Elif(engine.done):
+            b.d.sync += done.eq(1)
+        with b.m.Elif(run.barks):
+            b.d.sync += [failed.eq(1), code.eq(ErrorCode.WATCHDOG.value)]
+    with b.m.If(engine.start):
+        b.d.sync += [cycles.eq(0), events.eq(0)]
+    with b.m.If(engine.start | run.reset):
+        b.d.sync += [done.eq(0), failed.eq(0), code.eq(0), line.eq(0)]
+    # a read sees the cycle after that of its address
+    at, took, idle = Signal(bits), Signal(), Signal()
+    seen = {
+        "status": Cat(~busy, busy, done, failed),
+        "error_code": code,
+        "error_line": line,
+        "cycles": cycles,
+        "count_event": events,
+    }
+    kept = {name: Signal(len(value), name=f"kept_{name}") for name, value in seen.items()}
+    with b.m.If(host.arvalid & host.arready):
+        b.d.sync += at.eq(host.araddr >> 2)
+    b.d.sync += took.eq(host.arvalid & host.arready)
+    with b.m.If(took):
+        b.d.sync += [idle.eq(~busy), *(kept[name].eq(value) for name, value in seen.items())]
+    b.show("host.rvalid", host.rvalid)
+    b.show("host.rdata", host.rdata[:8])
+    for name, value in kept.items():
+        text = "`status` is right" if name == "status" else f"`{name}` is that of the run"
+        here = host.rvalid & (at == place[name])
+        b.check(f"{text}, once the shell is idle", ~(here & idle) | (host.rdata == value))
+        b.check(f"`{name}` is there", ~here | (host.rresp == 0))
+    here = host.rvalid & (at == place["status"]) & ~idle
+    b.check("`status`: busy, not idle", ~here | (host.rdata[:2] == Status.BUSY))
+    b.check(
+        "`status` shows no end of a run that has not ended so",
+        ~here | ((host.rdata[2:4] & ~kept["status"][2:4]) == 0),
+    )
+    for name in ("done", "error"):
+        bit = Status[name.upper()]
+        b.cover(
+            f"`{name}` is read",
+            host.rvalid & idle & (at == place["status"]) & ((host.rdata & bit) != 0),
+        )
+    b.cover(
+        "RESET is written in the last cycles of a run that is `done`",
+        run.reset & done & busy & b.past(b.past(b.past(done))),
+    )
+    b.cover("the watchdog ends a run", run.barks)
+    return b
+
+
 def interrupts() -> Bench:
-    """Status of the common block: `done` and `error` in `status` as the run ended, the interrupt
-    with them.
+    """START begins a run, RESET none, and the interrupt comes with the end of a run that was not
+    stopped.
     """
     b = Bench()
-    register_map = RegisterMap(cycle_bits=2)
-    engine = AnyEngine(b, register_map)
-    dut = b.m.submodules.dut = Shell(engine, register_map)
-    offsets = {register.name: register.offset for register in register_map.registers}
-    word = b.free("host.place", 4)
-    for name, value in (
-        ("awvalid", b.free("host.awvalid")),
-        ("awaddr", word << 2),
-        ("wvalid", b.free("host.wvalid")),
-        ("wdata", b.free("host.wdata", 2)),
-        ("wstrb", b.free("host.wstrb")),
-        ("bready", 1),
-    ):
-        b.d.comb += getattr(dut, f"s_axil_{name}").eq(value)
-    for channel, payload in (
-        ("aw", dut.s_axil_awaddr),
-        ("w", Cat(dut.s_axil_wdata[:2], dut.s_axil_wstrb[0])),
-    ):
-        b.steady(
-            b.assume,
-            f"host.{channel.upper()} (given)",
-            getattr(dut, f"s_axil_{channel}valid"),
-            getattr(dut, f"s_axil_{channel}ready"),
-            payload,
-        )
-    bus = _Bus(dut, "m0_axi")
-    ReadMemory(b, bus, "memory", opened=1)
-    WriteMemory(b, bus, "memory", opened=2)
-    address, taken = (
-        Signal.like(dut.s_axil_awaddr),
-        dut.s_axil_wvalid & dut.s_axil_wready & dut.s_axil_wstrb[0],
-    )
-    with b.m.If(dut.s_axil_awvalid & dut.s_axil_awready):
-        b.d.sync += address.eq(dut.s_axil_awaddr)
-    to_interrupt = taken & (address >> 2 == offsets["interrupt"] // 4)
-    to_control = taken & (address >> 2 == offsets["control"] // 4)
-    to_watchdog = taken & (address >> 2 == offsets["watchdog"] // 4)
-    b.assume("the watchdog is off", ~to_watchdog | (dut.s_axil_wdata[:8] == 0))
-    # how the run under way has ended: nothing yet, by RESET, or to be told
-    started, told, stopped, enabled = (
-        Signal(name=name) for name in ("started", "told", "stopped", "enabled")
-    )
-    reset = to_control & ((dut.s_axil_wdata & Control.RESET) != 0)
-    start = to_control & ((dut.s_axil_wdata & Control.START) != 0) & ~dut.busy & ~reset
+    run = _Run(b, bound=None)
+    host, dut, reset, busy = run.host, run.shell, run.reset, run.shell.busy
+    to_interrupt = run.taken & (run.to == run.place["interrupt"])
+    start = run.acts & ((host.wdata & Control.START) != 0) & ~busy & ~reset
     b.check(
-        "START begins a run while the shell is idle, and nothing else does", engine.start == start
+        "START begins a run while the shell is idle, and nothing else does",
+        run.engine.start == start,
     )
-    for name, value in (("busy", dut.busy), ("irq", dut.irq), ("start", start), ("RESET", reset)):
-        b.show(name, value)
-    b.check("RESET ends in rest, not in a run", ~b.past(reset) | ~engine.start)
-    with b.m.If(start):
-        b.d.sync += [started.eq(1), stopped.eq(0)]
-    with b.m.Elif(reset):
-        b.d.sync += [stopped.eq(1)]
-    with b.m.If(started & (engine.done | engine.error) & ~stopped & ~reset):
+    b.check("RESET ends in rest, not in a run", ~b.past(reset) | ~run.engine.start)
+    # how the run under way has ended: nothing yet, by RESET, or to be told
+    told, stopped, enabled = (Signal(name=name) for name in ("told", "stopped", "enabled"))
+    with b.m.If(run.ended):
         b.d.sync += told.eq(1)
+    with b.m.If(start):
+        b.d.sync += stopped.eq(0)
+    with b.m.Elif(reset & run.runs):
+        b.d.sync += stopped.eq(1)
     with b.m.If(reset | start):
         b.d.sync += told.eq(0)
-    with b.m.If(~dut.busy & ~start):
-        b.d.sync += started.eq(0)
-    ending = b.past(dut.busy) & ~dut.busy
-    b.show("the run's end is to be told", told)
     with b.m.If(to_interrupt):
-        b.d.sync += enabled.eq((dut.s_axil_wdata & 1) != 0)
+        b.d.sync += enabled.eq((host.wdata & Interrupt.ENABLE) != 0)
+    for name, value in (("irq", dut.irq), ("the run's end is to be told", told)):
+        b.show(name, value)
+    ending = b.past(busy) & ~busy
     b.check("the interrupt is low while it is not enabled", enabled | ~dut.irq)
     b.check(
         "an interrupt that is raised stays until it is cleared or disabled",
@@ -267,7 +380,8 @@ def interrupts() -> Bench:
     raised = dut.irq & ~b.past(dut.irq) & ~b.past(to_interrupt)
     b.check("a run that RESET stopped raises none", ~raised | told)
     b.cover("a run raises the interrupt", ending & told & dut.irq)
-    b.cover("a run is stopped by RESET", ending & stopped & started)
+    b.cover("the watchdog's end raises the interrupt", dut.irq & b.past(b.past(b.past(run.barks))))
+    b.cover("a run is stopped by RESET", ending & stopped)
     return b
 
 
@@ -277,7 +391,7 @@ PROOFS = [
     Proof(
         "hdl.shell.Shell",
         "AXI's rules on all ports; a run starts at rest with the engine in its reset state; `busy`",
-        shell,
+        protocol,
         (
             Defect(_SHELL, "m.Elif(Cat(self.idle).all())", "m.Elif(1)"),
             Defect(_SHELL, "self.clear.eq(1)", "self.clear.eq(0)"),
@@ -285,14 +399,30 @@ PROOFS = [
     ),
     Proof(
         "hdl.shell.Shell",
-        "rest within 20 cycles of RESET, `done` or `error`, from every reachable state; "
-        "memory fair within 1",
-        lambda: shell(bound=20),
+        "rest within 20 cycles of RESET, `done`, `error` or the watchdog (1 to 3 cycles), from "
+        "every reachable state; memory fair within 1",
+        rest,
         (
             Defect(
                 "hdl.memory.guard",
                 "held.eq(bus.wvalid & ~bus.wready & ~fill)",
                 "held.eq(bus.wvalid & ~bus.wready)",
+            ),
+            Defect(_SHELL, "self.still.eq(~Cat(", "self.still.eq(self.stop & ~Cat("),
+        ),
+    ),
+    Proof(
+        "hdl.shell.Shell",
+        "`status`, `error_code`, `error_line`, `cycles` and a counter are those of the run, "
+        "whatever ended it (the watchdog after 1 to 3 cycles without a transfer or event)",
+        status,
+        (
+            Defect(_SHELL, "& (self.quiet >= self.registers.watchdog)", "& (self.quiet == 1)"),
+            Defect(_SHELL, "self.failed.eq(self.next_failed),", "self.failed.eq(0),"),
+            Defect(
+                _SHELL,
+                "with m.If(self.registers.reset):  # all is done but for what the host may read",
+                "with m.If(0):",
             ),
         ),
     ),

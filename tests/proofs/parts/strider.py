@@ -152,8 +152,7 @@ PROOFS = [
                 "self.pages.page == self.config.buffers - 1, 1, self.pages.page + 1",
             ),
         ),
-        method="bounded",
-        depth=26,
+        covers=40,
     ),
     Proof(
         "hdl.strider.StriderPipeline",
