@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ..hdl.environment import tool_variables
+
 __all__ = [
     "TOOLS",
     "Overdue",
@@ -121,6 +123,7 @@ def run_tool(
         + ("call()" if tool.call == "main" else "sys.exit(call(sys.argv[1:]))")
     )
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSTARTUP")}
+    environment |= tool_variables()
     return run_group(
         name, [sys.executable, "-P", "-c", code, *arguments], folder, timeout, progress, environment
     )

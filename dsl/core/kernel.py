@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from .diagnostics import Diagnostic, KernelError, Span, error
 
 __all__ = ["AnyKernel", "Option", "Parameter"]
 
-_NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 @dataclass
@@ -128,7 +126,7 @@ class AnyKernel(ABC):
     def check_sizes(self, parameter: Parameter) -> None:
         """Check a parameter's dimensions as they are declared. Raises KernelError."""
         for dim in parameter.dims:
-            if isinstance(dim, str) and _NAME.match(dim):
+            if isinstance(dim, str) and dim.isidentifier():
                 continue
             if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
                 raise self.error(

@@ -144,7 +144,7 @@ class _Reader:
 
     def word(self, line: int) -> tuple[str, Span] | None:
         """The first word of a line."""
-        found = re.match(r"\s*([A-Za-z_]\w*)", self._code(line))
+        found = re.match(r"\s*([^\W\d]\w*)", self._code(line))
         return (
             (found[1], Span(self.file, line, found.start(1) + 1, line, found.end(1) + 1))
             if found

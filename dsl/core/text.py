@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import operator as python_operator
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -78,9 +79,20 @@ def _parser() -> tuple[Lark, Lines]:
     lines = Lines()
     text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
     text += f"\nKEYWORD: {' | '.join(json.dumps(keyword) for keyword in dialects())}\n"
-    return Lark(
-        text, parser="lalr", propagate_positions=True, maybe_placeholders=False, postlex=lines
-    ), lines
+    parser = Lark(
+        text,
+        parser="lalr",
+        propagate_positions=True,
+        maybe_placeholders=False,
+        postlex=lines,
+        lexer_callbacks={"NAME": _normal},
+    )
+    return parser, lines
+
+
+def _normal(token: Token) -> Token:
+    """Names that look alike are one name, as in Python (its language reference, 2.3)."""
+    return token.update(value=unicodedata.normalize("NFKC", token))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from amaranth.back import rtlil, verilog
 from amaranth.hdl import Fragment
 
+from ..environment import tool_variables
 from ..modules import ModuleLibrary, directed_ports
 
 __all__ = ["TOP", "to_verilog"]
@@ -33,7 +34,7 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
     the language (IEEE 1364-2005, 9.7.5) never runs in a simulator. Such blocks get the trigger that the backend gives to all
     others. The library goes through Yosys while the top's netlist is made.
     """
-    with _collector_off(), _safe_path(), ThreadPoolExecutor(1) as beside:
+    with _collector_off(), _yosys_variables(), ThreadPoolExecutor(1) as beside:
         fragment = Fragment.get(design, None)  # elaborates, and so fills the library
         parts = (
             beside.submit(_yosys, "\n".join(library.texts)) if library and library.texts else None
@@ -50,17 +51,20 @@ def _yosys(text: str) -> str:
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    """Yosys starts as a Python module: no file beside the user's kernel may be in its way."""
-    saved = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
+def _yosys_variables() -> Iterator[None]:
+    """Yosys starts as a Python module: no file beside the user's kernel may be in its way, and it
+    needs a folder for its compiled code."""
+    chosen = {"PYTHONSAFEPATH": "1", **tool_variables()}
+    saved = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
     try:
         yield
     finally:
-        if saved is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = saved
+        for name, value in saved.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

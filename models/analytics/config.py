@@ -230,6 +230,13 @@ class AnalyticsPlan:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def structure(self) -> dict[str, Any]:
+        """Return `to_json` without what no hardware depends on: the table's name, and lines of the
+        kernel's source."""
+        data = self.to_json()
+        ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]
+        return {**data, "ops": ops, "schema": self.schema.structure()}
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> AnalyticsPlan:
         data = dict(data)

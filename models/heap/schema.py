@@ -208,6 +208,10 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def structure(self) -> dict[str, Any]:
+        """Return `to_json` without the table's name, on which no hardware depends."""
+        return {name: value for name, value in self.to_json().items() if name != "table"}
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Schema:
         """Build a schema from its JSON object. Raises ValueError that names the offending column or key."""

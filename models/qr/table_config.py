@@ -77,6 +77,10 @@ class TableFitPlan:
             "visibility": self.walk.visibility,
         }
 
+    def structure(self) -> dict[str, Any]:
+        """Return `to_json` without the table's name, on which no hardware depends."""
+        return {**self.to_json(), "schema": self.walk.schema.structure()}
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TableFitPlan:
         columns, said = Columns(**data["columns"]), data["layout"]

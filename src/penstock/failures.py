@@ -26,14 +26,16 @@ __all__ = [
 
 USER, INTERNAL, DISAGREE, INTERRUPTED = 1, 2, 3, 130
 
+_FULL = "make room, or choose folders on another disk: TMPDIR, where builds are made, and PENSTOCK_CACHE, where they are kept"
 #: what to do about the system's refusals
 _SYSTEM = {
-    errno.ENOSPC: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
-    errno.EDQUOT: "make room on the disk, or set PENSTOCK_CACHE to a folder on another one",
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
     errno.EMFILE: "`ulimit -n` sets how many files may be open",
     errno.ENOMEM: "fewer rows will do, or penstock model --rows N",
 }
-_CACHE = "Penstock writes its cache in $PENSTOCK_CACHE, else in ~/.cache/penstock: can it be written, and is there room?"
+_CACHE = "Penstock writes in $PENSTOCK_CACHE, else in ~/.cache/penstock, and in $TMPDIR, else in /tmp: can they be written, and is there room?"
+_YOSYS = "Yosys runs in a process of its own and keeps its compiled code in $XDG_CACHE_HOME, else in ~/.cache: is there memory, and room?"
 _CABLE = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"
 _BOARD = "the board must run the design of the same kernel, table and options (`penstock build`, `penstock program`)"
 _OURS = "this is a defect in Penstock: please report it with the command, its input and `penstock --version`"
@@ -140,6 +142,12 @@ def _later(problem: BaseException, data: str | None) -> Failure:
         )
         found = _of(diagnostic)
         return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
+    yosys = sys.modules.get("amaranth._toolchain.yosys")
+    if yosys is not None and isinstance(problem, yosys.YosysError):
+        lines = str(problem).splitlines() or ["without a word"]
+        return _of(
+            Diagnostic("E801", f"Yosys failed: {lines[-1]}", Span.whole("simulation"), hint=_YOSYS)
+        )
     driver = sys.modules.get("penstock.host.device")
     if driver is not None and isinstance(problem, driver.DeviceError):
         return _of(

@@ -196,8 +196,8 @@ def _placed(state: State, board: Board, design: Design, options: _Options) -> Bu
     from penstock.boards.clocks import chosen_clock
     from penstock.boards.pll import Unreachable
     from penstock.boards.top import clock_setting
+    from penstock.hdl.environment import cache_folder
     from penstock.models.link.timing import divisor
-    from penstock.sim.native.toolchain import cache_folder
 
     wanted = options.clock
     if wanted is None:

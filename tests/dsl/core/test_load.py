@@ -276,3 +276,25 @@ def test_the_file_can_change_between_loads() -> None:
     load_kernel("k.py")
     path.write_text("# another line\n" + HEAD + KERNEL.format(name="f").replace("w - x", "w - z"))
     assert "5 |     return w - z\n  |                ^" in message_of_check("k.py")
+
+
+@pytest.mark.parametrize("name", ["ö", "ξ", "Жук", "变量", "_x1", "xₐ"])
+def test_names_of_every_alphabet(name: str, tmp_path: Path) -> None:
+    """What is a name in Python is one in text."""
+    text = tmp_path / "k.psk"
+    text.write_text(
+        f"kernel k({name}: input[d], y: output, w: model[d])\n"
+        f"  w <- w - merge((sum(w * {name}) - y) * {name}, 4)\n",
+        encoding="utf-8",
+    )
+    python = tmp_path / "k.py"
+    python.write_text(
+        "import penstock as ps\n\n\n@ps.kernel\n"
+        f'def k({name}: ps.Input["d"], y: ps.Output, w: ps.Model["d"]):\n'
+        f"    return w - ps.merge((ps.sum(w * {name}) - y) * {name}, 4)\n",
+        encoding="utf-8",
+    )
+    graphs = [load_kernel(file).trace({"d": 3}) for file in (text, python)]
+    assert [[v.name for v in g.of_kind("input")] for g in graphs] == [
+        [graphs[1].of_kind("input")[0].name]
+    ] * 2

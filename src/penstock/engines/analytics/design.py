@@ -57,7 +57,7 @@ class AnalyticsDesign(Design):
 
     @cached_property
     def digest(self) -> str:
-        plan = json.dumps(self.plan.to_json(), sort_keys=True)
+        plan = json.dumps(self.plan.structure(), sort_keys=True)
         return hashlib.sha256(plan.encode()).hexdigest()
 
     @property

@@ -76,7 +76,7 @@ class ColumnsDesign(Design):
             "engine": "qr",
             "kernel": self.name,
             "target": self.part,
-            "config": self.plan.to_json(),
+            "config": self.plan.structure(),
         }
         return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
 
