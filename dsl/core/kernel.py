@@ -17,7 +17,6 @@ from .diagnostics import Diagnostic, KernelError, Span, error
 __all__ = ["AnyKernel", "Option", "Parameter"]
 
 
-
 @dataclass
 class Parameter:
     """One parameter. `dims` as written: names or sizes; `default` is a meta's value, None where it has none."""
