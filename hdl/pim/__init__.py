@@ -1,0 +1,1 @@
+"""The state-update unit in hardware, its banks and its command stream."""

@@ -1,0 +1,143 @@
+"""What a device with state-update units is: its banks, its units and their format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from .timing import PIMBA, PimTiming
+
+__all__ = ["COLUMNS", "Design", "PimConfig"]
+
+#: sub-chunks of a row, each of 32 bytes
+COLUMNS = 32
+
+
+class Design(Enum):
+    """How units and banks go together. Each is (banks of a unit, slots a column, name in words).
+
+    A *slot* is one COMP command. PIMBA: a unit serves two banks, whose reads and writes alternate.
+    PER_BANK: each bank has a pipelined unit, of which every other slot writes. TIME_MULTIPLEXED: each bank
+    has a unit that takes one step of a column in each slot. HBM_PIM: one such unit for two banks.
+    """
+
+    PIMBA = "pimba", 2, 1
+    PER_BANK = "per-bank", 1, 2
+    TIME_MULTIPLEXED = "time-multiplexed", 1, 4
+    HBM_PIM = "hbm-pim", 2, 4
+
+    def __init__(self, label: str, banks: int, spacing: int) -> None:
+        self.label, self.banks, self.spacing = label, banks, spacing
+
+    @property
+    def slots(self) -> int:
+        """COMP commands that a row takes as published: one for each column's turn."""
+        return COLUMNS * self.banks * self.spacing
+
+    @property
+    def drained(self) -> int:
+        """COMP commands until the last column is written: a write comes three slots after its read."""
+        last = (COLUMNS * self.banks - 1) * self.spacing
+        return max(self.slots, last + 3 + 1)
+
+    @classmethod
+    def named(cls, label: str) -> Design:
+        """Return the design of a name. Raises ValueError."""
+        for design in cls:
+            if design.label == label:
+                return design
+        raise ValueError(f"no design {label!r}; there are {', '.join(d.label for d in cls)}")
+
+
+@dataclass(frozen=True)
+class PimConfig:
+    """A device: one pseudo-channel.
+
+    Parameters
+    ----------
+    format
+        "mx8" or "float16", of the state and of all operands.
+    stochastic
+        Whether the new state is rounded stochastically (MX8 alone).
+    groups, banks
+        Bank groups, and banks of each (an even number).
+    rows
+        Rows of a bank, of 1 KB each.
+    design
+        How units and banks go together.
+    sets
+        How many sets of bank groups work staggered; 1: all banks open and close rows together.
+    bank_local
+        Whether COMPs of different bank groups need not keep tCCD_S.
+    timing
+        Of the DRAM.
+    refresh
+        "none", "window" (rounds do not cross a multiple of tREFI, and no refresh is issued: as
+        published), "all-bank" or "per-bank".
+    """
+
+    format: str = "mx8"
+    stochastic: bool = False
+    groups: int = 4
+    banks: int = 4
+    rows: int = 64
+    design: Design = Design.PIMBA
+    sets: int = 1
+    bank_local: bool = False
+    timing: PimTiming = PIMBA
+    refresh: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.format not in ("mx8", "float16"):
+            raise ValueError(f"units compute in mx8 or float16, not in {self.format}")
+        if self.stochastic and self.format != "mx8":
+            raise ValueError("float16 is rounded to nearest")
+        if self.banks < 2 or self.banks % 2 or self.banks & (self.banks - 1):
+            raise ValueError(f"a bank group has 2, 4, … banks, not {self.banks}")
+        if not 1 <= self.groups <= 8 or self.groups & (self.groups - 1):
+            raise ValueError(f"there are 1, 2, 4 or 8 bank groups, not {self.groups}")
+        if self.sets not in (1, 2, 4) or self.groups % self.sets:
+            raise ValueError(f"{self.groups} bank groups cannot work as {self.sets} sets")
+        if self.refresh not in ("none", "window", "all-bank", "per-bank"):
+            raise ValueError(f"no refresh {self.refresh!r}")
+        if not 1 <= self.rows <= 1 << 16:
+            raise ValueError(f"a bank has 1 to 65536 rows, not {self.rows}")
+
+    @property
+    def lanes(self) -> int:
+        """Numbers of a sub-chunk: 32 bytes."""
+        return 32 if self.format == "mx8" else 16
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of banks: those that share a dim_state range, upper and bottom."""
+        return self.groups * self.banks // 2
+
+    @property
+    def interval(self) -> int:
+        """Cycles from COMP to COMP of a set."""
+        apart = 1 if self.bank_local else max(1, self.timing.tCCD_S)
+        return max(self.timing.tCCD_L, apart * self.sets if self.sets > 1 else 0)
+
+    @property
+    def result_reads(self) -> int:
+        """Transfers of 32 bytes that the results of one pair and row take."""
+        return 1 if self.format == "mx8" else 2
+
+    def set_groups(self, number: int) -> tuple[int, ...]:
+        """Return the bank groups of a set."""
+        each = self.groups // self.sets
+        return tuple(range(number * each, (number + 1) * each))
+
+    def to_json(self) -> dict[str, Any]:
+        from dataclasses import asdict
+
+        return {**asdict(self), "design": self.design.label}
+
+    @classmethod
+    def from_json(cls, data: Any) -> PimConfig:
+        values = dict(data)
+        values["design"] = Design.named(values["design"])
+        values["timing"] = PimTiming(**values["timing"])
+        return cls(**values)

@@ -1,0 +1,382 @@
+"""When each command is issued: rounds of rows, staggered or not, around refresh.
+
+A *round* of a set of bank groups opens one row in each of its banks, runs all iterations, closes the rows
+and reads the results. Commands, on one command bus that both pseudo-channels of a channel share (each
+command reaches both in lock step, with data of its own for each):
+
+* ROUND announces a round: its mode, and so its count of iterations. It takes a cycle of the bus.
+* ACT4 opens a row in the banks of one bank group; it takes the whole budget of tFAW.
+* REG_WRITE carries 32 bytes to a register of a unit, RESULT_READ 32 bytes from one.
+* COMP runs one iteration in all units of the set; a run of them is one entry in a program.
+* PRECHARGES closes all rows of the set.
+* REFRESH refreshes all banks (REFab), or one bank (REFpb).
+* WRITE and READ are the DRAM's own, 32 bytes of an open row.
+
+The rules are those of the public simulator's paper, from first to second command:
+
+    ACT4 → ACT4             max(tRRD, tFAW)
+    ACT4 → COMP             tRCD
+    ACT4 → PRECHARGES       tRAS
+    COMP → COMP             tCCD_L in a bank group, tCCD_S between groups (1 where COMP is bank-local)
+    COMP → PRECHARGES       max(tRTP, tWR)
+    PRECHARGES → ACT4       tRP
+    ACT4 → its REG_WRITEs   2, then max(burst, tCCD_L) each, and as much before COMP
+    PRECHARGES → results    1, then max(burst, tCCD_L) each, and as much before the next ROUND
+
+Where all banks work as one set, REG_WRITEs lie between the ACT4s and ROUND waits for tRP, as published.
+Staggered sets divide the interval of COMP among them: each has its cycles modulo the interval, so that
+their commands never meet. Their REG_WRITEs begin behind ROUND, and ROUND comes while rows close.
+
+The accesses of a COMP inside the banks are free of tWTR and tRTW, as published. `Charges(turnaround=True)`
+takes each slot's write and the next slot's read of the bank as WR and RD of the DRAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from .config import COLUMNS, Design, PimConfig
+
+__all__ = ["Charges", "Command", "Round", "Schedule", "round_cycles", "schedule"]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a set, or a transfer of rows.
+
+    `mode`: "update", "score", "attend", or "load" and "store" for rows that the host writes and reads;
+    `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
+    each pair of banks; `first`: whether operands that chunks share come with it.
+    """
+
+    mode: str = "update"
+    registers: int = 1
+    row: int = 0
+    reads: int = 1
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command in its cycle.
+
+    `groups`: bank groups that it acts on; `count`: iterations of a COMP run; `index`: which register
+    write, result, column of the round, or bank of a refresh; `round`: the round's number in its set.
+    """
+
+    cycle: int
+    name: str
+    set: int
+    groups: tuple[int, ...]
+    round: int
+    index: int = 0
+    count: int = 1
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Charges:
+    """What is counted. `drain`: the slots in which the last columns are written (hardware), or not (as
+    published); `turnaround`: tWTR and tRTW inside a COMP; `lockstep`: False where each pseudo-channel
+    needs commands of its own on the shared bus."""
+
+    drain: bool = True
+    turnaround: bool = False
+    lockstep: bool = True
+
+
+@dataclass
+class Schedule:
+    """Commands in the order of their cycles, and where rounds begin."""
+
+    config: PimConfig
+    charges: Charges
+    interval: int
+    commands: list[Command]
+    starts: list[list[int]] = field(default_factory=list)  #: of each set's rounds
+    length: int = 0  #: cycles until the last round is over
+
+    def period(self) -> int:
+        """Cycles from the last but one round's start to the last's, of the set where it is longest."""
+        return max(starts[-1] - starts[-2] for starts in self.starts)
+
+
+#: a cycle before all others
+_NEVER = -(1 << 40)
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """A command that a set would issue next, and when at the earliest as the set itself sees it."""
+
+    earliest: int
+    name: str
+    groups: tuple[int, ...]
+    index: int = 0
+    count: int = 1
+    row: int = 0
+    column: bool = False  #: it takes a place among column commands
+    data: int = 0  #: 1: it writes on the data bus, −1: it reads
+
+
+class _Shared:
+    """What the sets share: the data bus, activations and refreshes."""
+
+    def __init__(self, config: PimConfig) -> None:
+        self.config = config
+        self.act = self.refresh = self.data = _NEVER
+        self.data_set, self.direction = -1, 0
+
+    def earliest(self, wish: _Wish, own: int) -> int:
+        """The first cycle in which what others did lets a set's command be."""
+        t, cycle = self.config.timing, wish.earliest
+        if wish.name == "ACT4":
+            cycle = max(cycle, self.act + max(t.tRRD, t.tFAW), self.refresh + t.tRREFD)
+        if wish.name == "REFpb":
+            cycle = max(cycle, self.act + t.tRRD, self.refresh + t.tRREFD)
+        if wish.data:
+            gap = max(t.burst, t.tCCD_L if own == self.data_set else t.tCCD_S)
+            if wish.data != self.direction:
+                gap = max(gap, t.tRTW if wish.data > 0 else t.tWTR)
+            cycle = max(cycle, self.data + gap)
+        return cycle
+
+    def issued(self, wish: _Wish, own: int, cycle: int) -> None:
+        if wish.name == "ACT4":
+            self.act = cycle
+        if wish.name == "REFpb":
+            self.refresh = cycle
+        if wish.data:
+            self.data, self.data_set, self.direction = cycle, own, wish.data
+
+
+_Steps = Generator[list[_Wish], tuple[_Wish, int], None]
+
+
+class _Set:
+    """A set of bank groups, and its rounds: says which commands it would issue next."""
+
+    def __init__(self, number: int, config: PimConfig, charges: Charges, interval: int) -> None:
+        self.number, self.config, self.charges = number, config, charges
+        self.groups = config.set_groups(number)
+        self.interval = interval
+        self.step = max(config.timing.burst, config.timing.tCCD_L)  # of transfers
+        self.staggered = config.sets > 1
+        width = interval // config.sets
+        base = number * width
+        buses = 1 if charges.lockstep else 2
+        # cycles modulo the interval that are this set's own
+        self.columns = (base,) if self.staggered else tuple(range(interval))
+        self.others = tuple(range(base, base + width, buses)) if self.staggered else self.columns
+        if config.bank_local or not charges.lockstep:
+            self.others = self.columns
+        self.closed, self.free, self.latest = _NEVER, 0, -1
+        self.starts: list[int] = []
+        self.number_of_round = -1
+
+    def fit(self, wish: _Wish, cycle: int) -> int:
+        """The first cycle from `cycle` on that is this set's own."""
+        phases = self.columns if wish.column else self.others
+        return min(cycle + (phase - cycle) % self.interval for phase in phases)
+
+    def comp_interval(self) -> int:
+        t = self.config.timing
+        need = max(t.tRTW, t.inner_write_to_read) if self.charges.turnaround else 0
+        if not self.staggered:
+            return max(self.interval, need)
+        return self.interval * max(1, -(-need // self.interval))
+
+    def slots(self, mode: str) -> int:
+        """COMP commands of a round: as published, or until the last column is written."""
+        design = self.config.design
+        if mode in ("score", "attend"):
+            return Design.PIMBA.slots  # no write: one slot for each column of each bank
+        return design.drained if self.charges.drain else design.slots
+
+    def play(self, given: Round) -> _Steps:
+        """Give wishes, and take what was issued, until the round is over."""
+        t, groups = self.config.timing, self.groups
+        _, start = yield [_Wish(self.free, "ROUND", groups, row=given.row)]
+        self.starts.append(start)
+        self.number_of_round += 1
+        moves = given.mode in ("load", "store")
+        writes = [
+            (group, k) for group in groups for k in range(given.registers * self.config.banks)
+        ]
+        if moves:
+            writes = []
+        last_act, last_write = start, _NEVER
+        behind = start + 1  # where no REG_WRITE is pending
+        acts = list(groups)
+        opened: dict[int, int] = {}
+        while acts or writes:
+            wishes = []
+            if acts and (self.staggered or not writes or writes[0][0] == acts[0]):
+                wishes.append(
+                    _Wish(max(behind, self.closed + t.tRP), "ACT4", (acts[0],), row=given.row)
+                )
+            if writes and (self.staggered or writes[0][0] in opened):
+                group, k = writes[0]
+                after = start + 1 if self.staggered else opened[group] + 2
+                wish = _Wish(
+                    max(after, last_write + self.step),
+                    "REG_WRITE",
+                    (group,),
+                    k,
+                    column=True,
+                    data=1,
+                )
+                wishes.append(wish)
+            done, cycle = yield wishes
+            if done.name == "ACT4":
+                opened[acts.pop(0)] = last_act = cycle
+            else:
+                writes.pop(0)
+                last_write = cycle
+                if not self.staggered:
+                    behind = cycle + self.step
+        if moves:
+            last = yield from self._move(given, last_act)
+        else:
+            ready = max(last_act + t.tRCD, last_write + self.step)
+            apart, count = self.comp_interval(), self.slots(given.mode)
+            _, first = yield [_Wish(ready, "COMP", groups, count=count, column=True)]
+            last = first + apart * (count - 1) + max(t.tRTP, t.tWR)
+        _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]
+        read = self.closed + 1 - self.step
+        pairs = [(g, p) for g in groups for p in range(self.config.banks // 2)]
+        for number, (group, _) in enumerate(pairs * (0 if moves else given.reads)):
+            wish = _Wish(read + self.step, "RESULT_READ", (group,), number, column=True, data=-1)
+            _, read = yield [wish]
+        over = read + self.step
+        self.free = over if self.staggered else max(over, self.closed + t.tRP)
+
+    def _move(self, given: Round, last_act: int) -> Generator[list[_Wish], tuple[_Wish, int], int]:
+        """Write or read whole rows; return when they may be closed."""
+        t, name = self.config.timing, "WRITE" if given.mode == "load" else "READ"
+        direction = 1 if given.mode == "load" else -1
+        cycle = last_act + t.tRCD - self.step
+        for group in self.groups:
+            for index in range(self.config.banks * COLUMNS):
+                wish = _Wish(cycle + self.step, name, (group,), index, column=True, data=direction)
+                _, cycle = yield [wish]
+        return cycle + (t.inner_write_to_read - t.tWTR + t.tWR if direction > 0 else t.tRTP)
+
+    def refresh(self) -> _Steps:
+        """Refresh every bank of the set, one after another."""
+        t = self.config.timing
+        cycle = 0
+        for group in self.groups:
+            for bank in range(self.config.banks):
+                _, cycle = yield [_Wish(self.closed + t.tRP, "REFpb", (group,), bank)]
+        self.free = max(self.free, cycle + t.tRFCpb)
+
+
+def round_cycles(config: PimConfig, given: Round, charges: Charges = Charges()) -> int:
+    """Return the cycles of a round of one set alone."""
+    alone = replace(config, refresh="none")
+    rounds: list[list[Round]] = [[given, given]] + [[] for _ in range(config.sets - 1)]
+    starts = schedule(alone, rounds, charges).starts[0]
+    return starts[1] - starts[0]
+
+
+def schedule(
+    config: PimConfig, rounds: Sequence[Iterable[Round]], charges: Charges = Charges()
+) -> Schedule:
+    """Place the rounds of each set, in order, each command as early as the rules let it be.
+
+    Staggered sets begin a part of the first round's length after one another.
+    """
+    interval = config.interval
+    if not charges.lockstep:
+        interval = max(interval, 2 * config.sets)
+    sets = [_Set(k, config, charges, interval) for k in range(config.sets)]
+    shared, commands = _Shared(config), []
+    waiting = [list(reversed(list(own))) for own in rounds]
+    lengths: dict[Round, int] = {}
+    period, refresh = config.timing.tREFI, config.refresh
+    due = [
+        period * (k + 1) // config.sets if refresh == "per-bank" else period
+        for k in range(config.sets)
+    ]
+
+    def length(given: Round) -> int:
+        key = replace(given, row=0)
+        if key not in lengths:
+            lengths[key] = round_cycles(config, key, charges)
+        return lengths[key]
+
+    if sum(map(bool, waiting)) > 1:
+        part = length(waiting[0][-1]) // config.sets
+        for own in sets:
+            own.free = own.number * part
+
+    def begin(own: _Set) -> _Steps | None:
+        """The next thing that a set does; None: it waits for a refresh of all banks, or is done."""
+        left = waiting[own.number]
+        if not left:
+            return None
+        if refresh != "none" and own.free + length(left[-1]) > due[own.number]:
+            if refresh == "window":
+                own.free = max(own.free, due[own.number])
+                due[own.number] += period
+            elif refresh == "per-bank":
+                due[own.number] += period
+                return own.refresh()
+            else:
+                return None
+        return own.play(left.pop())
+
+    playing: list[tuple[_Steps, list[_Wish]] | None] = []
+    for own in sets:
+        steps = begin(own)
+        playing.append(None if steps is None else (steps, next(steps)))
+    while True:
+        best: tuple[int, int, _Wish] | None = None
+        for own, state in zip(sets, playing, strict=True):
+            for wish in state[1] if state else ():
+                after = max(shared.earliest(wish, own.number), own.latest + 1)
+                cycle = own.fit(wish, after)
+                if best is None or (cycle, own.number) < best[:2]:
+                    best = cycle, own.number, wish
+        if best is None:
+            if not any(waiting):
+                break
+            # all sets are closed: refresh all banks
+            cycle = max(max(own.closed + config.timing.tRP, own.free, 0) for own in sets)
+            every = tuple(range(config.groups))
+            commands.append(Command(cycle, "REFab", 0, every, 0))
+            for own in sets:
+                own.free = cycle + config.timing.tRFCab
+                due[own.number] += period
+                steps = begin(own)
+                playing[own.number] = None if steps is None else (steps, next(steps))
+            continue
+        cycle, number, wish = best
+        own = sets[number]
+        shared.issued(wish, number, cycle)
+        own.latest = cycle
+        commands.append(
+            Command(
+                cycle,
+                wish.name,
+                number,
+                wish.groups,
+                own.number_of_round + (wish.name == "ROUND"),
+                wish.index,
+                wish.count,
+                wish.row,
+            )
+        )
+        state = playing[number]
+        assert state is not None
+        try:
+            playing[number] = state[0], state[0].send((wish, cycle))
+        except StopIteration:
+            steps = begin(own)
+            playing[number] = None if steps is None else (steps, next(steps))
+    commands.sort(key=lambda command: command.cycle)
+    over = max((max(own.free, own.closed + config.timing.tRP) for own in sets), default=0)
+    starts = [own.starts for own in sets]
+    return Schedule(config, charges, sets[0].comp_interval(), commands, starts, over)

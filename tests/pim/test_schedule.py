@@ -1,0 +1,198 @@
+"""Schedules: the published cycles of a round, ours beside them, all by the table of rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.models.pim.config import Design, PimConfig
+from penstock.models.pim.rules import check, expand, rules
+from penstock.models.pim.schedule import Charges, Round, Schedule, schedule
+from penstock.models.pim.timing import PIMBA
+
+PUBLISHED, HARDWARE = Charges(drain=False), Charges()
+MX8 = PimConfig()
+FP16 = PimConfig("float16", design=Design.PER_BANK)
+HALVES = PimConfig(sets=2)
+QUARTERS = PimConfig(sets=4, bank_local=True)
+
+
+def update(config: PimConfig, first: bool) -> Round:
+    registers = {"mx8": (4, 1), "float16": (5, 2)}[config.format][0 if first else 1]
+    return Round(registers=registers, reads=config.result_reads)
+
+
+def attention(config: PimConfig, mode: str) -> Round:
+    return Round(mode, 1, reads=config.result_reads if mode == "score" else 1)
+
+
+def many(config: PimConfig, given: Round, charges: Charges, count: int = 12) -> Schedule:
+    made = schedule(config, [[given] * count for _ in range(config.sets)], charges)
+    assert check(made) == []
+    return made
+
+
+def each(config: PimConfig, charges: Charges) -> tuple[int, int]:
+    return tuple(many(config, update(config, f), charges).period() for f in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("config", "published", "hardware"),
+    [
+        (MX8, (566, 410), (578, 422)),
+        (FP16, (662, 470), (670, 478)),
+        (replace(FP16, design=Design.TIME_MULTIPLEXED), (918, 726), (918, 726)),
+        (replace(FP16, design=Design.HBM_PIM), (1430, 1238), (1430, 1238)),
+    ],
+)
+def test_published_rounds(config, published, hardware):
+    assert each(config, PUBLISHED) == published
+    assert each(config, HARDWARE) == hardware
+
+
+def test_attention_rounds():
+    for config, score, attend in ((MX8, 410, 410), (replace(FP16, design=Design.PIMBA), 442, 410)):
+        for charges in (PUBLISHED, HARDWARE):  # nothing is written back: no slots to drain
+            assert many(config, attention(config, "score"), charges).period() == score
+            assert many(config, attention(config, "attend"), charges).period() == attend
+
+
+def test_staggered_rounds():
+    """Two halves keep tCCD_S between COMPs; four groups need COMP to be bank-local."""
+    assert each(HALVES, PUBLISHED)[1] <= 340 and each(HALVES, HARDWARE)[1] <= 352
+    assert each(QUARTERS, PUBLISHED)[1] <= 305 and each(QUARTERS, HARDWARE)[1] <= 317
+    # exactly, so that a change is seen
+    assert [each(c, p) for c in (HALVES, QUARTERS) for p in (PUBLISHED, HARDWARE)] == [
+        (424, 336),
+        (436, 348),
+        (352, 304),
+        (364, 316),
+    ]
+
+
+def test_what_else_may_be_charged():
+    """tWTR and tRTW inside a COMP; commands of each pseudo-channel's own on the shared bus."""
+
+    def period(config, charges):
+        return many(config, update(config, False), charges).period()
+
+    turning, apart = Charges(False, turnaround=True), Charges(False, lockstep=False)
+    assert period(MX8, turning) == 410 + 63 * 10
+    assert period(MX8, apart) == 410
+    assert period(HALVES, apart) <= 340
+    assert period(QUARTERS, apart) > 500  # the bus has no room for eight COMPs in 8 cycles less
+
+
+def per_round(config: PimConfig, charges: Charges = HARDWARE) -> float:
+    """Cycles a round over many refreshes."""
+    made = many(config, update(config, False), charges, count=90)
+    return max((own[-1] - own[0]) / (len(own) - 1) for own in made.starts)
+
+
+def test_refresh_is_charged():
+    plain = per_round(MX8)
+    window = per_round(replace(MX8, refresh="window"), PUBLISHED)
+    assert window == pytest.approx(3900 / 9, rel=0.02)  # 9 rounds of 410 in a window, as published
+    for config in (MX8, HALVES, QUARTERS):
+        free = per_round(config)
+        every = per_round(replace(config, refresh="all-bank"))
+        banks = per_round(replace(config, refresh="per-bank"))
+        assert every == pytest.approx(free * 3900 / (3900 - 350), rel=0.06)
+        if config.sets > 1:  # the other sets go on while one refreshes
+            assert free < banks < every
+    assert plain == 422
+
+
+def test_refreshes_come_in_time():
+    for config, name in ((replace(MX8, refresh="all-bank"), "REFab"), (HALVES, "REFpb")):
+        config = replace(config, refresh="all-bank" if name == "REFab" else "per-bank")
+        made = many(config, update(config, False), HARDWARE, count=150)
+        banks = {}
+        for c in made.commands:
+            if c.name == name:
+                banks.setdefault((c.groups, c.index), []).append(c.cycle)
+        assert len(banks) == (1 if name == "REFab" else 16)
+        for cycles in banks.values():
+            assert len(cycles) >= made.length // 3900 - 1
+            assert np.diff([0, *cycles]).max() < 3900 + 500
+
+
+def test_rows_are_moved_by_plain_reads_and_writes():
+    for config in (MX8, HALVES, replace(MX8, groups=1, banks=2)):
+        rounds = [
+            [Round("load", row=1), Round(), Round("store", row=1)] for _ in range(config.sets)
+        ]
+        made = schedule(config, rounds)
+        assert check(made) == []
+        moved = [c for c in made.commands if c.name in ("READ", "WRITE")]
+        assert len(moved) == 2 * 32 * config.groups * config.banks
+
+
+@pytest.mark.parametrize("config", [MX8, replace(HALVES, refresh="per-bank")])
+def test_the_check_sees_commands_that_come_too_early(config):
+    """For each rule, a command is moved to the last cycle in which the rule forbids it."""
+    plain = [update(config, True), *[update(config, False)] * 11]
+    rounds = [[Round("load"), *plain, Round("store")] for _ in range(config.sets)]
+    made = schedule(config, rounds)
+    assert check(made) == []
+    seen = set()
+    for rule in rules(config):
+        for number, command in enumerate(made.commands):
+            if command.name != rule.then or (rule.name in seen and number > 300):
+                continue
+            early = [
+                c
+                for c in made.commands[max(0, number - 40) : number]
+                if c.name == rule.first
+                and bool(set(c.groups) & set(command.groups)) == (rule.scope == "same")
+            ]
+            if not early:
+                continue
+            last = early[-1].cycle + (early[-1].count - 1) * made.interval
+            if last + rule.cycles - 1 >= command.cycle:
+                moved = replace(command, cycle=command.cycle - 1)
+            else:
+                moved = replace(command, cycle=last + rule.cycles - 1)
+            part = [*made.commands[max(0, number - 40) : number], moved]
+            wrong = check(replace(made, commands=part))
+            if any(f"({rule.name})" in text for text in wrong):
+                seen.add(rule.name)
+                break
+    expected = {"tFAW", "tRCD", "tCCD_L", "tWR", "tRP", "tRTP", "data bus", "tRAS"}
+    assert expected - {"tRAS"} <= seen
+    assert len(expand(made)) == sum(c.count for c in made.commands)
+
+
+def test_random_timings_give_legal_schedules():
+    rng = np.random.default_rng(7)
+    for _ in range(15):
+        ccd_s = int(rng.integers(1, 4))
+        timing = PIMBA.with_(
+            tCCD_S=ccd_s,
+            tCCD_L=int(rng.integers(max(2, ccd_s), 8)),
+            burst=int(rng.integers(1, 3)),
+            tRCD=int(rng.integers(2, 30)),
+            tRP=int(rng.integers(2, 30)),
+            tRAS=int(rng.integers(10, 60)),
+            tFAW=int(rng.integers(4, 50)),
+            tWR=int(rng.integers(4, 30)),
+            tRTW=int(rng.integers(1, 12)),
+            tWTR=int(rng.integers(1, 12)),
+        )
+        sets = int(rng.choice([1, 2, 4]))
+        config = replace(
+            MX8,
+            timing=timing,
+            sets=sets,
+            bank_local=bool(rng.integers(2)),
+            refresh=str(rng.choice(["none", "window", "all-bank", "per-bank"])),
+        )
+        rounds = []
+        for _ in range(sets):
+            own = [update(config, bool(rng.integers(2))) for _ in range(8)]
+            own.insert(int(rng.integers(8)), attention(config, "attend"))
+            rounds.append([Round("load"), *own, Round("store")])
+        made = schedule(config, rounds)
+        assert check(made) == [], (config, check(made)[:3])
