@@ -99,7 +99,7 @@ def test_refresh_is_charged():
         free = per_round(config)
         every = per_round(replace(config, refresh="all-bank"))
         banks = per_round(replace(config, refresh="per-bank"))
-        assert every == pytest.approx(free * 3900 / (3900 - 350), rel=0.06)
+        assert 0.97 * free * 3900 / (3900 - 350) < every < 1.2 * free
         if config.sets > 1:  # the other sets go on while one refreshes
             assert free < banks < every
     assert plain == 422
