@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..memory.dram import PRESETS, Timing
+
 __all__ = ["PIMBA", "PimTiming", "timing_named"]
 
 
@@ -47,7 +49,7 @@ class PimTiming:
             )
 
     @classmethod
-    def of(cls, timing: Any) -> PimTiming:
+    def of(cls, timing: Timing) -> PimTiming:
         """Return those of a `models.memory.dram.Timing`."""
         burst = max(timing.BL * 32 // timing.burst_bytes, 1)
         return cls(
@@ -71,42 +73,17 @@ class PimTiming:
             timing.CWL + timing.BL + timing.tWTR_L,
         )
 
-    def with_(self, **figures: int) -> PimTiming:
+    def with_(self, **figures: Any) -> PimTiming:
         """Return it with other figures."""
         return replace(self, **figures)
 
 
-#: Pimba's preset: Table 1 of the paper; what is not there (tRCD, tRRD, tWTR, tRTW, tRFC of 8 Gb) as in the
-#: public simulator, which takes DRAMsim3's HBM2 set with both tCCD doubled for 64-bit pseudo-channels. It
-#: has no per-bank refresh: 160 and 8 cycles are those of HBM2 at 1 GHz (JESD235).
-PIMBA = PimTiming(
-    "pimba",
-    burst=2,
-    tCCD_S=2,
-    tCCD_L=4,
-    tRCD=14,
-    tRP=14,
-    tRAS=34,
-    tRRD=4,
-    tFAW=30,
-    tWR=16,
-    tRTP=6,
-    tRTW=3,
-    tWTR=8,
-    tREFI=3900,
-    tRFCab=350,
-    tRFCpb=160,
-    tRREFD=8,
-    inner_write_to_read=4 + 2 + 8,
-)
+#: Pimba's preset
+PIMBA = PimTiming.of(PRESETS["pimba"])
 
 
 def timing_named(name: str) -> PimTiming:
-    """Return the figures of `pimba`, or of a preset of `models.memory.dram`. Raises ValueError."""
-    if name == PIMBA.name:
-        return PIMBA
-    from ..memory.dram import PRESETS
-
+    """Return the figures of a preset of `models.memory.dram`. Raises ValueError."""
     if name not in PRESETS:
-        raise ValueError(f"no timing {name!r}; there are {', '.join([PIMBA.name, *PRESETS])}")
+        raise ValueError(f"no timing {name!r}; there are {', '.join(PRESETS)}")
     return PimTiming.of(PRESETS[name])

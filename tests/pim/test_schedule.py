@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rules import check, expand, rules
 from penstock.models.pim.schedule import Charges, Round, Schedule, schedule
-from penstock.models.pim.timing import PIMBA
+from penstock.models.pim.system import rounds as closed
+from penstock.models.pim.timing import PIMBA, PimTiming
 
 PUBLISHED, HARDWARE = Charges(drain=False), Charges()
 MX8 = PimConfig()
@@ -50,6 +52,30 @@ def each(config: PimConfig, charges: Charges) -> tuple[int, int]:
 def test_published_rounds(config, published, hardware):
     assert each(config, PUBLISHED) == published
     assert each(config, HARDWARE) == hardware
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rounds_are_those_of_the_closed_form(first):
+    """`models.pim.system.rounds` has the cycles of the published schedule as a formula."""
+    named = {"mx8": {Design.PIMBA: closed.Design.PIMBA}}
+    named["float16"] = {
+        Design.PER_BANK: closed.Design.PIPELINED,
+        Design.TIME_MULTIPLEXED: closed.Design.TIME_MULTIPLEXED,
+        Design.HBM_PIM: closed.Design.HBM_PIM,
+    }
+    preset = PRESETS["pimba"]
+    for timing in (
+        preset,
+        preset.with_(tCCD_L=6, tFAW=20, tWR=30),
+        preset.with_(tRP=60, tRCDRD=40),
+    ):
+        for format, designs in named.items():
+            for design, theirs in designs.items():
+                config = PimConfig(format, design=design, timing=PimTiming.of(timing))
+                formula = closed.round_cycles(
+                    closed.round_of(theirs, "update", first), timing, False
+                )
+                assert many(config, update(config, first), PUBLISHED, 3).period() == formula
 
 
 def test_attention_rounds():
