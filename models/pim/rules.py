@@ -1,7 +1,7 @@
 """The table of what commands must keep apart, and a check of a schedule by the table alone.
 
 `models.pim.schedule` places commands by rules of its own; this table is written down apart from it. The
-hardware's timing check (`hdl.pim.checker`) reads the same table.
+hardware's timing check reads the same table.
 """
 
 from __future__ import annotations
