@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +52,13 @@ _UNIT_BYTES = 1_500_000
 
 #: Verilator's run time does nothing in most cycles; this compiles quickest
 _RUNTIME_LEVEL = "-O1"
+
+#: g++'s level for the code that runs once
+_SLOW = "-O0"
+
+#: looking for earlier accesses to the same memory takes g++ half its time in Verilator's long
+#: functions, and it finds next to nothing there
+_EFFORT = ("-fno-tree-dse", "--param=sccvn-max-alias-queries-per-access=20")
 
 #: stand-ins for the headers of lz4 and zlib, which Verilator's writer of FST includes
 _FST = Path(__file__).parent / "fst"
@@ -139,6 +147,7 @@ def _flags(trace: str) -> list[str]:
         "-faligned-new",
         "-w",
         "-pthread",
+        *_EFFORT,
         f"-I{include}",
         f"-I{include / 'vltstd'}",
         "-DVERILATOR=1",
@@ -158,22 +167,52 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _runtime_parts(trace: str) -> list[tuple[Path, Path]]:
-    """The sources of Verilator's own run time, and where the cache keeps their objects, compiled once for all designs."""
-    flags = [*_flags(trace), _RUNTIME_LEVEL]
-    sources = ["verilated.cpp", "verilated_threads.cpp"] + (
-        [f"verilated_{trace}_c.cpp"] if trace else []
-    )
-    include = verilator_root() / "include"
+@dataclass(frozen=True)
+class _Part:
+    """What all designs share, compiled once: its name in a build's folder, the command that makes
+    it there, and where the cache keeps it."""
+
+    name: str
+    command: list[str]
+    kept: Path
+
+
+def _parts(trace: str, levels: Sequence[str]) -> list[_Part]:
+    """Verilator's own run time, and its header, which takes a second to read, precompiled for each
+    level. Waves are written rarely: without the header."""
+    flags, include = _flags(trace), verilator_root() / "include"
     stand_ins = [path.read_text() for path in sorted(_FST.glob("*.h"))] if trace == "fst" else []
+    sources = ["verilated", "verilated_threads", *([f"verilated_{trace}_c"] if trace else [])]
+    made = {f"{name}.o": [_RUNTIME_LEVEL, "-c", f"{include / name}.cpp"] for name in sources}
+    if not trace:
+        header = ["-x", "c++-header", str(include / "verilated.h")]
+        made |= {f"{_header(level)}.gch": [level, *header] for level in levels}
     return [
-        (
-            include / name,
-            cache_folder()
-            / f"{Path(name).stem}-{_digest(_versions(), name, *flags, *stand_ins)}.o",
+        _Part(
+            name,
+            ["g++", *flags, *command, "-o", name],
+            cache_folder() / f"{_digest(_versions(), *flags, *command, *stand_ins)}-{name}",
         )
-        for name in sources
+        for name, command in made.items()
     ]
+
+
+def _header(level: str) -> str:
+    """The name in a build's folder of Verilator's header for compilations of this level."""
+    return f"verilated{level}.h"
+
+
+def _prepare(parts: Sequence[_Part], levels: Sequence[str], folder: Path) -> None:
+    """Put the parts into a build's folder, as links; those that are not kept yet are made."""
+    new = [part for part in parts if not intact(part.kept)]
+    _compile([part.command for part in new], folder)
+    for part in new:
+        publish((folder / part.name).read_bytes(), part.kept)
+        (folder / part.name).unlink()
+    for part in parts:
+        (folder / part.name).symlink_to(part.kept)
+    for level in levels:
+        (folder / _header(level)).write_text('#include "verilated.h"\n')
 
 
 def _ports_header(ports: Sequence[PortSpec]) -> str:
@@ -268,68 +307,44 @@ def build_library(
         cache_folder()
         / f"model-{_digest(_versions(), source, text, header, optimise, *options, *_flags(trace))}.so"
     )
-    runtime = _runtime_parts(trace)
-    new = [(path, kept) for path, kept in runtime if not intact(kept)]
+    levels = (optimise, _SLOW)
     if intact(target):
         return target
-    with tempfile.TemporaryDirectory(prefix="penstock-") as name:
+    with tempfile.TemporaryDirectory(prefix="penstock-") as name, ThreadPoolExecutor(1) as beside:
         folder = Path(name)
         (folder / "design.v").write_text(source)
         (folder / "ports.h").write_text(header)
         (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + text)
-        _run(
-            [verilator_root() / "bin" / "verilator_bin", *options, "--Mdir", "model", "design.v"],
-            folder,
-        )
-        units = _units(folder)
-        jobs = [
-            ["g++", *_flags(trace), _RUNTIME_LEVEL, "-c", str(path), "-o", kept.name]
-            for path, kept in new
-        ]
-        jobs += [
+        parts = _parts(trace, levels)
+        prepared = beside.submit(_prepare, parts, levels, folder)
+        program = verilator_root() / "bin" / "verilator_bin"
+        _run([program, *options, "--Mdir", "model", "design.v"], folder)
+        units = _units(folder, optimise)
+        prepared.result()
+        compile_ = ["g++", *_flags(trace), "-I.", "-Imodel"]
+        _compile(
             [
-                "g++",
-                *_flags(trace),
-                "-I.",
-                "-Imodel",
-                level or optimise,
-                "-c",
-                unit,
-                "-o",
-                f"{unit}.o",
-            ]
-            for unit, level in units
-        ]
-        _compile(jobs, folder)
-        for _, kept in new:
-            publish((folder / kept.name).read_bytes(), kept)
-        _run(
-            [
-                "g++",
-                "-shared",
-                "-pthread",
-                "-Wl,-Bsymbolic",
-                "-o",
-                "model.so",
-                *(f"{unit}.o" for unit, _ in units),
-                *(kept for _, kept in runtime),
+                [*compile_, level, "-include", _header(level), "-c", unit, "-o", f"{unit}.o"]
+                for unit, level in units
             ],
             folder,
         )
+        objects = [f"{unit}.o" for unit, _ in units]
+        objects += [part.name for part in parts if part.name.endswith(".o")]
+        _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *objects], folder)
         publish((folder / "model.so").read_bytes(), target)
     trim(target.parent)
     return target
 
 
-def _units(folder: Path) -> list[tuple[str, str]]:
-    """Gather Verilator's many files into few compilations: (file, level), an empty level for the code that runs every cycle."""
+def _units(folder: Path, optimise: str) -> list[tuple[str, str]]:
+    """Gather Verilator's many files into few compilations: (file, level)."""
     files = sorted((folder / "model").glob("*.cpp"))
     units: list[tuple[str, str]] = []
-    for level, names in (
-        ("", [f for f in files if "Slow" not in f.name]),
-        ("-O0", [f for f in files if "Slow" in f.name]),
+    for group, level, names in (
+        (["harness.cpp"], optimise, [f for f in files if "Slow" not in f.name]),
+        ([], _SLOW, [f for f in files if "Slow" in f.name]),
     ):
-        group: list[str] = [] if level else ["harness.cpp"]
         size = 0
         groups = [group]
         for file in names:
