@@ -5,6 +5,8 @@ from amaranth.lib import enum, wiring
 
 from ...models.errors import ErrorCode
 from ...models.numerics.formats import float32
+from ...models.qr.columns import BITS_MAX
+from ...models.qr.errors import ColumnsError
 from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan, register_map
@@ -216,8 +218,18 @@ class TableFitEngine(wiring.Component):
             ),
         ]
         width = self.config.columns.format.width
+        # the first row with a value too far from its offset, counted from the segment's first
+        beyond, order = Signal(), Signal(32, reset_less=True)
         for k, offset in enumerate(self.offsets):
-            m.d.comb += sums.i.p.values[k].eq(access.o.p.lanes[k][:width].as_signed() - offset)
+            value = access.o.p.lanes[k][:width].as_signed() - offset
+            m.d.comb += sums.i.p.values[k].eq(value)
+            if self.config.columns.wide:
+                high = value[BITS_MAX:]
+                with m.If(passes & takes & high.any() & ~high.all()):
+                    m.d.sync += beyond.eq(1)
+        if self.config.columns.wide:
+            with m.If(passes & ~beyond):
+                m.d.sync += order.eq(Mux(second, registers.go_rows, registers.come_rows) - left)
         with m.If(self.state == _State.BEGIN):
             m.d.sync += [
                 before.eq(Mux(second, registers.go_skip, registers.come_skip)),
@@ -235,17 +247,20 @@ class TableFitEngine(wiring.Component):
             self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
             *observe(self.monitors.tuples, access.o),
         ]
-        for bad, reason, place in (
-            (access.error.valid, access.error.code, access.error),
-            (reader.error, ErrorCode.BUS_READ.value, None),
-            (self.writer.error, ErrorCode.BUS_WRITE.value, None),
-        ):
+        what_ends = [
+            (access.error.valid, access.error.code, access.error.block, access.error.line),
+            (reader.error, ErrorCode.BUS_READ.value, 0, 0),
+            (self.writer.error, ErrorCode.BUS_WRITE.value, 0, 0),
+        ]
+        if self.config.columns.wide:
+            what_ends.append((beyond, ColumnsError.FIT_RANGE.value, order, 0))
+        for bad, reason, block, line in what_ends:
             with m.If(bad):
                 m.d.comb += [
                     self.error.eq(1),
                     self.report.code.eq(reason),
-                    self.report.block.eq(0 if place is None else place.block),
-                    self.report.line.eq(0 if place is None else place.line),
+                    self.report.block.eq(block),
+                    self.report.line.eq(line),
                 ]
 
     def _write(self) -> None:

@@ -1,12 +1,14 @@
 """Least squares over numeric columns with method `gram`: values in fixed point, sums in exact integers, so that rows come and go for ever without drift.
 
-A row's features and label are rounded to integers of a format `fixed:I,F` of at most 17 bits (units of 2**-F, saturated), and less offsets of as many bits,
+A row's features and label are rounded to integers of a format `fixed:I,F` (units of 2**-F), and less offsets of as many bits,
 about the columns' means at the first fit and when the means have moved away (`needs_recentring`, `recentre`): a has 18 bits, what
-one multiplier block of the parts takes.
+one multiplier block of the parts takes. Formats of at most 17 bits always fit; in a wider one a value may lie too far from its column's offset
+(`first_beyond`), which ends the run. Wide formats are for columns far from 0 whose values lie close together.
 The sums over a aᵀ, a = (1, features, label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets
 and sums alone, so they are those of a fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
 
-The fit is that of the rounded values. The hardware is `hdl.qr.table_engine`, its memory is in `table_memory`, its cycles are in `table_cycles`.
+The fit is that of the rounded values. `least_squares` solves the same sums exactly: those are the weights that a user gets.
+The hardware is `hdl.qr.table_engine`, its memory is in `table_memory`, its cycles are in `table_cycles`.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ __all__ = [
     "Totals",
     "add_rows",
     "decode_solution",
+    "first_beyond",
     "initial_totals",
     "needs_recentring",
     "recentre",
@@ -38,7 +41,7 @@ __all__ = [
     "solve",
 ]
 
-#: most bits of a value, its sign included
+#: most bits of a value, its sign included, for which no value less its offset has more than 18
 BITS_MAX = 17
 #: most rows
 ROWS_MAX = 1 << 23
@@ -60,10 +63,8 @@ class Columns:
     def __post_init__(self) -> None:
         if not 2 <= self.n <= 64 or not 1 <= self.gram_lanes <= self.products:
             raise ValueError(f"no such engine: {self}")
-        if not isinstance(self.format, Fixed) or self.format.width > BITS_MAX:
-            raise ValueError(
-                f"values are fixed point of at most {BITS_MAX} bits, not {self.format_name}"
-            )
+        if not isinstance(self.format, Fixed):
+            raise ValueError(f"values are fixed point, not {self.format_name}")
 
     @property
     def format(self) -> Fixed:
@@ -71,6 +72,11 @@ class Columns:
         if not isinstance(made, Fixed):
             raise ValueError(f"values are fixed point, not {self.format_name}")
         return made
+
+    @property
+    def wide(self) -> bool:
+        """Whether a value may lie too far from its offset: the hardware looks at each."""
+        return self.format.width > BITS_MAX
 
     @property
     def products(self) -> int:
@@ -115,6 +121,12 @@ def initial_totals(rows: Integers) -> Totals:
     return Totals(
         np.rint(means).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64)
     )
+
+
+def first_beyond(offsets: Integers, rows: Integers) -> tuple[int, int] | None:
+    """Return the first row, and its first value, that less its offset has more than 18 bits."""
+    wide = np.argwhere((rows - offsets + (1 << BITS_MAX)) >> BITS_MAX + 1)
+    return None if not len(wide) else (int(wide[0, 0]), int(wide[0, 1]))
 
 
 def add_rows(totals: Totals, rows: Integers) -> Totals:

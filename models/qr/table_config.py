@@ -19,6 +19,7 @@ from ..strider.layout import Source, TupleLayout
 from ..strider.program import port_config
 from .columns import Columns
 from .config import FitPlan
+from .errors import ColumnsError
 from .shell import ADDRESS_BITS
 
 __all__ = ["AHEAD", "UNIT_BYTES", "Segment", "TableFitPlan", "layout", "register_map"]
@@ -162,5 +163,5 @@ def register_map(design: int = 0) -> RegisterMap:
         ],
         [Monitor("tuples"), Monitor("words")],
         design,
-        errors=(PageError,),
+        errors=(PageError, ColumnsError),
     )

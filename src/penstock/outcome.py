@@ -129,6 +129,11 @@ class Outcome:
                 return run.result
         return None
 
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What else there is to say of the result."""
+        return next((run.details for run in (self.rtl, self.golden) if run is not None), {})
+
     def to_json(self, result_file: str | None = None) -> dict[str, Any]:
         """Return the report. `result_file`: where large results are kept; without it they stand in
         the report."""
@@ -151,6 +156,8 @@ class Outcome:
         if self.result is not None:
             plain = {name: _plain(value.tolist()) for name, value in self.result.items()}
             report["result"] = {"file": result_file} if result_file else plain
+        if self.details:
+            report["details"] = self.details
         report |= self._hardware()
         runs = [run for run in (self.model, self.golden, self.rtl) if run is not None]
         counters = {name: count for run in runs for name, count in run.counters.items()}

@@ -50,6 +50,7 @@ class Run:
     counters: Mapping[str, int]
     errors: tuple[HardwareError, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     bound: Bound | None = None
     seconds: float = 0.0
     bytes_read: int | None = None
@@ -87,7 +88,15 @@ def golden(workload: Workload) -> Run:
     result = None if found.codes is None else workload.values(found.codes)
     errors = () if found.error is None else (found.error,)
     return Run(
-        "golden", result, found.codes, None, found.counters, errors, found.facts, seconds=seconds
+        "golden",
+        result,
+        found.codes,
+        None,
+        found.counters,
+        errors,
+        found.facts,
+        {} if found.codes is None else workload.details(found.codes),
+        seconds=seconds,
     )
 
 
@@ -103,10 +112,10 @@ def model(workload: Workload, memory: FixedLatency) -> Run:
         found.counters,
         () if found.error is None else (found.error,),
         found.facts,
-        found.bound,
-        perf_counter() - begin,
-        found.bytes_read,
-        found.bytes_written,
+        bound=found.bound,
+        seconds=perf_counter() - begin,
+        bytes_read=found.bytes_read,
+        bytes_written=found.bytes_written,
     )
 
 
@@ -139,10 +148,10 @@ def hardware(
         {**total.counters, **found.counters},
         () if found.error is None else (found.error,),
         found.facts,
-        None,
-        total.seconds,
-        total.bytes_read or None,
-        total.bytes_written or None,
+        {} if found.codes is None else workload.details(found.codes),
+        seconds=total.seconds,
+        bytes_read=total.bytes_read or None,
+        bytes_written=total.bytes_written or None,
     )
 
 

@@ -11,6 +11,7 @@ from penstock.models.qr.columns import (
     ROWS_MAX,
     Columns,
     add_rows,
+    first_beyond,
     initial_totals,
     remove_rows,
     solve,
@@ -92,14 +93,25 @@ def test_collinear_and_constant_columns_have_no_weight() -> None:
     assert not solve(nothing, WIDE).values.any()
 
 
+def test_rows_too_far_from_their_offsets() -> None:
+    offsets = np.array([1 << 30, -(1 << 20)])
+    least, most = offsets - (1 << 17), offsets + (1 << 17) - 1
+    fine = np.array([least, most, offsets])
+    assert first_beyond(offsets, fine) is None and first_beyond(offsets, fine[:0]) is None
+    for at, value in ((0, least[0] - 1), (1, most[1] + 1), (1, -(1 << 31)), (0, 0)):
+        rows = np.concatenate([fine, fine])
+        rows[4, at] = value
+        assert first_beyond(offsets, rows) == (4, at)
+
+
 def test_configurations() -> None:
+    assert Columns(11, "fixed:9,9").wide and not Columns(11, "fixed:9,8").wide
     for lanes in (1, 10, 78):
         config = Columns(11, "fixed:8,8", lanes)
         assert config.products == 78 and config.row_cycles == -(-78 // lanes)
     for wrong in (
         {"n": 1},
         {"n": 65},
-        {"format_name": "fixed:9,9"},
         {"format_name": "float32"},
         {"gram_lanes": 79},
     ):

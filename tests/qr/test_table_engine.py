@@ -11,6 +11,7 @@ from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
 from penstock.models.memory import FixedLatency
 from penstock.models.qr import columns as c
+from penstock.models.qr.errors import ColumnsError
 from penstock.models.qr.table_config import Segment, TableFitPlan, layout
 from penstock.models.qr.table_cycles import bound, run, words_read
 from penstock.models.qr.table_memory import pack_answer, pack_totals, unpack_answer
@@ -36,6 +37,7 @@ class Table:
         *,
         page_size: int = 1024,
         on_null: str = "error",
+        far: float = 0.0,
     ) -> None:
         source = np.random.default_rng(seed)
         types = [
@@ -71,6 +73,8 @@ class Table:
                 if name.startswith("int")
                 else numbers
             )
+            if far and name in ("float8", "int4"):  # whose digits hold that
+                values[column.name] = np.rint(far * source.uniform(-1, 1)) + values[column.name]
             if on_null == "skip" and not column.is_array:
                 nulls[column.name] = source.random(rows) < 0.05
         if features > 3:
@@ -158,19 +162,55 @@ ENGINES = [
     (1, "fixed:8,8", 60, 6, 8, 1, 2, 4, "error"),
     (4, "fixed:5,12", 200, 4, 16, 2, 2, 9, "skip"),
     (8, "fixed:6,10", 150, 55, 64, 3, 3, 20, "error"),
+    # far from 0: values of 32 bits, of which 18 are left
+    (3, "fixed:21,11", 120, 5, 32, 2, 2, 7, "error"),
 ]
 
 
 @pytest.mark.parametrize("case", ENGINES, ids=str)
 def test_every_answer_and_every_cycle(case) -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = case
-    table = Table(features, features, fmt, rows, on_null=on_null)
+    far = 1e6 if fmt == "fixed:21,11" else 0
+    table = Table(features, features, fmt, rows, on_null=on_null, far=far)
     engine = TableFitPlan(
         c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots
     )
     library = build(engine)
     check(engine, library, table, range(25))
     check(engine, library, table, range(100, 105), stall_percent=40)
+    if far:
+        assert np.abs(table.rows).max() > 1 << 28
+        check_ranges(engine, library, table, range(200, 215))
+
+
+def check_ranges(engine: TableFitPlan, library, table: Table, seeds: range) -> None:
+    """Offsets that leave some row too far away end the run at the first one of them."""
+    for seed in seeds:
+        source = np.random.default_rng(seed)
+        (come, go), segments = spans(source, engine, table)
+        totals = c.initial_totals(table.rows)
+        at = int(source.integers(len(table.rows))), int(source.integers(engine.columns.n))
+        side = int(
+            source.choice([(1 << 17) + 1, -(1 << 17)])
+        )  # one row at least is too far, or just not
+        totals.offsets[at[1]] = table.rows[at] + side - int(source.integers(2))
+        wrong = [c.first_beyond(totals.offsets, table.rows[slice(*span)]) for span in (come, go)]
+        first = next((found for found in wrong if found is not None), None)
+        found = fit_pages(
+            engine,
+            library,
+            table.pages,
+            totals,
+            [segment for segment, _ in segments],
+            limit=1_000_000,
+            stall_percent=30,
+            seed=seed,
+        )
+        if first is None:
+            assert found.error is None
+        else:
+            assert found.error is not None
+            assert (found.error.code, found.error.block) == (ColumnsError.FIT_RANGE, first[0]), seed
 
 
 @pytest.mark.long

@@ -146,6 +146,10 @@ class Workload(ABC):
         otherwise."""
         return {name: value.astype("f8") for name, value in codes.items()}
 
+    def details(self, codes: Mapping[str, Codes]) -> Mapping[str, Any]:
+        """Return what else there is to say of a result, for reports, as JSON has it."""
+        return {}
+
     def failure(self, error: HardwareError) -> Failure:
         """Return what an error means to the user who gave the data."""
         from penstock.failures import hardware_failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.dsl.core.diagnostics import KernelError, Span, error
@@ -16,7 +16,16 @@ from penstock.host.workloads import Changes, Refits, TooFew
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Bounds, Sums
 
-__all__ = ["changes_of", "check_random", "key_column", "key_texts", "limited_fits", "refits_of"]
+__all__ = [
+    "Asked",
+    "asked_of",
+    "changes_of",
+    "check_random",
+    "key_column",
+    "key_texts",
+    "limited_fits",
+    "refits_of",
+]
 
 #: most rows, and most fits, that are played through: the models go through all of them
 MOST_ROWS, MOST_FITS = 1 << 22, 1 << 16
@@ -35,6 +44,28 @@ def changes_of(given: Given, groups: int | None = None) -> Changes:
     base = Changes() if groups is None else Changes(groups)
     numbers = {n: given.option(n) for n in ("groups", "refits", "new", "gone")}
     return replace(base, **{name: n for name, n in numbers.items() if n is not None})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The refits of a table: `changes`, and whether they were `chosen` or are the defaults."""
+
+    changes: Changes
+    chosen: bool
+
+    def of(self, rows: int, columns: int) -> Changes:
+        """Return the changes for so many rows: fewer refits than the default where the first fit
+        would have fewer rows than columns."""
+        if self.chosen or not self.changes.new:
+            return self.changes
+        most = max(rows - columns, 0) // self.changes.new
+        return replace(self.changes, refits=min(self.changes.refits, most))
+
+
+def asked_of(given: Given) -> Asked:
+    """Return the refits that the options ask for of a table."""
+    named = ("changes", "refits", "new", "gone")
+    return Asked(changes_of(given, 1), any(given.option(name) is not None for name in named))
 
 
 def _too_many(what: str, most: int, where: str, hint: str) -> KernelError:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from penstock.assumed import Assumed, assume, fitted, paged
 from penstock.dsl.core.bind import bind
-from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
+from penstock.dsl.qr.table_format import TooWide, choose_format
 from penstock.dsl.qr.table_plan import lower_table
 from penstock.engines.base import Design, Given
 from penstock.host.sources import Table
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import FixedLatency
-from penstock.models.numerics.formats import Format, float32
-from penstock.models.qr.columns import Columns
+from penstock.models.numerics.formats import Format, float32, parse_format
+from penstock.models.qr.columns import BITS_MAX, Columns
 from penstock.models.qr.job import Method
 from penstock.models.qr.table_config import TableFitPlan, layout, register_map
 from penstock.models.qr.table_resources import estimate
@@ -32,8 +33,10 @@ from penstock.models.target import Target
 from penstock.tables import packed_here, table_on
 from penstock.targets import timing_of
 
-from .changes import changes_of, limited_fits
+from .changes import asked_of, limited_fits
 from .graphs import graph_json
+from .options import ON_SINGULAR
+from .ranges import column_names, values_of
 from .table_fits import AssumedFits, TableFits
 
 if TYPE_CHECKING:
@@ -42,8 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnsDesign", "check_method", "compile_columns", "table_engine_text"]
 
-#: the format of values unless another one is asked for
+#: the format where there are no values that choose one
 FORMAT = "fixed:8,8"
+_NO_VALUES = "no values to choose it by"
+#: a format of tables that are read before one is chosen
+_ANY = parse_format(FORMAT)
 
 
 def table_engine_text(plan: TableFitPlan) -> str:
@@ -61,10 +67,12 @@ class ColumnsDesign(Design):
 
     graph: FitGraph
     plan: TableFitPlan
+    #: what chose the format, for reports
+    why: str = field(default="by the design", compare=False, kw_only=True)
 
     engine_name = "qr"
     kind = "columns"
-    arguments = frozenset({"changes"})
+    arguments = frozenset({"changes", "on_singular"})
 
     @property
     def name(self) -> str:
@@ -138,31 +146,27 @@ class ColumnsDesign(Design):
     def text(self) -> str:
         return table_engine_text(self.plan)
 
-    def leaving_out(self, on_null: str) -> ColumnsDesign:
-        """Return the design with this policy for rows with NULL in a used column: "error" or
-        "skip"."""
-        walk = self.plan.walk
-        if walk.layout.on_null == on_null:
-            return self
-        changed = replace(walk, layout=replace(walk.layout, on_null=on_null))
-        return replace(self, plan=replace(self.plan, walk=changed), given_verilog=None)
-
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says
 
     def workload(self, given: Given) -> TableFits | AssumedFits:
         """Return fits of the table's first rows, and refits with rows that come and go.
 
-        Raises SourceError for the table, KernelError (E701) where its rows are too few or too many.
+        Raises SourceError for the table, KernelError (E701) where its rows are too few or too many,
+        ValueError for an unknown `on_singular`.
         """
-        changes = changes_of(given, 1)
-        limited_fits(changes)
+        asked = asked_of(given)
+        limited_fits(asked.changes)
+        on_singular = given.option("on_singular", ON_SINGULAR[0])
+        if on_singular not in ON_SINGULAR:
+            known = ", ".join(map(repr, ON_SINGULAR))
+            raise ValueError(f"on_singular must be one of {known}, not {on_singular!r}")
         if given.rows is not None:
-            return AssumedFits(self.graph, self.plan, assume(self.schema, given.rows), changes)
+            return AssumedFits(self.graph, self.plan, assume(self.schema, given.rows), asked)
         if isinstance(given.data, Assumed):
-            return AssumedFits(self.graph, self.plan, given.data, changes)
+            return AssumedFits(self.graph, self.plan, given.data, asked)
         table = table_on(given.data, given.source, self.plan.walk, (self.label,))
-        return TableFits(self.graph, self.plan, table, given.place, changes)
+        return TableFits(self.graph, self.plan, table, given.place, asked, on_singular, self.why)
 
 
 def _schema_of(
@@ -216,13 +220,6 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
     binding = bind(kernel, schema, bindings, dims)
     graph = kernel.trace(binding.dims)
     check_method(graph)
-    fmt = given.format
-    name = FORMAT if fmt is None else str(getattr(fmt, "name", fmt))
-    try:
-        columns = Columns(graph.columns, name, 1)
-    except ValueError as problem:
-        hint = "as in --format fixed:8,8, which is what there is without"
-        raise error("E603", str(problem), Span.whole("--format"), hint=hint) from None
     assert graph.label is not None
     attributes = [
         (run.attribute, run.first + k)
@@ -230,14 +227,63 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
         for run in binding.fields[variable]
         for k in range(run.count)
     ]
-    walk = WalkConfig(schema, layout(attributes), columns.format)
+    placed = layout(attributes, given.option("on_null", "error"))
+    columns, why = _columns(graph, WalkConfig(schema, placed, _ANY), given)
+    walk = WalkConfig(schema, placed, columns.format)
     memory = None
     if given.memory is not None or not part.shared:
         memory = timing_of(part.memory if given.memory is None else given.memory, part)
     plan = lower_table(graph, columns, walk, _full_page(walk), part, memory)
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-    design = ColumnsDesign(part.name, timing, graph, plan)
-    return design.leaving_out(given.option("on_null", "error"))
+    return ColumnsDesign(part.name, timing, graph, plan, why=why)
+
+
+def _columns(graph: FitGraph, walk: WalkConfig, given: Given) -> tuple[Columns, str]:
+    """Return the columns in the format that is asked for, or else suits the values of the table that
+    is given; and what chose it. `walk`: how the table is read. Raises KernelError (E603, E607)."""
+    fmt = given.format
+    if fmt is not None:
+        name = str(getattr(fmt, "name", fmt))
+        try:
+            return Columns(graph.columns, name, 1), "as asked for"
+        except ValueError as problem:
+            hint = "as in --format fixed:8,8; without, the range of the table's values chooses one"
+            raise error("E603", str(problem), Span.whole("--format"), hint=hint) from None
+    if not isinstance(given.data, (Table, str)):
+        return Columns(graph.columns, FORMAT, 1), _NO_VALUES
+    label = column_names(walk)[-1].partition("[")[0]
+    table = table_on(given.data, given.source, walk, (label,))
+    ranges = values_of(table, walk).ranges
+    try:
+        format, tightest = choose_format(ranges)
+    except TooWide as problem:
+        raise _too_wide(problem, given.place or table.name) from None
+    if tightest is None:
+        why = "every value is exact in it"
+    else:
+        what = "reaches" if tightest.far else "spans"
+        extent = tightest.reach if tightest.far else tightest.span
+        why = (
+            f"rounded to multiples of {2.0**-format.fraction_bits:.6g}: "
+            f"column {tightest.name} {what} {extent:.6g}"
+        )
+    return Columns(graph.columns, format.name, 1), why
+
+
+def _too_wide(problem: TooWide, place: str) -> KernelError:
+    column = problem.column
+    if column.far:
+        what = f"reaches {column.reach:.6g}; a value has at most 31 bits without its sign"
+        hint = "subtract a constant from the column, or scale it"
+    else:
+        what = f"spans {column.span:.6g}; the sums take spans of less than {1 << BITS_MAX:,} units"
+        hint = "scale the column: a fit's weights scale with it"
+    return error(
+        "E607",
+        f"no number format holds column {column.name}, which {what}",
+        Span.whole(place),
+        hint=hint,
+    )
 
 
 def _full_page(walk: WalkConfig) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
-from penstock.models.qr.errors import FitError
+from penstock.models.qr.errors import ColumnsError, FitError
 from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
@@ -35,7 +35,7 @@ class FitEngine(Engine):
     default_target = "vu9p"  # the engine is too large for the small part
     options = OPTIONS
     arguments = frozenset({"load"})
-    errors = (PageError, FitError)
+    errors = (PageError, FitError, ColumnsError)
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         keys = _over_keys(kernel)
@@ -48,6 +48,11 @@ class FitEngine(Engine):
             raise Conflict(
                 "--groups is for fits of keys",
                 "leave --groups out: a table is one group of rows",
+            )
+        if keys and request.own.get("on_singular") is not None:
+            raise Conflict(
+                "--on-singular is not for fits of keys",
+                "leave --on-singular out: constant bytes of keys have the weight 0",
             )
         if keys and request.format not in (None, "float32"):
             raise Conflict(

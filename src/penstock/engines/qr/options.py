@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import click
+
 from penstock.options import TABLE, Count, Option
 
-__all__ = ["OPTIONS"]
+__all__ = ["ON_SINGULAR", "OPTIONS"]
+
+#: what is done where the rows do not determine all weights, the default first
+ON_SINGULAR = ("error", "drop", "minimum-norm")
 
 _REFITS = (
     Option(
@@ -32,7 +37,14 @@ _REFITS = (
         "Keys that leave a group before each refit.  [default: 0]",
     ),
 )
+_SINGULAR = Option(
+    "--on-singular",
+    "on_singular",
+    click.Choice(ON_SINGULAR),
+    None,
+    "What a fit over columns does whose rows do not determine all weights.  [default: error]",
+)
 OPTIONS = {
     **dict.fromkeys(("check", "compile", "build"), TABLE),
-    **dict.fromkeys(("model", "simulate"), (*TABLE, *_REFITS)),
+    **dict.fromkeys(("model", "simulate"), (*TABLE, *_REFITS, _SINGULAR)),
 }

@@ -85,7 +85,7 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
     name = design.format_name
     yield _joined(
         fit_facts(design.graph),
-        Row("values", f"{name}, sums in exact integers of 64 bits"),
+        Row("values", f"{name}, {design.why}; sums in exact integers of 64 bits"),
         Row("engine", table_engine_text(design.plan)),
         Row("target", target_text(design.target)),
     )
@@ -94,7 +94,7 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
         counters = run.counters
         rows = f"{plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit"
         found = [Row("table", f"{outcome.table}: {rows}"), *read_rows(outcome)]
-        if many := counters["saturated"]:
+        if many := counters.get("saturated"):
             verb = "lie" if many > 1 else "lies"
             found.append(Row("saturated", f"{plural(many, 'value')} {verb} outside {name}"))
         if again := counters.get("recentred"):
@@ -105,8 +105,36 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
         Row(f"{name}[{value.size}]", values_text(value.tolist()))
         for name, value in (outcome.result or {}).items()
     )
-    yield Facts((resources(outcome), *weights))
+    yield Facts((resources(outcome), *weights, *_solution_rows(outcome)))
     yield written(outcome)
+
+
+def _solution_rows(outcome: Outcome) -> Iterable[Row]:
+    """Return how the weights were found, how near they are to the best, and what has none."""
+    if not outcome.details:
+        return
+    found, engine = outcome.details["solution"], outcome.details["engine_float32"]
+    within = found["weights_within"]
+    text = "float64, the exact sums solved in exact arithmetic"
+    if within is not None and found["values_exact"]:
+        text += ": the nearest numbers to the exact weights"
+    elif within is not None:
+        text += f"; at most {max(within, default=0.0):.2g} from the weights of unrounded values"
+    else:
+        text += "; no bound on what rounding the values did"
+    yield Row("solved", text)
+    independent = f"{found['rank']} of {plural(found['features'], 'column')} independent"
+    yield Row(
+        "condition",
+        f"{found['condition']:.3g}, of the columns less their means, scaled; {independent}",
+    )
+    for entry in found["dropped"]:
+        what = "no weight" if found["on_singular"] == "drop" else "not determined"
+        yield Row(f"  {entry['column']}", f"{what}: {entry['reason']}")
+    text = f"float32 weights for its next refits, {engine['largest_difference']:.2g} away at most"
+    if engine["dropped"]:
+        text += f"; without {', '.join(engine['dropped'])}, nearly dependent"
+    yield Row("engine", text)
 
 
 def _joined(facts: Facts, *rows: Row) -> Facts:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from penstock.assumed import Assumed
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Result, Workload
-from penstock.failures import Failure
+from penstock.failures import Failure, hardware_failure
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
-from penstock.models.numerics.formats import Codes, Fixed, parse_format
+from penstock.models.numerics.formats import Codes
 from penstock.models.qr import columns as c
+from penstock.models.qr.arith import numbers
 from penstock.models.qr.cycles import Bound
+from penstock.models.qr.errors import ColumnsError
 from penstock.models.qr.job import Integers
 from penstock.models.qr.table_config import Segment, TableFitPlan
 from penstock.models.qr.table_cycles import bound, run, words_read
@@ -35,6 +38,10 @@ from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import Metered
 from penstock.tables import table_failure
+
+from .changes import Asked
+from .ranges import Values, values_of
+from .solution import Solution, solved
 
 __all__ = ["AssumedFits", "TableFits"]
 
@@ -89,8 +96,8 @@ def _steps(rows: int, changes: Changes, where: str) -> tuple[list[_Step], dict[s
 class _Fits(Workload):
     """Fits over the rows of pages."""
 
-    def __init__(self, graph: FitGraph, plan: TableFitPlan, changes: Changes) -> None:
-        self.graph, self.plan, self.changes = graph, plan, changes
+    def __init__(self, graph: FitGraph, plan: TableFitPlan, asked: Asked) -> None:
+        self.graph, self.plan, self.asked = graph, plan, asked
 
     @property
     def _columns(self) -> c.Columns:
@@ -180,10 +187,8 @@ class AssumedFits(_Fits):
 
     assumed = True
 
-    def __init__(
-        self, graph: FitGraph, plan: TableFitPlan, table: Assumed, changes: Changes
-    ) -> None:
-        super().__init__(graph, plan, changes)
+    def __init__(self, graph: FitGraph, plan: TableFitPlan, table: Assumed, asked: Asked) -> None:
+        super().__init__(graph, plan, asked)
         self.table = table
         self.name, self.rows, self.pages = plan.walk.schema.table, table.rows, table.pages
 
@@ -192,18 +197,21 @@ class AssumedFits(_Fits):
 
     def model(self, memory: FixedLatency) -> Cycles:
         costs = self.table.costs(self.plan.port, self.plan.walk)
-        steps, counters = _steps(RowPages(costs).rows, self.changes, "--rows")
-        return self._cycles(costs, None, steps, counters | {"saturated": 0}, memory)
+        rows = RowPages(costs).rows
+        changes = self.asked.of(rows, self._columns.n)
+        steps, counters = _steps(rows, changes, "--rows")
+        return self._cycles(costs, None, steps, counters, memory)
 
     def drive(self, machine: Metered) -> Result:
         raise ValueError("assumed rows have no values")
 
 
 class TableFits(_Fits):
-    """Fits over a table's rows. What a page has wrong, or NULL in a used column under the policy
-    "error", is the run's error.
+    """Fits over a table's rows. What a page has wrong, NULL in a used column under the policy
+    "error", or a value that the format or the sums do not hold is the run's error.
 
-    Parameters: `source`: the text that the table was opened from.
+    Parameters: `source`: the text that the table was opened from; `on_singular`: what is done where
+    the rows do not determine all weights, one of `options.ON_SINGULAR`; `why`: what set the format.
     """
 
     results_with_model = True
@@ -214,71 +222,93 @@ class TableFits(_Fits):
         plan: TableFitPlan,
         table: Table,
         source: str | None,
-        changes: Changes,
+        asked: Asked,
+        on_singular: str,
+        why: str,
     ) -> None:
-        super().__init__(graph, plan, changes)
-        self.table, self.source = table, source
+        super().__init__(graph, plan, asked)
+        self.table, self.source, self.on_singular, self.why = table, source, on_singular, why
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
+        self._solutions: dict[bytes, Solution] = {}
 
     @cached_property
-    def _rows(self) -> Integers | HardwareError:
+    def _walked(self) -> tuple[Integers, HardwareError | None]:
+        """The rows up to the first error of a page or a value, and that error."""
         codes, _, _, wrong = walk_table(self.table.pages, self.plan.walk)
-        return self._columns.format.to_integers(codes) if wrong is None else wrong
+        return self._columns.format.to_integers(codes), wrong
 
     @cached_property
     def _planned(self) -> tuple[list[_Step], dict[str, int]]:
-        assert not isinstance(self._rows, HardwareError)
-        steps, counters = _steps(len(self._rows), self.changes, self.source or self.name)
-        counters["saturated"] = self._saturated()
-        return steps, counters
+        """The fits to make. Before an error in the table: one of all rows up to it, and more."""
+        rows, wrong = self._walked
+        if wrong is not None:
+            # the hardware waits for a row more than there are, so that nothing goes unseen
+            return _steps(self.table.rows + 1, Changes(1, 0), self.name)
+        changes = self.asked.of(len(rows), self._columns.n)
+        steps, counters = _steps(len(rows), changes, self.source or self.name)
+        return steps, {**counters, "saturated": self._values.saturated(self._columns.format)}
 
-    def _saturated(self) -> int:
-        """Return how many values of used columns are saturated: beyond its ends in a wider format
-        with as many fraction bits."""
-        narrow, walk = self._columns.format, self.plan.walk
-        bits = narrow.fraction_bits
-        wide = parse_format(f"fixed:{32 - bits},{bits}")
-        assert isinstance(wide, Fixed)
-        codes = walk_table(self.table.pages, replace(walk, format=wide))[0]
-        values = wide.to_integers(codes)
-        return int(np.count_nonzero((values > narrow.top) | (values < -narrow.top - 1)))
+    @cached_property
+    def _values(self) -> Values:
+        return values_of(self.table, self.plan.walk)
 
     def golden(self) -> Result:
-        rows = self._rows
-        if isinstance(rows, HardwareError):
-            return Result(None, rows)
-        steps, counters = self._planned
         fits: list[tuple[c.Totals, c.Solution]] = []
+        wrong = self._error
+        if wrong is not None:
+            return Result(None, wrong)
+        steps, counters = self._planned
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
-            totals = self._summed(before, rows, step)
+            totals = self._summed(before, self._walked[0], step)
             fits.append((totals, c.solve(totals, self._columns.format)))
             return totals
 
-        self._play(rows, steps, fit)
+        self._play(self._walked[0], steps, fit)
         return self._result(fits, counters)
 
+    @cached_property
+    def _beyond(self) -> tuple[int, int, int] | None:
+        """The first value that is too far from its column's offset: the row's place among those
+        that come or go in its fit, its place in the table, and its column."""
+        rows, found = self._walked[0], list[tuple[int, int, int]]()
+        if not self._columns.wide:
+            return None
+
+        def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals | None:
+            for first, last in (step.come, step.go):
+                beyond = c.first_beyond(before.offsets, rows[first:last])
+                if beyond is not None:
+                    found.append((beyond[0], first + beyond[0], beyond[1]))
+                    return None
+            return self._summed(before, rows, step)
+
+        self._play(rows, self._planned[0], fit)
+        return found[0] if found else None
+
+    @property
+    def _error(self) -> HardwareError | None:
+        """What ends the run."""
+        if self._beyond is not None:
+            return HardwareError(ColumnsError.FIT_RANGE, self._beyond[0])
+        return self._walked[1]
+
     def model(self, memory: FixedLatency) -> Cycles:
-        if isinstance(self._rows, HardwareError):
-            return Cycles(None, error=self._rows)
+        if self._error is not None:
+            return Cycles(None, error=self._error)
         steps, counters = self._planned
         costs = analyse(self.plan.port, self.plan.walk, self.table.pages)
-        return self._cycles(costs, self._rows, steps, counters, memory)
+        return self._cycles(costs, self._walked[0], steps, counters, memory)
 
     def drive(self, machine: Metered) -> Result:
         plan, where = self.plan, places(self.plan)
-        rows = None if isinstance(self._rows, HardwareError) else self._rows
         machine.reserve(0, where.pages)
         machine.write(where.pages, np.ascontiguousarray(self.table.pages))
-        if rows is None:
-            # the hardware meets the bad page in a fit over all pages: it waits for a row more than
-            # there are, so that nothing behind the last one goes unseen
-            steps, counters = _steps(self.table.rows + 1, Changes(1, 0), self.name)
-            costs = None
-        else:
-            steps, counters = self._planned
-            costs = analyse(plan.port, plan.walk, self.table.pages)
-        pages = None if costs is None else RowPages(costs)
+        rows, unreadable = self._walked
+        steps, counters = self._planned
+        pages = None
+        if unreadable is None:
+            pages = RowPages(analyse(plan.port, plan.walk, self.table.pages))
         answers, latest = where.answers, 0
         fits: list[tuple[c.Totals, c.Solution]] = []
         wrong: list[HardwareError] = []
@@ -320,13 +350,53 @@ class TableFits(_Fits):
         recentred = {"recentred": len(fits) - counters["jobs"]}
         return Result(codes, counters={**counters, **recentred})
 
-    def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+    def _solution(self, codes: Mapping[str, Codes]) -> Solution:
+        """Return the weights of the last fit, from its sums."""
         n, latest = self._columns.n, codes["sums"][-1]
-        sums = latest[n:].reshape(n + 1, n + 1)
-        totals = c.Totals(latest[:n], int(sums[0, 0]), sums)
-        weights, mask = codes["weights"][-1], codes["mask"][-1].astype(bool)
-        values = c.decode_solution(totals, weights, mask, self._columns.format).values
-        return {"bias": values[:1], "weights": values[1:]}
+        key = latest.tobytes()
+        if key not in self._solutions:
+            sums = latest[n:].reshape(n + 1, n + 1)
+            self._solutions[key] = solved(
+                c.Totals(latest[:n], int(sums[0, 0]), sums),
+                self._columns.format,
+                self._values.ranges,
+                self._values.rounding(self._columns.format),
+                self.on_singular,
+                self.source or self.name,
+            )
+        return self._solutions[key]
+
+    def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        """Return the weights of the last fit: the exact sums solved exactly, each rounded once.
+
+        Raises KernelError where the rows do not determine them and the policy is "error".
+        """
+        return self._solution(codes).values
+
+    def details(self, codes: Mapping[str, Codes]) -> Mapping[str, Any]:
+        solution = self._solution(codes)
+        engine = numbers(codes["weights"][-1][1:]).astype(np.float64)
+        apart = float(np.abs(engine - solution.values["weights"]).max(initial=0.0))
+        name = self._columns.format_name
+        return {
+            "solution": solution.to_json(),
+            "format": {"name": name, "why": self.why},
+            "engine_float32": {
+                "weights": [float(w) for w in engine],
+                "dropped": [
+                    column
+                    for column, kept in zip(self._values.names, codes["mask"][-1][1:], strict=False)
+                    if not kept
+                ],
+                "largest_difference": apart,
+            },
+        }
 
     def failure(self, error: HardwareError) -> Failure:
+        if error.code == ColumnsError.FIT_RANGE and self._beyond is not None:
+            _, row, column = self._beyond
+            place = (
+                f"{self.source or self.name}, row {row + 1:,}, column {self._values.names[column]}"
+            )
+            return hardware_failure(error, place)
         return table_failure(self.source, self.table, error)

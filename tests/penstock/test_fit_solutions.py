@@ -1,0 +1,196 @@
+"""What users get from fits over columns: weights of exact arithmetic with default options, or a named reason."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.host.sources import Table
+from penstock.run import Run
+from testbench.rational import least_squares
+
+TEXT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    Path("f.psk").write_text(TEXT)
+
+
+def fitted(columns: dict[str, np.ndarray], format: str | None = None, **options: str) -> Run:
+    table = Table.from_columns(columns)
+    return ps.compile("f.psk", "kcu105", table, format).run(table, **options)
+
+
+def best(columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Bias and weights of the stored values, in rational arithmetic."""
+    names = [name for name in columns if name != "y"]
+    rows = np.column_stack([*(columns[name] for name in names), columns["y"]])
+    bias, weights = least_squares([[Fraction(float(v)) for v in row] for row in rows])
+    return np.array([float(v) for v in (bias, *weights)])
+
+
+def check(made: Run, columns: dict[str, np.ndarray]) -> None:
+    """The weights are as near to the exact ones as the run says."""
+    said = made.details["solution"]
+    exact = best(columns)
+    assert made.result is not None
+    assert (np.abs(made.result["weights"] - exact[1:]) <= said["weights_within"]).all()
+    assert abs(made.result["bias"][0] - exact[0]) <= said["bias_within"]
+
+
+def table(seed: int, rows: int = 250, far: float = 0.0) -> dict[str, np.ndarray]:
+    source = np.random.default_rng(seed)
+    a, b = np.rint(source.uniform(-1, 1, (2, rows)) * 4096) / 4096
+    y = np.rint((1.5 * a - 2 * b + 0.1 * source.standard_normal(rows)) * 1024) / 1024
+    return {"a": a + far, "b": b, "y": y}
+
+
+@pytest.mark.parametrize("far", [0, 200, 1e5])
+def test_a_column_far_from_zero(far: float) -> None:
+    """200 ± 1 saturated once, and every weight was 0."""
+    columns = table(1, far=far)
+    made = fitted(columns)
+    check(made, columns)
+    assert made.details["solution"]["values_exact"]
+    assert max(made.details["solution"]["weights_within"]) < 1e-15
+
+
+@pytest.mark.parametrize(("most", "share", "condition"), [(16, 1, 500), (0.5, 0.05, 10_000)])
+def test_ill_conditioned_sums_are_solved_exactly(most: float, share: float, condition: int) -> None:
+    """At a condition number of 600 float32 was off by a thousandth; at 10,000 nothing is left of it."""
+    columns, source = table(2), np.random.default_rng(3)
+    apart = np.rint(source.uniform(-most, most, 250) * 2) / 8192
+    columns["b"] = columns["a"] + np.where(source.random(250) < share, apart, 0)
+    made = fitted(columns)
+    check(made, columns)
+    assert made.details["solution"]["condition"] > condition
+    assert made.details["solution"]["values_exact"] and not made.details["solution"]["dropped"]
+
+
+def test_nearly_collinear_columns_keep_their_weights() -> None:
+    columns = table(4)
+    columns["c"] = columns["a"] - columns["b"]
+    columns["c"][17] += 1 / 4096
+    made = fitted(columns)
+    check(made, columns)
+    assert made.details["engine_float32"]["dropped"] == ["c"]  # what the engine makes of it
+
+
+DEPENDENT = {
+    "constant": ({"c": np.full(250, 7.0)}, "column c is constant, 7 in all rows"),
+    "sum": (
+        {"c": 2 * table(5)["a"] - 3 * table(5)["b"] + 5},
+        "column c is equal to 2 × a − 3 × b + 5 in all 250 rows",
+    ),
+    "same": ({"c": table(5)["a"]}, "column c is equal to 1 × a in all 250 rows"),
+    "tiny": (
+        {"c": 1e-7 * table(5)["b"]},
+        "column c is constant in fixed:3,14: its values span 1.99",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_dependent_columns_are_named(name: str) -> None:
+    more, reason = DEPENDENT[name]
+    columns = table(5) | more
+    with pytest.raises(ps.KernelError) as caught:
+        fitted(columns)
+    assert caught.value.diagnostic.code == "E844"
+    assert reason in caught.value.diagnostic.message
+    made = fitted(columns, on_singular="drop")
+    assert made.result is not None and made.result["weights"][2] == 0
+    assert [entry["column"] for entry in made.details["solution"]["dropped"]] == ["c"]
+    least = fitted(columns, on_singular="minimum-norm").result
+    assert least is not None
+    rows = np.column_stack([columns[n] for n in ("a", "b", "c")])
+    centred = rows - rows.mean(axis=0)
+    wanted = np.linalg.lstsq(centred, columns["y"] - columns["y"].mean(), rcond=1e-9)[0]
+    assert np.allclose(least["weights"], wanted, rtol=0, atol=1e-6)
+
+
+def test_fewer_rows_than_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = {name: values[:2] for name, values in table(6).items()}
+    with pytest.raises(
+        ps.KernelError, match=r"2 rows do not determine 3 weights: column b is equal"
+    ):
+        fitted(columns)
+    assert fitted(columns, on_singular="minimum-norm").result is not None
+    with pytest.raises(
+        ValueError, match="on_singular must be one of 'error', 'drop', 'minimum-norm'"
+    ):
+        fitted(columns, on_singular="guess")
+    np.savez("t.npz", **columns)
+    assert run("simulate f.psk --data t.npz --backend golden".split()) == 1
+    assert "error[E844]" in capsys.readouterr().err
+
+
+def test_values_that_no_format_holds_exactly_have_a_bound() -> None:
+    source = np.random.default_rng(7)
+    x = source.standard_normal((250, 3))
+    columns = {"a": x[:, 0], "b": 3 * x[:, 1] + 40, "c": 0.2 * x[:, 2], "y": x @ [1.0, -2.0, 0.5]}
+    made = fitted(columns)
+    check(made, columns)
+    said = made.details["solution"]
+    assert not said["values_exact"] and 1e-6 < max(said["weights_within"]) < 0.1
+
+
+def test_a_column_that_no_format_holds() -> None:
+    for values, what in (
+        (
+            np.arange(250) * 1e4,
+            "column a, which spans 2.49e+06; the sums take spans of less than 131,072 units",
+        ),
+        (np.arange(250) % 9 + 3e9, "column a, which reaches 3e+09; a value has at most 31 bits"),
+    ):
+        with pytest.raises(
+            ps.KernelError, match=f"no number format holds {what}".replace("+", r"\+")
+        ):
+            fitted(table(8) | {"a": values})
+
+
+def test_a_column_that_is_rounded_too_coarsely() -> None:
+    columns = table(9) | {"b": np.arange(250) * 500.0}
+    columns["a"] = columns["a"] * 3
+    columns["c"] = columns["a"] + 0.6 * table(10)["b"]
+    with pytest.raises(
+        ps.KernelError, match="is rounded too coarsely to tell its weight: in fixed:17,0"
+    ):
+        fitted(columns)
+
+
+def test_reports_name_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("t.npz", **(table(5) | DEPENDENT["sum"][0]))
+    line = "simulate f.psk --data t.npz --backend golden --on-singular drop --json r.json"
+    assert run(line.split()) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "every value is exact in it" in text
+    assert "c no weight: equal to 2 × a − 3 × b + 5 in all 250 rows" in text
+    assert "3 columns independent" in text and "the nearest numbers to the exact weights" in text
+    said = json.loads(Path("r.json").read_text())["details"]
+    assert said["solution"]["rank"] == 2 and said["solution"]["features"] == 3
+    assert said["format"]["why"] == "every value is exact in it"
+
+
+def test_refits_default_to_as_many_as_there_are_rows_for() -> None:
+    for rows, refits in ((3, 0), (52, 0), (53, 1), (230, 4), (1000, 4)):
+        assert fitted(table(1, rows)).counters["refits"] == refits
+
+
+def test_the_window_of_the_last_fit_is_solved() -> None:
+    columns = table(11, 300)
+    np.savez("t.npz", **columns)
+    line = "simulate f.psk --data t.npz --backend golden --refits 3 --new 40 --gone 30 --json r.json -q"
+    assert run(line.split()) == 0
+    found = json.loads(Path("r.json").read_text())["result"]
+    exact = best({name: values[90:] for name, values in columns.items()})
+    assert [*found["bias"], *found["weights"]] == pytest.approx(exact, rel=1e-14)
