@@ -94,7 +94,7 @@ DEPENDENT = {
     "same": ({"c": table(5)["a"]}, "column c is equal to 1 × a in all 250 rows"),
     "tiny": (
         {"c": 1e-7 * table(5)["b"]},
-        "column c is constant in fixed:3,14: its values span 1.99",
+        "column c is constant in fixed:3,14: its values span 1.98633e-07",
     ),
 }
 
@@ -112,6 +112,8 @@ def test_dependent_columns_are_named(name: str) -> None:
     assert [entry["column"] for entry in made.details["solution"]["dropped"]] == ["c"]
     least = fitted(columns, on_singular="minimum-norm").result
     assert least is not None
+    if name == "tiny":  # float64 would tell it from a constant
+        return
     rows = np.column_stack([columns[n] for n in ("a", "b", "c")])
     centred = rows - rows.mean(axis=0)
     wanted = np.linalg.lstsq(centred, columns["y"] - columns["y"].mean(), rcond=1e-9)[0]
