@@ -196,11 +196,11 @@ def fit_exactly(totals: Totals, minimum_norm: bool = False) -> ExactFit:
     if dependent and minimum_norm and kept:
         basis = gram[kept, :-1]
         right = gram[kept, -1][:, None]
-        (solved, pivot) = _solve(np.hstack([basis @ basis.T, right]))
+        solved, pivot = _solve(np.hstack([basis @ basis.T, right]))
         numerators = [int(n) for n in basis.T @ solved[:, 0]]
     else:
-        solved, pivot = _back(reduced, kept, features)
-        for k, n in zip(kept, solved, strict=True):
+        found, pivot = _back(reduced, kept, features)
+        for k, n in zip(kept, found, strict=True):
             numerators[k] = n
     return ExactFit(rows, tuple(kept), dependent, tuple(numerators), pivot, gram, means)
 

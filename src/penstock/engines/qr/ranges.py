@@ -57,7 +57,7 @@ class Values:
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
         """Which rows hold numbers alone."""
-        whole: NDArray[np.bool_] = np.isfinite(self.rows).all(axis=1)
+        whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.rows), axis=1)
         return whole
 
     @cached_property
