@@ -58,7 +58,7 @@ class Interrupt(IntFlag):
 
 @dataclass(frozen=True)
 class Register:
-    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw" or "w1" (acts on ones written)."""
+    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw", "w1" (acts on ones written) or "wo" (reads as 0)."""
 
     name: str
     offset: int
@@ -69,12 +69,17 @@ class Register:
 
 @dataclass(frozen=True)
 class EngineRegister:
-    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written."""
+    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written.
+
+    A `secret` one reads as 0, and is locked by the first start until power is cut: later writes are
+    answered with an error and change nothing.
+    """
 
     name: str
     bits: int = 32
     doc: str = ""
     reset: int = 0
+    secret: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,9 @@ class RegisterMap:
                 )
             size = 8 if item.bits > 32 else 4
             offset += -offset % size
-            registers.append(Register(item.name, offset, size * 8, "rw", item.doc))
+            registers.append(
+                Register(item.name, offset, size * 8, "wo" if item.secret else "rw", item.doc)
+            )
             offset += size
         for monitor in self.monitors:
             if not 0 <= monitor.level_bits <= 16:

@@ -1,7 +1,7 @@
 """From commands and data to AXI write bursts."""
 
 from amaranth.hdl import Const, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.memory.bursts import Writer
@@ -14,7 +14,7 @@ __all__ = ["BurstWriter"]
 
 
 class BurstWriter(wiring.Component):
-    """Writes memory by commands, whole bus words.
+    """Writes memory by commands: whole bus words, or, with `strobes`, bytes of them.
 
     Timing (twin: `models.memory.Writer`): a command accepted in cycle t has its first AWVALID in cycle t + 1; its data pass from
     cycle t + 2 on, combinationally from `i_data` to W; the next command is accepted in the cycle of the last AW at the earliest.
@@ -29,13 +29,15 @@ class BurstWriter(wiring.Component):
         Bits of a command's fields.
     ahead
         Bursts; the twin's unless there are fewer in all.
+    strobes
+        Whether `i_data` says which bytes of a word are written.
 
     Members
     -------
     i : In(stream.Signature({address, beats}))
         `address` is a multiple of `bus_bytes`, `beats` ≥ 1.
     i_data : In(stream.Signature(8 * bus_bytes))
-        The words of all commands, in order.
+        The words of all commands, in order; with `strobes` the payload is {word, strobe}.
     error : Out(1)
         High in the cycle in which an error response is transferred.
     idle : Out(1)
@@ -45,16 +47,25 @@ class BurstWriter(wiring.Component):
     """
 
     def __init__(
-        self, *, bus_bytes, address_width=40, beats_width=24, ahead=Writer.AHEAD, src_loc_at=0
+        self,
+        *,
+        bus_bytes,
+        address_width=40,
+        beats_width=24,
+        ahead=Writer.AHEAD,
+        strobes=False,
+        src_loc_at=0,
     ):
         self.bus_bytes = bus_bytes
         self.ahead = ahead
+        self.strobes = strobes
+        word = data.StructLayout({"word": 8 * bus_bytes, "strobe": bus_bytes})
         self.address_width = address_width
         self.beats_width = beats_width
         super().__init__(
             {
                 "i": In(stream.Signature(command_shape(address_width, beats_width))),
-                "i_data": In(stream.Signature(8 * bus_bytes)),
+                "i_data": In(stream.Signature(word if strobes else 8 * bus_bytes)),
                 "error": Out(1),
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, read=False)),
@@ -88,8 +99,8 @@ class BurstWriter(wiring.Component):
 
         passed = Signal(8)
         m.d.comb += [
-            bus.wdata.eq(self.i_data.payload),
-            bus.wstrb.eq(Const(-1, self.bus_bytes)),
+            bus.wdata.eq(self.i_data.p.word if self.strobes else self.i_data.payload),
+            bus.wstrb.eq(self.i_data.p.strobe if self.strobes else Const(-1, self.bus_bytes)),
             bus.wlast.eq(passed == owed.o.payload),
             bus.wvalid.eq(self.i_data.valid & owed.o.valid),
             self.i_data.ready.eq(bus.wready & owed.o.valid),

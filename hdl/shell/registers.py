@@ -15,7 +15,7 @@ class ControlRegisters(wiring.Component):
 
     One write and one read at a time; AW and W in any order; byte strobes are obeyed. The low two address bits are ignored.
     Unmapped words answer DECERR. A write to a read-only register, or to an engine register while a run is busy, changes nothing
-    and answers SLVERR.
+    and answers SLVERR. A secret register reads as 0, and no write changes it after the first start.
 
     Parameters
     ----------
@@ -101,6 +101,10 @@ class ControlRegisters(wiring.Component):
             name: Signal(r.bits, init=r.reset, name=f"register_{name}")
             for name, r in engine.items()
         }
+        self.locked = Signal()  # secrets, by the first start
+        if any(r.secret for r in engine.values()):
+            with m.If(self.start):
+                m.d.sync += self.locked.eq(1)
         if engine:
             m.d.comb += [self.registers[name].eq(self.storage[name]) for name in engine]
         with m.If(self.ended):
@@ -126,7 +130,8 @@ class ControlRegisters(wiring.Component):
                                     m.d.sync += self.pending.eq(self.ended)
                             else:
                                 target = self.storage[register.name][32 * half : 32 * half + 32]
-                                with m.If(self.busy & (register.name in engine)):
+                                held = self.locked if register.access == "wo" else self.busy
+                                with m.If(held & (register.name in engine)):
                                     m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
                                 with m.Else():
                                     for lane in range(-(-len(target) // 8)):
@@ -155,6 +160,7 @@ class ControlRegisters(wiring.Component):
             "interrupt": Cat(self.enable, self.pending),
         }
         sources |= self.storage | {r.name: self.values[r.name] for r in self.live}
+        sources |= {r.name: Const(0, 64) for r in self.register_map.engine if r.secret}
         with m.If(reading):
             m.d.sync += [
                 reading.eq(0),

@@ -1,0 +1,1 @@
+"""The oblivious map in hardware. Specification: `models.omap`."""

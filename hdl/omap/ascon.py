@@ -1,0 +1,157 @@
+"""The sponge of Ascon-AEAD128, with one or more rounds a cycle."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.omap.ascon import IV, SEPARATION
+
+__all__ = ["Sponge", "initial_state", "permuted"]
+
+_ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
+
+
+def _round(words, number):
+    """One round; `number`: of the round among twelve."""
+    a, b, c, d, e = words
+    c = c ^ Cat(number[:4], ~number[:4])
+    a, e, c = a ^ e, e ^ d, c ^ b
+    a, b, c, d, e = a ^ (~b & c), b ^ (~c & d), c ^ (~d & e), d ^ (~e & a), e ^ (~a & b)
+    b, a, d, c = b ^ a, a ^ e, d ^ c, ~c
+    mixed = []
+    for word, (first, second) in zip((a, b, c, d, e), _ROTATIONS, strict=True):
+        mixed.append((word, first, second))
+    return mixed
+
+
+def permuted(m, words, number, rounds, name):
+    """Return five words after `rounds` rounds from round `number` on."""
+    for step in range(rounds):
+        at = Signal(4, name=f"{name}_number{step}")
+        m.d.comb += at.eq(number + step)
+        after = []
+        for k, (word, first, second) in enumerate(_round(words, at)):
+            plain = Signal(64, name=f"{name}_s{step}_{k}")
+            mixed = Signal(64, name=f"{name}_l{step}_{k}")
+            m.d.comb += plain.eq(word)
+            m.d.comb += mixed.eq(plain ^ plain.rotate_right(first) ^ plain.rotate_right(second))
+            after.append(mixed)
+        words = after
+    return words
+
+
+def initial_state(key, nonce):
+    """The words before the initialisation."""
+    return [Const(IV, 64), key[:64], key[64:], nonce[:64], nonce[64:]]
+
+
+class Phase(enum.Enum, shape=3):
+    """Where a sponge is in its message."""
+
+    IDLE = 0
+    INITIAL = 1
+    BLOCKS = 2
+    FINAL = 3
+    TAG = 4
+
+
+class Sponge(wiring.Component):
+    """Seals or opens one message of `blocks` blocks of 16 bytes, without associated data.
+
+    Timing, with R rounds a cycle: a message started in cycle s absorbs its first block in cycle
+    s + 12/R + 1 at the earliest; the next one follows 8/R cycles later at the earliest. The tag is
+    there 20/R cycles after the last block; in the cycle in which it is taken, the sponge ends, and
+    it may be started again in the next one. Golden: `models.omap.ascon`.
+
+    Members
+    -------
+    start, key, nonce : In
+        Begin a message; `key` must stay.
+    valid, block : In
+        The next block, plaintext or ciphertext.
+    taken : Out(1)
+        It is absorbed in this cycle, and `result` is its ciphertext or plaintext.
+    tag_valid, tag : Out
+    tag_taken : In(1)
+    idle : Out(1)
+    """
+
+    def __init__(self, *, blocks, rounds, opening):
+        self.blocks, self.rounds, self.opening = blocks, rounds, opening
+        super().__init__(
+            {
+                "start": In(1),
+                "key": In(128),
+                "nonce": In(128),
+                "valid": In(1),
+                "block": In(128),
+                "taken": Out(1),
+                "result": Out(128),
+                "tag_valid": Out(1),
+                "tag": Out(128),
+                "tag_taken": In(1),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        state = [Signal(64, name=f"word{k}", reset_less=True) for k in range(5)]
+        entering = [Signal(64, name=f"entering{k}") for k in range(5)]
+        phase, number, first = Signal(Phase), Signal(4), Signal()
+        left = Signal(range(self.blocks + 1))
+        key_low, key_high = self.key[:64], self.key[64:]
+        after = permuted(m, entering, number, self.rounds, "after")
+        a, b, c, d, e = state
+        m.d.comb += [word.eq(old) for word, old in zip(entering, state, strict=True)]
+        keyed = [
+            Mux(first, d ^ key_low, d),
+            Mux(first, e ^ key_high ^ Const(SEPARATION, 64), e),
+        ]
+        stream = Cat(a, b)
+        m.d.comb += [
+            self.result.eq(self.block ^ stream),
+            self.tag.eq(Cat(d ^ key_low, e ^ key_high)),
+            self.tag_valid.eq(phase == Phase.TAG),
+            self.idle.eq(phase == Phase.IDLE),
+            self.taken.eq((phase == Phase.BLOCKS) & (number == 4) & self.valid),
+        ]
+        absorbed = self.block if self.opening else self.result
+        move, last = Signal(), Signal()
+        m.d.comb += last.eq(number == 12 - self.rounds)
+        with m.If(move):
+            m.d.sync += [
+                *(word.eq(new) for word, new in zip(state, after, strict=True)),
+                number.eq(number + self.rounds),
+            ]
+        with m.Switch(phase):
+            with m.Case(Phase.IDLE):
+                with m.If(self.start):
+                    words = initial_state(self.key, self.nonce)
+                    m.d.sync += [word.eq(new) for word, new in zip(state, words, strict=True)]
+                    m.d.sync += [phase.eq(Phase.INITIAL), number.eq(0)]
+                    m.d.sync += [left.eq(self.blocks), first.eq(1)]
+            with m.Case(Phase.INITIAL):
+                m.d.comb += move.eq(1)
+                with m.If(last):
+                    m.d.sync += [phase.eq(Phase.BLOCKS), number.eq(4)]
+            with m.Case(Phase.BLOCKS):
+                m.d.comb += move.eq((number != 4) | self.valid)
+                with m.If(number == 4):
+                    m.d.comb += Cat(*entering).eq(Cat(absorbed, c, *keyed))
+                    with m.If(self.valid):
+                        m.d.sync += [first.eq(0), left.eq(left - 1)]
+                with m.If(last & move):
+                    m.d.sync += number.eq(4)
+                    with m.If(left == 0):
+                        m.d.sync += [phase.eq(Phase.FINAL), number.eq(0)]
+            with m.Case(Phase.FINAL):
+                m.d.comb += move.eq(1)
+                with m.If(number == 0):
+                    m.d.comb += Cat(*entering).eq(Cat(a ^ 1, b, c ^ key_low, d ^ key_high, e))
+                with m.If(last):
+                    m.d.sync += phase.eq(Phase.TAG)
+            with m.Case(Phase.TAG):
+                with m.If(self.tag_taken):
+                    m.d.sync += phase.eq(Phase.IDLE)
+        return m

@@ -1,0 +1,229 @@
+"""Pages and messages between ciphertext on a bus and plaintext in block RAM."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.queue import Queue
+from .ascon import Sponge
+
+__all__ = ["Opener", "Sealer"]
+
+
+def _nonces(m, nonce, chunk):
+    """The nonce of a chunk: its number lies in bits 96 to 103."""
+    return Cat(nonce[:96], chunk, nonce[96 + len(chunk) :])
+
+
+class Opener(wiring.Component):
+    """Opens texts of `chunks` × `blocks` blocks, each chunk with its tag behind it, into RAM.
+
+    The ciphertext comes in bus words; a word that the text does not fill ends with zeros. Text
+    number k goes to slot k modulo `slots`. Whoever gives texts sees to it that the slot is free, and
+    that no more than `slots` are given and not consumed: so room for words is never missing.
+
+    Timing: see `models.omap.cycles.opened`.
+
+    Members
+    -------
+    key : In(128)
+    i : In(stream of {nonce, blank})
+        A text to come. `blank`: whatever its bytes, it is taken.
+    i_data : In(stream of bus words)
+    ended, fits : Out(1)
+        High in the cycle in which the last tag is compared.
+    slot, block : In, data : Out(128)
+        Read port: data in the next cycle.
+    put, put_block, put_data : Out
+        What is written to RAM in this cycle.
+    """
+
+    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds):
+        self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
+        self.slots, self.rounds = slots, rounds
+        self.lanes = bus_bytes // 16
+        self.beats = -(-chunks * (blocks + 1) // self.lanes)
+        super().__init__(
+            {
+                "key": In(128),
+                "i": In(stream.Signature(data.StructLayout({"nonce": 128, "blank": 1}))),
+                "i_data": In(stream.Signature(8 * bus_bytes)),
+                "ended": Out(1),
+                "fits": Out(1),
+                "slot": In(range(max(slots, 2))),
+                "block": In(range(max(chunks * blocks, 2))),
+                "data": Out(128),
+                "put": Out(1),
+                "put_block": Out(range(max(chunks * blocks, 2))),
+                "put_data": Out(128),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.texts = texts = Queue(self.i.p.shape(), self.slots)
+        m.submodules.words = words = Queue(8 * self.bus_bytes, self.slots * self.beats)
+        m.submodules.sponge = sponge = Sponge(blocks=self.blocks, rounds=self.rounds, opening=True)
+        total = self.chunks * self.blocks
+        size = 1 << (max(total, 2) - 1).bit_length()
+        m.submodules.storage = storage = memory.Memory(
+            shape=128, depth=max(self.slots, 2) * size, init=[]
+        )
+        read, write = storage.read_port(), storage.write_port()
+        wiring.connect(m, wiring.flipped(self.i), texts.i)
+        wiring.connect(m, wiring.flipped(self.i_data), words.i)
+        lane = Signal(range(max(self.lanes, 2)))
+        chunk = Signal(range(max(self.chunks, 2)))
+        slot = Signal.like(self.slot)
+        consume, final = Signal(), Signal()
+        m.d.comb += [
+            read.addr.eq(Cat(self.block, self.slot)),
+            self.data.eq(read.data),
+            sponge.key.eq(self.key),
+            sponge.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
+            sponge.start.eq(sponge.idle & texts.o.valid),
+            sponge.block.eq(
+                Array(words.o.payload.word_select(k, 128) for k in range(self.lanes))[lane]
+            ),
+            sponge.valid.eq(words.o.valid),
+            sponge.tag_taken.eq(words.o.valid),
+            consume.eq(sponge.taken | (sponge.tag_valid & words.o.valid)),
+            final.eq(sponge.tag_valid & words.o.valid & (chunk == self.chunks - 1)),
+            words.o.ready.eq(consume & ((lane == self.lanes - 1) | final)),
+            texts.o.ready.eq(final),
+            self.put.eq(sponge.taken),
+            self.put_data.eq(sponge.result),
+            write.en.eq(self.put),
+            write.data.eq(self.put_data),
+            write.addr.eq(Cat(self.put_block, slot)),
+        ]
+        good = Signal(init=1)
+        fits = Signal()
+        m.d.comb += [
+            fits.eq(good & (sponge.tag == sponge.block)),
+            self.ended.eq(final),
+            self.fits.eq(fits | texts.o.p.blank),
+        ]
+        with m.If(consume):
+            m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
+        with m.If(sponge.taken):
+            m.d.sync += self.put_block.eq(Mux(self.put_block == total - 1, 0, self.put_block + 1))
+        with m.If(sponge.tag_valid & words.o.valid):
+            m.d.sync += [chunk.eq(Mux(final, 0, chunk + 1)), good.eq(fits | final)]
+        with m.If(final):
+            m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
+        return m
+
+
+class Sealer(wiring.Component):
+    """Seals texts from RAM into bus words. RAM has two slots, as has the queue of words: text number
+    k lies in slot k modulo 2.
+
+    Timing: see `models.omap.cycles.sealed`.
+
+    Members
+    -------
+    key : In(128)
+    put, slot, block, data : In
+        Write port of RAM.
+    i : In(stream of {nonce, used})
+        A text is there; its blocks from `used` on are zeros.
+    free : Out(2)
+        How many texts may be written to RAM and given, beside those that were given.
+    o : Out(stream of bus words)
+    whole : Out(1)
+        A whole text is in the queue of words.
+    taken : In(1)
+        High in the cycle in which the last word of a text leaves.
+    """
+
+    def __init__(self, *, bus_bytes, chunks, blocks, rounds):
+        self.bus_bytes, self.chunks, self.blocks, self.rounds = bus_bytes, chunks, blocks, rounds
+        self.lanes = bus_bytes // 16
+        self.beats = -(-chunks * (blocks + 1) // self.lanes)
+        total = chunks * blocks
+        super().__init__(
+            {
+                "key": In(128),
+                "put": In(1),
+                "slot": In(1),
+                "block": In(range(max(total, 2))),
+                "data": In(128),
+                "i": In(
+                    stream.Signature(data.StructLayout({"nonce": 128, "used": range(total + 1)}))
+                ),
+                "ended": Out(1),
+                "o": Out(stream.Signature(8 * bus_bytes)),
+                "whole": Out(1),
+                "taken": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        total = self.chunks * self.blocks
+        m.submodules.texts = texts = Queue(self.i.p.shape(), 2)
+        m.submodules.words = words = Queue(8 * self.bus_bytes, 2 * self.beats)
+        m.submodules.sponge = sponge = Sponge(blocks=self.blocks, rounds=self.rounds, opening=False)
+        m.submodules.storage = storage = memory.Memory(
+            shape=128, depth=2 << (max(total, 2) - 1).bit_length(), init=[]
+        )
+        write, read = storage.write_port(), storage.read_port()
+        wiring.connect(m, wiring.flipped(self.i), texts.i)
+        wiring.connect(m, words.o, wiring.flipped(self.o))
+        slot, at = Signal(), Signal.like(self.block)
+        following, next_slot = Signal.like(self.block), Signal()
+        lane = Signal(range(max(self.lanes, 2)))
+        chunk = Signal(range(max(self.chunks, 2)))
+        full, begun, ending = Signal(2), Signal(), Signal()
+        tagged, final, emit = Signal(), Signal(), Signal()
+        block = Signal(128)
+        m.d.comb += [
+            write.en.eq(self.put),
+            write.addr.eq(Cat(self.block, self.slot)),
+            write.data.eq(self.data),
+            following.eq(Mux(sponge.taken, Mux(at == total - 1, 0, at + 1), at)),
+            next_slot.eq(slot ^ final),
+            read.addr.eq(Cat(following, next_slot)),
+            sponge.key.eq(self.key),
+            sponge.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
+            sponge.start.eq(sponge.idle & texts.o.valid & (begun | (full != 2))),
+            sponge.valid.eq(1),
+            sponge.block.eq(Mux(at < texts.o.p.used, read.data, 0)),
+            tagged.eq(sponge.tag_valid),
+            sponge.tag_taken.eq(1),
+            final.eq(tagged & (chunk == self.chunks - 1)),
+            emit.eq(sponge.taken | tagged),
+            block.eq(Mux(tagged, sponge.tag, sponge.result)),
+            texts.o.ready.eq(final),
+            self.ended.eq(final),
+            ending.eq(self.taken),
+        ]
+        m.d.sync += [at.eq(following), slot.eq(next_slot)]
+        with m.If(sponge.start):
+            m.d.sync += begun.eq(1)
+        with m.If(final):
+            m.d.sync += begun.eq(0)
+        with m.If(tagged):
+            m.d.sync += chunk.eq(Mux(final, 0, chunk + 1))
+        # `full` counts texts whose words lie in the queue or are being made
+        m.d.sync += full.eq(full + (sponge.start & ~begun) - ending)
+        there = Signal(2)
+        m.d.sync += there.eq(there + final - ending)
+        m.d.comb += self.whole.eq(there != 0)
+        held = Signal(128 * max(self.lanes - 1, 1))
+        word = Signal(8 * self.bus_bytes)
+        with m.Switch(lane):
+            for k in range(self.lanes):
+                with m.Case(k):
+                    m.d.comb += word.eq(Cat(held[: 128 * k], block))
+        m.d.comb += [
+            words.i.payload.eq(word),
+            words.i.valid.eq(emit & ((lane == self.lanes - 1) | final)),
+        ]
+        with m.If(emit):
+            m.d.sync += [
+                lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1)),
+                held.eq(word),
+            ]
+        return m

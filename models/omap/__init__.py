@@ -1,0 +1,1 @@
+"""The oblivious map: configuration, protocol, ciphers, failure budget and exact cycles."""

@@ -1,0 +1,141 @@
+"""Ascon-AEAD128 (NIST SP 800-232), on integers or on arrays of many messages at once.
+
+All functions take state words as Python integers or as `uint64` arrays; arrays compute one message
+an element.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "IV",
+    "SEPARATION",
+    "TAG",
+    "constants",
+    "initial",
+    "open_",
+    "permute",
+    "seal",
+    "seal_many",
+]
+
+#: the initial value of Ascon-AEAD128 (SP 800-232, table 14)
+IV = 0x00001000808C0001
+#: bit that separates associated data from the message
+SEPARATION = 1 << 63
+#: bytes of a tag
+TAG = 16
+_MASK = (1 << 64) - 1
+_ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
+
+
+def constants(rounds: int) -> list[int]:
+    """Return the round constants of Ascon-p[rounds]."""
+    return [(0xF - k << 4) | k for k in range(12 - rounds, 12)]
+
+
+def _rotated(word: Any, count: int) -> Any:
+    return (word >> count) | ((word << (64 - count)) & _MASK)
+
+
+def permute(state: tuple[Any, ...], rounds: int) -> tuple[Any, ...]:
+    """Return Ascon-p[rounds] of five words."""
+    a, b, c, d, e = state
+    for constant in constants(rounds):
+        c = c ^ constant
+        a, e, c = a ^ e, e ^ d, c ^ b
+        a, b, c, d, e = (
+            a ^ (~b & _MASK & c),
+            b ^ (~c & _MASK & d),
+            c ^ (~d & _MASK & e),
+            d ^ (~e & _MASK & a),
+            e ^ (~a & _MASK & b),
+        )
+        b, a, d, c = b ^ a, a ^ e, d ^ c, ~c & _MASK
+        a, b, c, d, e = (
+            word ^ _rotated(word, first) ^ _rotated(word, second)
+            for word, (first, second) in zip((a, b, c, d, e), _ROTATIONS, strict=True)
+        )
+    return a, b, c, d, e
+
+
+def initial(key: int, nonce: tuple[Any, Any]) -> tuple[Any, ...]:
+    """Return the state after the initialisation without associated data. `key`: 128 bits, the
+    first byte lowest; `nonce`: its low and its high 64 bits."""
+    low, high = key & _MASK, key >> 64
+    zero = nonce[0] ^ nonce[0]
+    a, b, c, d, e = permute((zero ^ IV, zero ^ low, zero ^ high, *nonce), 12)
+    return a, b, c, d ^ low, e ^ high ^ SEPARATION
+
+
+def _padded(text: bytes) -> list[tuple[int, int]]:
+    text = text + b"\x01" + bytes(-(len(text) + 1) % 16)
+    words = [int.from_bytes(text[k : k + 8], "little") for k in range(0, len(text), 8)]
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def _tag(key: int, state: tuple[Any, ...]) -> tuple[Any, Any]:
+    low, high = key & _MASK, key >> 64
+    a, b, c, d, e = state
+    *_, d, e = permute((a, b, c ^ low, d ^ high, e), 12)
+    return d ^ low, e ^ high
+
+
+def seal(key: int, nonce: int, plaintext: bytes) -> bytes:
+    """Return the ciphertext of a message without associated data, its tag behind it."""
+    state = initial(key, (nonce & _MASK, nonce >> 64))
+    out = bytearray()
+    blocks = _padded(plaintext)
+    for number, (low, high) in enumerate(blocks):
+        a, b, *rest = state
+        state = (a ^ low, b ^ high, *rest)
+        out += state[0].to_bytes(8, "little") + state[1].to_bytes(8, "little")
+        if number < len(blocks) - 1:
+            state = permute(state, 8)
+    d, e = _tag(key, state)
+    return bytes(out[: len(plaintext)]) + d.to_bytes(8, "little") + e.to_bytes(8, "little")
+
+
+def open_(key: int, nonce: int, sealed: bytes) -> bytes | None:
+    """Return the message, None where the tag does not fit."""
+    ciphertext, tag = sealed[:-TAG], sealed[-TAG:]
+    state = initial(key, (nonce & _MASK, nonce >> 64))
+    out = bytearray()
+    full = len(ciphertext) // 16 * 16
+    for at in range(0, full, 16):
+        a, b, *rest = state
+        low = int.from_bytes(ciphertext[at : at + 8], "little")
+        high = int.from_bytes(ciphertext[at + 8 : at + 16], "little")
+        out += (a ^ low).to_bytes(8, "little") + (b ^ high).to_bytes(8, "little")
+        state = permute((low, high, *rest), 8)
+    a, b, *rest = state
+    stream = a.to_bytes(8, "little") + b.to_bytes(8, "little")
+    end = bytes(x ^ y for x, y in zip(ciphertext[full:], stream, strict=False))
+    [(low, high)] = _padded(end)
+    d, e = _tag(key, (a ^ low, b ^ high, *rest))
+    fits = hmac.compare_digest(d.to_bytes(8, "little") + e.to_bytes(8, "little"), tag)
+    return bytes(out + end) if fits else None
+
+
+def seal_many(
+    key: int, nonces: NDArray[np.uint64], plaintexts: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return the ciphertexts of messages of whole blocks, tags behind them.
+
+    Parameters: `nonces`: (messages, 2); `plaintexts`: (messages, 2 × blocks), words whose first
+    byte is lowest. The result has two words more a message.
+    """
+    state = initial(key, (nonces[:, 0], nonces[:, 1]))
+    out = np.empty((len(plaintexts), plaintexts.shape[1] + 2), dtype=np.uint64)
+    for at in range(0, plaintexts.shape[1], 2):
+        a, b, *rest = state
+        out[:, at], out[:, at + 1] = a ^ plaintexts[:, at], b ^ plaintexts[:, at + 1]
+        state = permute((out[:, at], out[:, at + 1], *rest), 8)
+    a, *rest = state
+    out[:, -2], out[:, -1] = _tag(key, (a ^ 1, *rest))
+    return out

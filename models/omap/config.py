@@ -1,0 +1,260 @@
+"""What an oblivious map is made of, and where everything lies in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["BLOCK", "CIPHERS", "KEY_BYTES", "OmapConfig"]
+
+#: bytes of a cipher's block, the unit of all data paths
+BLOCK = 16
+#: bytes of a key
+KEY_BYTES = 8
+CIPHERS = ("ascon-aead128",)
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OmapConfig:
+    """A map, as the planner decided it.
+
+    Parameters
+    ----------
+    capacity
+        Items that it holds.
+    value_bytes
+        Bytes of a value: a multiple of 8, from 8 to 1024.
+    bins
+        Bins in all; their mean load is `capacity / bins`.
+    hbm_bins
+        Bins 0 to `hbm_bins - 1` lie in HBM; the others are pages of the host.
+    slots
+        Items that a page holds.
+    buckets, bucket_slots
+        Of the position map; `buckets` is a power of two.
+    frames
+        Items that HBM holds: those of its bins, and those that wait for their page.
+    window
+        Requests in flight: a power of two.
+    chunks
+        Pieces of a page that are sealed apart.
+    openers, sealers
+        Cipher cores that open and that seal pages.
+    rounds
+        Rounds of a cipher core a cycle.
+    deadline
+        Cycles after which every access to HBM is answered: its stated worst case.
+    bus_bytes
+        Bytes of a bus word of all ports.
+    cipher
+        One of `CIPHERS`.
+    """
+
+    capacity: int
+    value_bytes: int
+    bins: int
+    hbm_bins: int
+    slots: int
+    buckets: int
+    bucket_slots: int
+    frames: int
+    window: int = 32
+    chunks: int = 1
+    openers: int = 4
+    sealers: int = 4
+    rounds: int = 1
+    deadline: int = 68
+    bus_bytes: int = 32
+    cipher: str = CIPHERS[0]
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "capacity": (1, 1 << 30),
+            "value_bytes": (8, 1024),
+            "bins": (2, 1 << 30),
+            "hbm_bins": (0, self.bins - 1),
+            "slots": (1, 64),
+            "buckets": (1, 1 << 30),
+            "bucket_slots": (1, 64),
+            "frames": (2, 1 << 30),
+            "window": (2, 256),
+            "chunks": (1, 64),
+            "openers": (1, 64),
+            "sealers": (2, 64),
+            "deadline": (4, 4096),
+        }
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+        if self.value_bytes % 8:
+            raise ValueError(f"value_bytes must be a multiple of 8, not {self.value_bytes}")
+        for name in ("buckets", "window", "openers", "sealers"):
+            if getattr(self, name) & (getattr(self, name) - 1):
+                raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
+        if self.rounds not in (1, 2, 4):
+            raise ValueError(f"rounds must be 1, 2 or 4, not {self.rounds!r}")
+        if self.bus_bytes not in (16, 32, 64, 128):
+            raise ValueError(f"bus_bytes must be 16, 32, 64 or 128, not {self.bus_bytes!r}")
+        if self.cipher not in CIPHERS:
+            raise ValueError(f"cipher must be one of {', '.join(CIPHERS)}, not {self.cipher!r}")
+        if self.bucket_slots * self.entry_bytes % self.bus_bytes:
+            raise ValueError(
+                f"the {self.bucket_slots} entries of a bucket must fill whole bus words: each has "
+                f"{self.entry_bytes} bytes, a word {self.bus_bytes}"
+            )
+        if self.page_blocks % self.chunks:
+            raise ValueError(
+                f"chunks must divide a page's {self.page_blocks} blocks, not {self.chunks}"
+            )
+
+    # sizes of items
+
+    @property
+    def load(self) -> float:
+        """Mean items of a bin."""
+        return self.capacity / self.bins
+
+    @property
+    def alpha(self) -> float:
+        """Share of the bins in HBM."""
+        return self.hbm_bins / self.bins
+
+    @property
+    def host_bins(self) -> int:
+        """Pages of the host."""
+        return self.bins - self.hbm_bins
+
+    @property
+    def slot_blocks(self) -> int:
+        """Blocks of an item: its key and its value, filled up."""
+        return _up(KEY_BYTES + self.value_bytes, BLOCK) // BLOCK
+
+    @property
+    def page_blocks(self) -> int:
+        """Blocks of a page, without tags."""
+        return self.slots * self.slot_blocks
+
+    @property
+    def chunk_blocks(self) -> int:
+        """Blocks of a piece of a page that is sealed apart, without its tag."""
+        return self.page_blocks // self.chunks
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page that cross the host's port: ciphertext and tags, in whole bus words."""
+        return _up((self.page_blocks + self.chunks) * BLOCK, self.bus_bytes)
+
+    @property
+    def page_beats(self) -> int:
+        return self.page_bytes // self.bus_bytes
+
+    @property
+    def message_blocks(self) -> int:
+        """Blocks of a request and of a response, without the tag: key, value, and 8 bytes with the
+        operation or the status."""
+        return _up(KEY_BYTES + self.value_bytes + 8, BLOCK) // BLOCK
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of a sealed request or response, in whole bus words."""
+        return _up((self.message_blocks + 1) * BLOCK, self.bus_bytes)
+
+    @property
+    def message_beats(self) -> int:
+        return self.message_bytes // self.bus_bytes
+
+    @property
+    def pages_in_flight(self) -> int:
+        """Pages that are read and not yet merged."""
+        return 2 * self.window
+
+    # widths, bits
+
+    @property
+    def bin_bits(self) -> int:
+        return (self.bins - 1).bit_length()
+
+    @property
+    def frame_bits(self) -> int:
+        return (self.frames - 1).bit_length()
+
+    @property
+    def load_bits(self) -> int:
+        return 8
+
+    # HBM
+
+    @property
+    def entry_bytes(self) -> int:
+        """An entry of the position map: valid, destination, frame, two bins, key."""
+        bits = 2 + self.frame_bits + 2 * self.bin_bits + 8 * KEY_BYTES
+        return max(16, _power(_up(bits, 8) // 8))
+
+    @property
+    def bucket_bytes(self) -> int:
+        return self.bucket_slots * self.entry_bytes
+
+    @property
+    def bucket_beats(self) -> int:
+        return self.bucket_bytes // self.bus_bytes
+
+    @property
+    def record_bytes(self) -> int:
+        """What is known of a bin: counter of its page, load, items that wait and their frames."""
+        bits = 64 + 2 * self.load_bits + self.slots * self.frame_bits
+        return max(self.bus_bytes, _power(_up(bits, 8) // 8))
+
+    @property
+    def record_beats(self) -> int:
+        return self.record_bytes // self.bus_bytes
+
+    @property
+    def frame_bytes(self) -> int:
+        """The stride of a frame."""
+        return max(self.bus_bytes, _power(self.slot_blocks * BLOCK))
+
+    @property
+    def frame_beats(self) -> int:
+        """Bus words of a frame that are moved."""
+        return _up(self.slot_blocks * BLOCK, self.bus_bytes) // self.bus_bytes
+
+    @property
+    def records_at(self) -> int:
+        return _up(self.buckets * self.bucket_bytes, 4096)
+
+    @property
+    def frames_at(self) -> int:
+        return self.records_at + _up(self.bins * self.record_bytes, 4096)
+
+    @property
+    def hbm_bytes(self) -> int:
+        return self.frames_at + _up(self.frames * self.frame_bytes, 4096)
+
+    # the host
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of all pages."""
+        return _up(self.host_bins * self.page_bytes, 4096)
+
+    @property
+    def bytes_per_operation(self) -> float:
+        """Mean bytes that an operation moves over the host's port each way, without its request."""
+        return 2 * (1 - self.alpha) * self.page_bytes
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OmapConfig:
+        return cls(**data)

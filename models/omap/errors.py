@@ -1,0 +1,44 @@
+"""What stops an oblivious map. None of them says anything of the map's content."""
+
+from __future__ import annotations
+
+from ..errors import HardwareCode
+
+__all__ = ["MapError"]
+
+
+class MapError(HardwareCode):
+    """Errors of the engine. After one of them the map answers no more: restore a snapshot."""
+
+    PAGE_TAG = (
+        200,
+        "a page is not the one that was written last",
+        "the host's memory was changed: restore a snapshot",
+        "E850",
+    )
+    REQUEST_TAG = (
+        201,
+        "a request was not sealed for this place in the session",
+        "seal each request with its own number, in order",
+        "E850",
+    )
+    PAGE_FULL = (
+        202,
+        "more items fall to a page than it has room for",
+        "restore a snapshot into a map with more slots",
+        "E851",
+    )
+    BUCKET_FULL = (
+        203,
+        "a bucket of the position map is full",
+        "restore a snapshot into a map with more buckets",
+        "E851",
+    )
+    FRAMES = 204, "HBM has no frame left", "restore a snapshot into a map with more frames", "E851"
+    DEADLINE = (
+        205,
+        "HBM answered later than its stated worst case",
+        "compile with the memory's true timing",
+        "E852",
+    )
+    STOPPED = 206, "an earlier run did not come to its end", "restore a snapshot", "E850"

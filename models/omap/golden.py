@@ -1,0 +1,186 @@
+"""The map's protocol: what every operation answers, and which pages it opens and writes.
+
+Both bins in which an item may lie are stored with its key, and an access opens both of them,
+whichever holds it. So the pair that an access shows was drawn at the access before, uniformly, and
+has been used for nothing that anyone sees. Items that come to a page wait in HBM until it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .config import OmapConfig
+from .errors import MapError
+from .messages import Keys, Operation, Request, Response, Status
+from .pairs import PairSource
+from .siphash import siphash
+
+__all__ = ["Item", "Map", "Opened", "Overflow", "Step"]
+
+
+class Item(NamedTuple):
+    key: int
+    value: bytes
+
+
+class Opened(NamedTuple):
+    """A page that an access reads and writes: its number, how often it was written before, its items
+    then, and now."""
+
+    page: int
+    counter: int
+    before: tuple[Item, ...]
+    after: tuple[Item, ...]
+
+
+class Step(NamedTuple):
+    """An operation: the response, the pages in their order, and what no one but the map knows."""
+
+    response: Response
+    opened: tuple[Opened, ...]
+    pair_blocks: int
+
+
+class Overflow(Exception):
+    """A bound of the map is exceeded, which has the probability of the failure budget."""
+
+    def __init__(self, code: MapError) -> None:
+        super().__init__(code.meaning)
+        self.code = code
+
+
+@dataclass(slots=True)
+class _Place:
+    pair: tuple[int, int]
+    second: bool  # which of the two bins holds the item
+    bucket: int
+
+
+class Map:
+    """An oblivious map. `first`: the number of the session's first request."""
+
+    def __init__(self, config: OmapConfig, keys: Keys, first: int = 0) -> None:
+        self.config, self.keys, self.number = config, keys, first
+        self._pairs = iter(PairSource(config, keys.pairs, first))
+        self._places: dict[int, _Place] = {}
+        self._buckets = [0] * config.buckets
+        self._loads = [0] * config.bins
+        self._waiting: list[list[int]] = [[] for _ in range(config.bins)]
+        self._pages: list[list[Item]] = [[] for _ in range(config.host_bins)]
+        self._counters = [0] * config.host_bins
+        self._framed: dict[int, bytes] = {}  # items in HBM
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def frames_in_use(self) -> int:
+        return len(self._framed)
+
+    @property
+    def largest_load(self) -> int:
+        return max(self._loads)
+
+    def items(self) -> Iterator[Item]:
+        """Yield all items, page by page, then those in HBM."""
+        for page in self._pages:
+            yield from page
+        for key, value in self._framed.items():
+            yield Item(key, value)
+
+    def page(self, number: int) -> tuple[int, tuple[Item, ...]]:
+        """Return how often a page was written, and its items."""
+        return self._counters[number], tuple(self._pages[number])
+
+    def run(self, requests: Iterable[Request]) -> Iterator[Step]:
+        """Carry out requests, one after another. Raises Overflow."""
+        for request in requests:
+            yield self.step(request)
+
+    def step(self, request: Request) -> Step:
+        """Carry out one request. Raises Overflow."""
+        config = self.config
+        operation, key = request.operation, request.key
+        fresh, stand_in, blocks = next(self._pairs)
+        self.number += 1
+        known = operation in (Operation.GET, Operation.PUT, Operation.DELETE)
+        place = self._places.get(key) if known else None
+        inserts = (
+            place is None and operation == Operation.PUT and len(self._places) < config.capacity
+        )
+        if inserts:
+            bucket = self._bucket(key)
+        shown = stand_in if place is None else place.pair
+
+        # 1: take the items that wait, and the one that is asked for
+        taken = [self._take(number) for number in shown]
+        value: bytes | None = None
+        if place is not None:
+            self._loads[place.pair[place.second]] -= 1
+            value = self._framed.pop(key, None)
+        opened = []
+        for number, moved in zip(shown, taken, strict=True):
+            if number < config.hbm_bins:
+                continue
+            page = number - config.hbm_bins
+            before = self._pages[page]
+            if place is not None and value is None:
+                value = next((item.value for item in before if item.key == key), None)
+            after = [item for item in before if item.key != key] if place else list(before)
+            after += [Item(k, self._framed.pop(k)) for k in moved if place is None or k != key]
+            opened.append(Opened(page, self._counters[page], tuple(before), tuple(after)))
+            self._pages[page] = after
+            self._counters[page] += 1
+
+        # 2: put the item where fewer are
+        if inserts or (place is not None and operation != Operation.DELETE):
+            if place is None:
+                self._buckets[bucket] += 1
+            else:
+                bucket = place.bucket
+            self._put(request, fresh, bucket, value)
+        elif place is not None:
+            del self._places[key]
+            self._buckets[place.bucket] -= 1
+
+        status = Status.FOUND if place is not None else Status.MISSING
+        if not known:
+            status = Status.UNKNOWN
+        elif place is None and operation == Operation.PUT and not inserts:
+            status = Status.FULL
+        answer = value if value is not None else bytes(config.value_bytes)
+        return Step(Response(status, key, answer), tuple(opened), blocks)
+
+    def _take(self, number: int) -> list[int]:
+        moved, self._waiting[number] = self._waiting[number], []
+        return moved
+
+    def _bucket(self, key: int) -> int:
+        """Return the bucket of a new key: of two the one with fewer entries, the first if equal."""
+        mask = self.config.buckets - 1
+        hashed = siphash(self.keys.hash, key.to_bytes(8, "little"))
+        first, second = hashed & mask, hashed >> 32 & mask
+        bucket = second if self._buckets[second] < self._buckets[first] else first
+        if self._buckets[bucket] >= self.config.bucket_slots:
+            raise Overflow(MapError.BUCKET_FULL)
+        return bucket
+
+    def _put(
+        self, request: Request, pair: tuple[int, int], bucket: int, value: bytes | None
+    ) -> None:
+        config = self.config
+        second = self._loads[pair[1]] < self._loads[pair[0]]
+        number = pair[second]
+        if number >= config.hbm_bins:
+            if self._loads[number] >= config.slots:
+                raise Overflow(MapError.PAGE_FULL)
+            self._waiting[number].append(request.key)
+        if len(self._framed) >= config.frames - 1:
+            raise Overflow(MapError.FRAMES)
+        self._loads[number] += 1
+        new = request.value if request.operation == Operation.PUT else value
+        assert new is not None
+        self._framed[request.key] = new
+        self._places[request.key] = _Place(pair, second, bucket)

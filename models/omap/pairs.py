@@ -1,0 +1,67 @@
+"""Pairs of distinct uniform bins, from a cryptographic generator.
+
+The generator is the first block of Ascon-AEAD128's key stream under the nonces (number of the
+operation, try). A block has two candidates of two 32-bit words, each cut to the bits of a bin's
+number. A candidate is taken if both are bins and differ, so that the pairs are exactly uniform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ascon import initial
+from .config import OmapConfig
+
+__all__ = ["AHEAD", "PairSource", "blocks_of"]
+
+#: operations whose pairs hardware makes ahead
+AHEAD = 4
+
+#: operations whose pairs are made at once
+_BATCH = 1024
+
+
+def blocks_of(key: int, numbers: NDArray[np.uint64], attempt: int) -> NDArray[np.uint64]:
+    """Return the generator's blocks, two words an operation."""
+    tries = np.full(len(numbers), attempt, dtype=np.uint64)
+    state = initial(key, (numbers, tries))
+    return np.stack(state[:2], axis=1)
+
+
+class PairSource:
+    """The pairs of operations by number, from `first` on: for each one where its item goes, and what
+    a miss shows."""
+
+    def __init__(self, config: OmapConfig, key: int, first: int = 0) -> None:
+        self._config, self._key, self._next = config, key, first
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
+        """Yield (new pair, stand-in pair, blocks that they took)."""
+        while True:
+            numbers = np.arange(self._next, self._next + _BATCH, dtype=np.uint64)
+            self._next += _BATCH
+            yield from self._batch(numbers)
+
+    def _batch(
+        self, numbers: NDArray[np.uint64]
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
+        bins, mask = self._config.bins, (1 << self._config.bin_bits) - 1
+        taken: list[list[tuple[int, int]]] = [[] for _ in numbers]
+        blocks = [0] * len(numbers)
+        open_, attempt = np.arange(len(numbers)), 0
+        while len(open_):
+            for index, words in zip(
+                open_.tolist(), blocks_of(self._key, numbers[open_], attempt).tolist(), strict=True
+            ):
+                blocks[index] += 1
+                for word in words:
+                    pair = word & mask, word >> 32 & mask
+                    if pair[0] < bins and pair[1] < bins and pair[0] != pair[1]:
+                        taken[index].append(pair)
+            open_ = open_[[len(taken[index]) < 2 for index in open_.tolist()]]
+            attempt += 1
+        for pairs, count in zip(taken, blocks, strict=True):
+            yield pairs[0], pairs[1], count

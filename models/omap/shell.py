@@ -1,0 +1,48 @@
+"""The engine's registers."""
+
+from __future__ import annotations
+
+from ..shell import Counter, EngineRegister, RegisterMap
+from .errors import MapError
+from .messages import Keys
+
+__all__ = ["key_registers", "register_map"]
+
+_KEYS = {
+    "page": "pages of the host",
+    "session": "requests and responses",
+    "hash": "the position map's hash",
+    "pairs": "the generator of pairs",
+}
+
+
+def key_registers(keys: Keys) -> dict[str, int]:
+    """Return the registers that load keys, once, before the first start."""
+    values: dict[str, int] = {}
+    for name in _KEYS:
+        key = getattr(keys, name)
+        values[f"{name}_key_low"] = key & (1 << 64) - 1
+        values[f"{name}_key_high"] = key >> 64
+    return values
+
+
+def register_map(design: int) -> RegisterMap:
+    """Return the registers of a map."""
+    registers = [
+        EngineRegister("requests", 40, "the first sealed request, aligned to the bus"),
+        EngineRegister("responses", 40, "where sealed responses go, aligned to the bus"),
+        EngineRegister("pages", 40, "the first page, aligned to the bus"),
+        EngineRegister("hbm", 40, "where the map lies in HBM, aligned to 4096"),
+        EngineRegister("count", 32, "how many requests"),
+        EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
+    ]
+    for name, what in _KEYS.items():
+        for half in ("low", "high"):
+            text = f"key for {what}, {half} 64 bits"
+            registers.append(EngineRegister(f"{name}_key_{half}", 64, text, secret=True))
+    counters = [
+        Counter("operations", "requests that were answered"),
+        Counter("pages", "pages that were opened"),
+        Counter("conflicts", "cycles in which a page waited for its last write", progress=False),
+    ]
+    return RegisterMap(registers, counters, design=design, errors=(MapError,))

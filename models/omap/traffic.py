@@ -1,0 +1,131 @@
+"""What crosses the host's ports: pages as ciphertext, and the bytes of requests and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import ascon
+from .config import BLOCK, KEY_BYTES, OmapConfig
+from .golden import Item, Step
+from .messages import Request, pack_request, pack_response, request_nonce, response_nonce
+
+__all__ = [
+    "Sent",
+    "open_page",
+    "pack_page",
+    "page_nonce",
+    "page_traffic",
+    "seal_pages",
+    "seal_requests",
+    "seal_responses",
+]
+
+_MASK = (1 << 64) - 1
+
+
+class Sent(NamedTuple):
+    """A page that is read or written: the number of its operation, its own, and its bytes."""
+
+    operation: int
+    page: int
+    data: bytes
+
+
+def page_nonce(page: int, counter: int, chunk: int = 0) -> int:
+    """Return the nonce of a page that is written for the time `counter`, 1 for the first one."""
+    return counter | page << 64 | chunk << 96
+
+
+def pack_page(config: OmapConfig, items: Sequence[Item]) -> bytes:
+    """Return a page's plaintext: its items one behind another, each filled up to whole blocks, then
+    zeros."""
+    fill = bytes(config.slot_blocks * BLOCK - KEY_BYTES - config.value_bytes)
+    text = b"".join(k.to_bytes(KEY_BYTES, "little") + v + fill for k, v in items)
+    return text + bytes(config.page_blocks * BLOCK - len(text))
+
+
+def _words(texts: Sequence[bytes]) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join(texts), dtype="<u8").reshape(len(texts), -1)
+
+
+def _sealed(key: int, nonces: Sequence[int], texts: NDArray[np.uint64], size: int) -> list[bytes]:
+    halves = [(nonce & _MASK, nonce >> 64) for nonce in nonces]
+    sealed = ascon.seal_many(key, np.array(halves, dtype=np.uint64), texts)
+    rows = sealed.astype("<u8").view(np.uint8).reshape(len(nonces), -1)
+    return [row.tobytes() + bytes(size - len(row)) for row in rows]
+
+
+def seal_pages(
+    config: OmapConfig, key: int, pages: Sequence[tuple[int, int, Sequence[Item]]]
+) -> list[bytes]:
+    """Return pages as they lie in the host's memory. `pages`: number, counter, items."""
+    if not pages:
+        return []
+    texts = _words([pack_page(config, items) for _, _, items in pages])
+    width, pieces = 2 * config.chunk_blocks, []
+    for chunk in range(config.chunks):
+        nonces = [page_nonce(page, counter, chunk) for page, counter, _ in pages]
+        part = np.ascontiguousarray(texts[:, chunk * width : (chunk + 1) * width])
+        pieces.append(_sealed(key, nonces, part, (config.chunk_blocks + 1) * BLOCK))
+    return [b"".join(parts).ljust(config.page_bytes, b"\0") for parts in zip(*pieces, strict=True)]
+
+
+def open_page(
+    config: OmapConfig, key: int, page: int, counter: int, sealed: bytes, count: int
+) -> tuple[Item, ...] | None:
+    """Return the first `count` items of a page; None where it is not the one that was written for
+    the time `counter`. A page that was never written (0) has none, whatever lies there."""
+    if not counter:
+        return ()
+    size = (config.chunk_blocks + 1) * BLOCK
+    text = b""
+    for chunk in range(config.chunks):
+        piece = ascon.open_(
+            key, page_nonce(page, counter, chunk), sealed[chunk * size : (chunk + 1) * size]
+        )
+        if piece is None:
+            return None
+        text += piece
+    width, end = config.slot_blocks * BLOCK, KEY_BYTES + config.value_bytes
+    slots = [text[k * width : k * width + end] for k in range(count)]
+    return tuple(Item(int.from_bytes(s[:KEY_BYTES], "little"), s[KEY_BYTES:]) for s in slots)
+
+
+def page_traffic(
+    config: OmapConfig, key: int, steps: Sequence[Step]
+) -> tuple[list[Sent], list[Sent]]:
+    """Return the pages that operations read and that they write, in order. Pages that were never
+    written are read as zeros."""
+    opened = [(n, o) for n, step in enumerate(steps) for o in step.opened]
+    old = [(o.page, o.counter, o.before) for _, o in opened]
+    new = [(o.page, o.counter + 1, o.after) for _, o in opened]
+    blank = bytes(config.page_bytes)
+    reads = [
+        Sent(n, o.page, text if o.counter else blank)
+        for (n, o), text in zip(opened, seal_pages(config, key, old), strict=True)
+    ]
+    writes = [
+        Sent(n, o.page, text)
+        for (n, o), text in zip(opened, seal_pages(config, key, new), strict=True)
+    ]
+    return reads, writes
+
+
+def seal_requests(
+    config: OmapConfig, key: int, first: int, requests: Sequence[Request]
+) -> list[bytes]:
+    """Return requests as a client seals them, numbered from `first` on."""
+    texts = _words([pack_request(config, request) for request in requests])
+    nonces = [request_nonce(first + k) for k in range(len(requests))]
+    return _sealed(key, nonces, texts, config.message_bytes)
+
+
+def seal_responses(config: OmapConfig, key: int, first: int, steps: Sequence[Step]) -> list[bytes]:
+    """Return responses as the device seals them, numbered from `first` on."""
+    texts = _words([pack_response(config, step.response) for step in steps])
+    nonces = [response_nonce(first + k) for k in range(len(steps))]
+    return _sealed(key, nonces, texts, config.message_bytes)

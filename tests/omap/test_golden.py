@@ -1,0 +1,158 @@
+"""The protocol: a map like any other, whose pages show nothing."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.golden import Map, Overflow
+from penstock.models.omap.messages import Keys, Operation, Request, Status
+from penstock.models.omap.pairs import PairSource
+from penstock.models.omap.traffic import open_page, page_traffic
+from testbench.omap import KEYS, Mirror, config, requests
+
+
+@pytest.mark.parametrize("hbm_bins", [0, 5, 15])
+def test_answers_are_those_of_a_dict(hbm_bins):
+    small = config(hbm_bins=hbm_bins)
+    mirror, box = Mirror(small), Map(small, KEYS)
+    for request in requests(small, 3000, seed=hbm_bins):
+        assert box.step(request).response == mirror.step(request)
+        assert len(box) == len(mirror.items)
+    assert dict(box.items()) == mirror.items
+
+
+def test_an_access_opens_the_pages_that_its_item_was_given_before():
+    small = config()
+    box = Map(small, KEYS)
+    pairs = iter(PairSource(small, KEYS.pairs))
+    latest = {}
+    for request in requests(small, 500, seed=3, unknown=False):
+        new, stand_in, _ = next(pairs)
+        known = request.key in latest
+        shown = latest.pop(request.key, stand_in)
+        step = box.step(request)
+        pages = [number - small.hbm_bins for number in shown if number >= small.hbm_bins]
+        assert [opened.page for opened in step.opened] == pages
+        if step.response.status == Status.FULL:
+            continue
+        if request.operation == Operation.PUT or (known and request.operation == Operation.GET):
+            latest[request.key] = new
+
+
+def test_pages_are_written_whether_they_change_or_not():
+    small = config(hbm_bins=0)
+    box = Map(small, KEYS)
+    for n in range(50):
+        step = box.step(Request(Operation.GET, n, bytes(8)))
+        assert len(step.opened) == 2
+    reads, writes = page_traffic(small, KEYS.page, [step])
+    assert [r.page for r in reads] == [w.page for w in writes]
+    assert all(r.data != w.data for r, w in zip(reads, writes, strict=True))
+
+
+def test_pairs_are_uniform_and_distinct():
+    odd = config(bins=11, hbm_bins=2)
+    count = np.zeros((11, 11))
+    for (new, shown, _), _ in zip(PairSource(odd, 7), range(20_000), strict=False):
+        count[new] += 1
+        count[shown] += 1
+    assert not np.diag(count).any()
+    cells = count[~np.eye(11, dtype=bool)]
+    expected = cells.sum() / len(cells)
+    statistic = ((cells - expected) ** 2 / expected).sum()
+    freedom = len(cells) - 1
+    assert abs(statistic - freedom) < 4 * (2 * freedom) ** 0.5
+
+
+def test_pages_open_with_their_own_counter_alone():
+    small = config()
+    box = Map(small, KEYS)
+    steps = list(box.run(requests(small, 100, seed=5)))
+    _, writes = page_traffic(small, KEYS.page, steps)
+    host = {}
+    for sent in writes:
+        host[sent.page] = sent.data
+    for page, data in host.items():
+        counter, items = box.page(page)
+        assert open_page(small, KEYS.page, page, counter, data, len(items)) == items
+        assert open_page(small, KEYS.page, page, counter + 1, data, len(items)) is None
+        assert open_page(small, KEYS.page, page ^ 1, counter, data, len(items)) is None
+    assert len({sent.data for sent in writes}) == len(writes)
+
+
+def test_bounds_that_are_exceeded():
+    def fill(**changes):
+        tight = config(**changes)
+        box = Map(tight, KEYS)
+        with pytest.raises(Overflow) as caught:
+            for n in range(tight.capacity):
+                box.step(Request(Operation.PUT, n, bytes(8)))
+        return caught.value.code
+
+    assert fill(slots=2) is MapError.PAGE_FULL
+    assert fill(buckets=2) is MapError.BUCKET_FULL
+    assert fill(frames=6) is MapError.FRAMES
+
+
+class _Machine(RuleBasedStateMachine):
+    """The golden model against a dict. A rule carries out many operations, so that a run is long."""
+
+    operations = 40
+
+    def __init__(self):
+        super().__init__()
+        self.config = config(capacity=60, bins=24, hbm_bins=4)
+        self.box, self.mirror = Map(self.config, KEYS), Mirror(self.config)
+
+    @rule(
+        seed=st.integers(0, 1 << 32),
+        keys=st.integers(1, 90),
+        mix=st.tuples(*[st.integers(0, 5)] * 3).filter(any),
+    )
+    def operate(self, seed, keys, mix):
+        draw = random.Random(seed)
+        kinds = [kind for kind, count in zip((1, 2, 3), mix, strict=True) for _ in range(count)]
+        for _ in range(self.operations):
+            kind = draw.choice(kinds)
+            value = draw.randbytes(8) if kind == Operation.PUT else bytes(8)
+            request = Request(kind, draw.randrange(keys), value)
+            assert self.box.step(request).response == self.mirror.step(request)
+
+    @precondition(lambda self: self.mirror.items)
+    @rule(data=st.data())
+    def touch(self, data):
+        key = data.draw(st.sampled_from(sorted(self.mirror.items)))
+        request = Request(Operation.GET, key, bytes(8))
+        assert self.box.step(request).response == self.mirror.step(request)
+
+    @invariant()
+    def whole(self):
+        assert dict(self.box.items()) == self.mirror.items
+
+
+_QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+TestMachine = _Machine.TestCase
+TestMachine.settings = settings(_QUICK, max_examples=10, stateful_step_count=10)
+
+
+class _Long(_Machine):
+    operations = 250
+
+
+TestMillion = pytest.mark.long(_Long.TestCase)
+# 100 examples of 50 steps of (mostly) 250 operations: a million
+TestMillion.settings = settings(_QUICK, max_examples=100, stateful_step_count=50)
+
+
+def test_keys_are_independent():
+    small = config()
+    other = Keys(KEYS.page, KEYS.session, KEYS.hash, KEYS.pairs + 1)
+    one, two = Map(small, KEYS), Map(small, other)
+    steps = [(one.step(request), two.step(request)) for request in requests(small, 200, seed=2)]
+    assert [a.response for a, _ in steps] == [b.response for _, b in steps]
+    assert any([o.page for o in a.opened] != [o.page for o in b.opened] for a, b in steps)
