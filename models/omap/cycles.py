@@ -1,1 +1,286 @@
+"""Exact cycles of a run.
+
+Nothing but arrivals, the pages that are opened, and the host's memory enters: neither keys nor
+values, nor whether a key was there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..memory import FixedLatency, Reader, Writer
+from .config import OmapConfig
+from .golden import Step
+from .pairs import AHEAD
+from .schedule import BackSchedule, FrontSchedule
+
+__all__ = [
+    "PENDING",
+    "Bound",
+    "PairTimes",
+    "Public",
+    "Schedule",
+    "bound",
+    "opened",
+    "public",
+    "run",
+    "sealed",
+]
+
+#: pages that are read and whose write is not answered yet, for each request in flight
 PENDING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """What an operation shows: the pages that it opens. `pair_blocks`: how many blocks its pairs
+    took of the generator, which is independent of everything else."""
+
+    pages: tuple[int, ...]
+    first_side: bool
+    pair_blocks: int
+
+
+def public(steps: Iterable[Step]) -> list[Public]:
+    """Return what operations show."""
+    return [
+        Public(tuple(o.page for o in step.opened), step.first_host, step.pair_blocks)
+        for step in steps
+    ]
+
+
+class PairTimes:
+    """When `hdl.omap.pairs` has the pairs of operations: they are made ahead of their use."""
+
+    def __init__(self, config: OmapConfig) -> None:
+        self._block = 2 + 12 // config.rounds
+        self._begin = 1
+        self._taken: deque[int] = deque()
+
+    def ready(self, blocks: int) -> int:
+        """Return the cycle from which on the next operation's pairs are there."""
+        pushed = self._begin + blocks * self._block - 1
+        if len(self._taken) == AHEAD:
+            pushed = max(pushed, self._taken.popleft() + 1)
+        self._begin = pushed + 1
+        return pushed + 1
+
+    def take(self, cycle: int) -> None:
+        """Take them in this cycle."""
+        self._taken.append(cycle)
+
+
+def opened(start: int, words: Sequence[int], chunks: int, blocks: int, rounds: int) -> int:
+    """Return the cycle in which `hdl.omap.sealing.Opener` compares a text's last tag.
+
+    Parameters: `start`: when its sponge starts; `words`: for each block, tags included, the cycle
+    from which on its bus word is there.
+    """
+    at, position = start, 0
+    for _ in range(chunks):
+        at = at + 12 // rounds + 1
+        for _ in range(blocks):
+            at = max(at, words[position]) + 8 // rounds
+            position += 1
+        at = max(at + 12 // rounds, words[position])
+        position += 1
+        at += 1  # the next chunk's start
+    return at - 1
+
+
+def sealed(start: int, chunks: int, blocks: int, rounds: int) -> int:
+    """Return the cycle in which `hdl.omap.sealing.Sealer` appends a text's last tag."""
+    each = 12 // rounds + 1 + blocks * 8 // rounds + 12 // rounds
+    return start + chunks * (each + 1) - 1
+
+
+@dataclass
+class Schedule:
+    """When everything of a run happened. `total`: its cycles; by operation: `arrived`, `answered`
+    (the response's last word leaves); `pages`: the cycle of each page's read command; `conflicts`:
+    cycles in which a page waited for its last write."""
+
+    total: int = 1
+    arrived: list[int] = field(default_factory=list)
+    answered: list[int] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
+    conflicts: int = 0
+
+    @property
+    def latency(self) -> float:
+        """Mean cycles from an arrival to the response's last word."""
+        waits = [b - a for a, b in zip(self.arrived, self.answered, strict=True)]
+        return sum(waits) / len(waits) if waits else 0.0
+
+
+class _Seal:
+    """A sealer's times: a text begins when it is given, its predecessor is done, and the one before
+    that has left."""
+
+    def __init__(self, chunks: int, blocks: int, rounds: int) -> None:
+        self._shape = (chunks, blocks, rounds)
+        self.ends: list[int] = []
+        self.left: list[int] = []
+
+    @property
+    def room(self) -> int:
+        """The cycle from which on another text may be written to RAM."""
+        return self.ends[-2] + 1 if len(self.ends) > 1 else 0
+
+    def give(self, cycle: int) -> int:
+        start = cycle + 1
+        if self.ends:
+            start = max(start, self.ends[-1] + 1)
+        if len(self.left) > 1:
+            start = max(start, self.left[-2] + 1)
+        self.ends.append(sealed(start, *self._shape))
+        return self.ends[-1]
+
+
+class _Drain:
+    """Whole texts that leave one after another."""
+
+    def __init__(self, memory: FixedLatency, config: OmapConfig, beats: int) -> None:
+        self._writer, self._beats, self._ended = Writer(memory, config.bus_bytes), beats, -1
+
+    def write(self, ready: int, address: int) -> tuple[int, int]:
+        """Return the cycle of the last word, and the first one in which its answer has been seen."""
+        valid = max(ready, self._ended + 1)
+        _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: 0)
+        self._ended = beats[-1]
+        return self._ended, idle
+
+
+def run(
+    config: OmapConfig,
+    operations: Sequence[Public],
+    memory: FixedLatency,
+    *,
+    pages_at: int = 0,
+    requests_at: int = 0,
+    responses_at: int = 0,
+    interval: int = 0,
+) -> Schedule:
+    """Return the times of a run with the host's memory of this timing.
+
+    HBM has no timing here: it only has to keep the configuration's deadline. Addresses and
+    `interval` are the registers'.
+    """
+    front, back = FrontSchedule.of(config), BackSchedule.of(config)
+    lanes, rounds, window = config.bus_bytes // 16, config.rounds, config.window
+    requests = Reader(memory, config.bus_bytes)
+    reads = Reader(memory, config.bus_bytes, config.pages_in_flight)
+    page_drain = _Drain(memory, config, config.page_beats)
+    answer_drain = _Drain(memory, config, config.message_beats)
+    sealers = [_Seal(config.chunks, config.chunk_blocks, rounds) for _ in range(config.sealers)]
+    answers = _Seal(1, config.message_blocks, rounds)
+    pairs = PairTimes(config)
+    message_words = config.message_blocks + 1
+    page_words = config.chunks * (config.chunk_blocks + 1)
+    told = Schedule()
+    request_end = front_free = back_free = 0
+    opener_ends = [-1] * config.openers
+    retired: list[int] = []
+    released: list[int] = []
+    latest: dict[int, int] = defaultdict(int)  # when a page's last write has been answered
+    command = 0  # of the last page
+
+    def text(reader: Reader, beats: int, words: int) -> list[int]:
+        cycles = [reader.accept(0) + 1 for _ in range(beats)]
+        return [cycles[k // lanes] for k in range(words)]
+
+    for number, operation in enumerate(operations):
+        arrival = number * interval + 1
+        valid = arrival
+        if number >= window:
+            valid = max(valid, retired[number - window] + 1)
+        at = requests_at + number * config.message_bytes
+        asked = requests.command(valid, at, config.message_beats)
+        words = text(requests, config.message_beats, message_words)
+        start = max(asked + 1, request_end + 1 if number else 0)
+        request_end = opened(start, words, 1, config.message_blocks, rounds)
+
+        begin = max(request_end + 1, pairs.ready(operation.pair_blocks), front_free)
+        pairs.take(begin)
+        front_free = begin + front.end + 1
+
+        ready = max(begin + front.shown + 4, back_free)
+        given = []
+        for side, page in enumerate(operation.pages):
+            # a lone page of the second bin is handed on a cycle later
+            later = side or not operation.first_side
+            head = max(begin + front.shown + (4 if later else 3), command + 1)
+            told.conflicts += max(latest[page] - head, 0)
+            index = len(told.pages)
+            valid = max(head, latest[page])
+            if index >= PENDING * window:
+                valid = max(valid, released[index - PENDING * window])
+            at = pages_at + page * config.page_bytes
+            command = reads.command(valid, at, config.page_beats)
+            words = text(reads, config.page_beats, page_words)
+            opener = index % config.openers
+            start = max(command + 1, opener_ends[opener] + 1)
+            opener_ends[opener] = opened(start, words, config.chunks, config.chunk_blocks, rounds)
+            ready = max(ready, opener_ends[opener] + 1, sealers[index % config.sealers].room)
+            told.pages.append(command)
+            given.append((index, page, bool(later)))
+        ready = max(ready, answers.room)
+        back_free = ready + back.end + 1
+        done = ready + back.sealed
+        retired.append(done)
+
+        for index, page, later in given:
+            sealer = sealers[index % config.sealers]
+            end = sealer.give(done)
+            at = pages_at + page * config.page_bytes
+            last, idle = page_drain.write(max(end + 1, done + 1 + later), at)
+            sealer.left.append(last)
+            released.append(idle)
+            latest[page] = idle
+            told.total = max(told.total, idle)
+        end = answers.give(done)
+        last, idle = answer_drain.write(end + 1, responses_at + number * config.message_bytes)
+        answers.left.append(last)
+        told.arrived.append(arrival)
+        told.answered.append(last)
+        told.total = max(told.total, idle, back_free, front_free)
+    return told
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least cycles that a run can take, by what needs them."""
+
+    link: int
+    front: int
+    back: int
+    opening: int
+    sealing: int
+    arrivals: int
+
+    @property
+    def cycles(self) -> int:
+        return max(vars(self).values())
+
+    @property
+    def by(self) -> str:
+        return max(vars(self), key=lambda name: getattr(self, name))
+
+
+def bound(
+    config: OmapConfig, operations: Sequence[Public], memory: FixedLatency, interval: int = 0
+) -> Bound:
+    """Return the bound of a run."""
+    count, pages = len(operations), sum(len(operation.pages) for operation in operations)
+    rate = memory.interval(config.bus_bytes)
+    each = sealed(0, config.chunks, config.chunk_blocks, config.rounds) + 1
+    return Bound(
+        pages * config.page_beats * rate,
+        count * (FrontSchedule.of(config).end + 1),
+        count * (BackSchedule.of(config).end + 1),
+        pages * each // config.openers,
+        pages * each // config.sealers,
+        max(count - 1, 0) * interval,
+    )

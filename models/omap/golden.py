@@ -36,10 +36,12 @@ class Opened(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An operation: the response, the pages in their order, and what no one but the map knows."""
+    """An operation: the response, and the pages in their order. `first_host`: the first bin of its
+    pair is a page; `pair_blocks`: of the generator, for its pairs."""
 
     response: Response
     opened: tuple[Opened, ...]
+    first_host: bool
     pair_blocks: int
 
 
@@ -151,7 +153,8 @@ class Map:
         elif place is None and operation == Operation.PUT and not inserts:
             status = Status.FULL
         answer = value if value is not None else bytes(config.value_bytes)
-        return Step(Response(status, key, answer), tuple(opened), blocks)
+        first = shown[0] >= config.hbm_bins
+        return Step(Response(status, key, answer), tuple(opened), first, blocks)
 
     def _take(self, number: int) -> list[int]:
         moved, self._waiting[number] = self._waiting[number], []

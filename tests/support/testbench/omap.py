@@ -5,10 +5,29 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.messages import Keys, Operation, Request, Response, Status
+import numpy as np
 
-__all__ = ["KEYS", "Mirror", "config", "requests"]
+from penstock.hdl.omap.engine import MapEngine
+from penstock.hdl.shell import Shell
+from penstock.hdl.shell.verilog import to_verilog
+from penstock.models.memory import FixedLatency, split
+from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.golden import Step
+from penstock.models.omap.messages import (
+    Keys,
+    Operation,
+    Request,
+    Response,
+    Status,
+    open_response,
+)
+from penstock.models.omap.shell import key_registers
+from penstock.models.omap.traffic import page_traffic, seal_requests
+from penstock.sim.machine import Ended
+from penstock.sim.native import Library, PortSpec, build
+from penstock.sim.native.machine import NativeMachine
+
+__all__ = ["KEYS", "Board", "Mirror", "compile_map", "config", "requests"]
 
 _draw = random.Random(19)
 KEYS = Keys(*(_draw.getrandbits(128) for _ in range(4)))
@@ -79,3 +98,118 @@ class Mirror:
         elif kind == Operation.DELETE:
             self.items.pop(key, None)
         return Response(status, key, none if old is None else old)
+
+
+def compile_map(config: OmapConfig) -> Library:
+    """The hardware of a map, for simulation."""
+    engine = MapEngine(config)
+    ports = [PortSpec(f"m{k}_axi", config.bus_bytes, True, True, int(k >= 2)) for k in range(4)]
+    verilog = to_verilog(Shell(engine, engine.register_map))
+    return build(verilog, ports=ports, register_map=engine.register_map)
+
+
+def _round(size: int) -> int:
+    return -(-size // 4096) * 4096
+
+
+class Board:
+    """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
+    responses of up to `most` requests behind them."""
+
+    def __init__(
+        self,
+        config: OmapConfig,
+        library: Library,
+        host: FixedLatency,
+        hbm: FixedLatency,
+        *,
+        stall_percent: int = 0,
+        seed: int = 1,
+        most: int = 20_000,
+    ) -> None:
+        self.config = config
+        memories = {"m0": host, "m1": host, "m2": hbm, "m3": hbm}
+        self.machine = NativeMachine(library, memories, stall_percent=stall_percent, seed=seed)
+        self._most = _round(most * config.message_bytes)
+        self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
+        self.machine.reserve(0, config.hbm_bytes, space=1)
+        self.host = self.machine.read(0, config.host_bytes + 2 * self._most, space=0)
+        self.machine.trace(0)
+        self.number = 0
+        self.before = self.host[: config.host_bytes].copy()
+
+    def places(self, count: int) -> dict[str, int]:
+        """Where requests and responses lie."""
+        at = self.config.host_bytes
+        return {"requests_at": at, "responses_at": at + self._most}
+
+    def run(self, made: list[Request], *, interval: int = 0, first: int | None = None) -> Ended:
+        """Carry out requests, sealed for the session's next places (from `first` on if given)."""
+        config = self.config
+        number = self.number if first is None else first
+        places = self.places(len(made))
+        sealed = b"".join(seal_requests(config, KEYS.session, number, made))
+        self.machine.write(places["requests_at"], np.frombuffer(sealed, dtype=np.uint8), space=0)
+        keys = key_registers(KEYS) if not self.number else {}
+        ended = self.machine.run(
+            {
+                **keys,
+                "requests": places["requests_at"],
+                "responses": places["responses_at"],
+                "pages": 0,
+                "hbm": 0,
+                "count": len(made),
+                "interval": interval,
+            },
+            watchdog=50_000,
+        )
+        self.number += len(made)
+        self.before = self.host[: config.host_bytes].copy()
+        return ended
+
+    def responses(self, count: int, first: int = 0) -> list[Response | None]:
+        """The responses of the latest run, opened."""
+        size = self.config.message_bytes
+        at = self.places(count)["responses_at"]
+        data = self.machine.read(at, count * size, space=0).tobytes()
+        return [
+            open_response(self.config, KEYS.session, first + k, data[k * size : (k + 1) * size])
+            for k in range(count)
+        ]
+
+    def page_bursts(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Address, beats and digest of all bursts of pages, in order."""
+        bursts: dict[str, list[tuple[int, int, int]]] = {"read": [], "write": []}
+        for transfer in self.machine.trace(0):
+            bursts[transfer.channel].append((transfer.address, transfer.beats, transfer.digest))
+        return bursts
+
+    def expected_bursts(self, steps: list[Step]) -> dict[str, list[tuple[int, int, int]]]:
+        """The same of golden."""
+        bus, size = self.config.bus_bytes, self.config.page_bytes
+        expected: dict[str, list[tuple[int, int, int]]] = {}
+        for name, pages in zip(
+            ("read", "write"), page_traffic(self.config, KEYS.page, steps), strict=True
+        ):
+            expected[name] = []
+            for sent in pages:
+                done = 0
+                for address, beats in split(sent.page * size, size // bus, bus):
+                    part = sent.data[done : done + beats * bus]
+                    done += beats * bus
+                    expected[name].append((address, beats, _digest(part)))
+        return expected
+
+    def __enter__(self) -> Board:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.machine.close()
+
+
+def _digest(data: bytes) -> int:
+    """FNV-1a of 64 bits."""
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return value

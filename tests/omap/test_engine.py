@@ -1,0 +1,197 @@
+# amaranth: UnusedElaboratable=no
+"""hdl.omap in its shell, in Verilator: responses and every beat of the host's pages are golden's, and cycles the model's."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from penstock.models.errors import HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.cycles import public, run
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.golden import Map
+from penstock.models.omap.messages import Operation, Request
+from penstock.models.omap.shell import key_registers
+from penstock.sim.native import RegisterError
+from testbench.omap import KEYS, Board, compile_map, config, requests
+
+_HBM = FixedLatency(20, 128)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A small map and its compiled hardware."""
+    shape = config()
+    return shape, compile_map(shape)
+
+
+def _compare(shape, library, made, memory, interval, seed=1, stall=0):
+    """One run: responses, host-port beats, cycles."""
+    steps = list(Map(shape, KEYS).run(made))
+    with Board(shape, library, memory, _HBM, stall_percent=stall, seed=seed) as board:
+        ended = board.run(made, interval=interval)
+        assert ended.error is None
+        assert board.responses(len(made)) == [step.response for step in steps]
+        assert board.page_bursts() == board.expected_bursts(steps)
+        if not stall:
+            told = run(shape, public(steps), memory, interval=interval, **board.places(len(made)))
+            assert ended.cycles == told.total
+            assert ended.counters["conflicts"] == told.conflicts
+        assert ended.counters["operations"] == len(made)
+        assert ended.counters["pages"] == sum(len(step.opened) for step in steps)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hardware_is_golden_and_model(small, seed):
+    shape, library = small
+    draw = random.Random(seed)
+    mix = draw.choice([(4, 5, 3), (1, 0, 0), (0, 1, 0), (1, 1, 4), (8, 1, 0)])
+    made = requests(shape, 150, seed=seed, keys=draw.choice([1, 5, 60]), mix=mix)
+    memory = FixedLatency(draw.randrange(1, 400), draw.choice([1, 4, 16, 32, 64]))
+    _compare(shape, library, made, memory, draw.choice([0, 0, 1, 300, 900]))
+
+
+def test_stalls_change_no_result(small):
+    shape, library = small
+    # HBM stalls too: the deadline leaves room for it
+    made = requests(shape, 60, seed=8)
+    steps = list(Map(shape, KEYS).run(made))
+    with Board(shape, library, FixedLatency(9, 32), FixedLatency(1, 128)) as board:
+        board.machine.session.set_memory({"m0": FixedLatency(9, 32)}, stall_percent=40, seed=3)
+        assert board.run(made).error is None
+        assert board.responses(len(made)) == [step.response for step in steps]
+
+
+def test_a_map_lives_through_many_runs(small):
+    shape, library = small
+    made = requests(shape, 120, seed=4)
+    steps = list(Map(shape, KEYS).run(made))
+    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+        for first in range(0, 120, 40):
+            assert board.run(made[first : first + 40]).error is None
+            expected = [step.response for step in steps[first : first + 40]]
+            assert board.responses(40, first) == expected
+
+
+def test_cycles_tell_nothing_of_keys_and_operations(small):
+    """Requests that open the same pages take the same cycles: misses open what their number says."""
+    shape, library = small
+    cycles = set()
+    for kind in (Operation.GET, Operation.DELETE, 0, 9):
+        made = [Request(kind, random.Random(kind).getrandbits(64), bytes(8)) for _ in range(50)]
+        with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+            cycles.add(board.run(made).cycles)
+    made = [Request(Operation.PUT, n, bytes(8)) for n in range(35)]
+    other = [Request(Operation.GET, n, bytes(8)) for n in range(35)]
+    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+        written = board.run(made).cycles
+    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+        assert board.run(other).cycles == written
+    assert len(cycles) == 1
+
+
+def test_keys_are_loaded_once_and_never_read(small):
+    shape, library = small
+    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+        board.run(requests(shape, 2, seed=1))
+        session = board.machine.session
+        for name in key_registers(KEYS):
+            assert session.read(name) == 0
+            with pytest.raises(RegisterError):
+                session.write(name, 5)
+
+
+def test_damaged_pages_stop_the_map_before_any_response(small):
+    """Flipped bits, a page in another's place, an old page: whenever it is opened next."""
+    shape, library = small
+    made = requests(shape, 60, seed=9)
+    steps = list(Map(shape, KEYS).run(made[:30]))
+    stopped = HardwareError(MapError.PAGE_TAG)
+    for seed in range(12):
+        draw = random.Random(seed)
+        with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+            assert board.run(made[:10]).error is None
+            old = board.host.copy()
+            assert board.run(made[10:30]).error is None
+            written = {o.page for step in steps for o in step.opened}
+            for page in written:
+                at = page * shape.page_bytes
+                end = at + shape.page_bytes
+                if seed % 3 == 0:
+                    board.host[at + draw.randrange(272)] ^= 1 << draw.randrange(8)
+                elif seed % 3 == 1:
+                    other = (page + 1) % shape.host_bins * shape.page_bytes
+                    board.host[at:end] = old[other : other + shape.page_bytes]
+                else:
+                    board.host[at:end] = old[at:end]
+            damaged = not (board.host[: shape.host_bytes] == board.before).all()
+            ended = board.run(made[30:])
+            if damaged:
+                assert ended.error == stopped
+                assert board.run(made[30:]).error == HardwareError(MapError.STOPPED)
+
+
+def test_requests_out_of_their_place_are_refused(small):
+    shape, library = small
+    made = requests(shape, 4, seed=9)
+    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+        ended = board.run(made, first=1)
+        assert ended.error == HardwareError(MapError.REQUEST_TAG)
+
+
+def test_late_memory_is_an_error(small):
+    shape, library = small
+    with Board(shape, library, FixedLatency(30, 32), FixedLatency(60, 128)) as board:
+        ended = board.run(requests(shape, 4, seed=9))
+        assert ended.error == HardwareError(MapError.DEADLINE)
+
+
+def test_no_plaintext_is_in_the_hosts_memory(small):
+    shape, library = small
+    made = [
+        Request(Operation.PUT, 0x1122334455667700 + n, bytes(range(0xA0, 0xA8))) for n in range(30)
+    ]
+    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
+        board.run(made)
+        memory = board.host.tobytes()
+    assert bytes(range(0xA1, 0xA5)) not in memory
+    assert bytes.fromhex("77665544") not in memory
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(8))
+def test_random_configurations(seed):
+    draw = random.Random(seed)
+    openers = draw.choice([2, 4, 8])
+    shape = (
+        config(
+            value_bytes=draw.choice([8, 24, 40, 64, 128, 256]),
+            bins=draw.choice([16, 23, 33]),
+            hbm_bins=draw.choice([0, 1, 7, 15]),
+            slots=draw.choice([12, 15, 16]),
+            frames=draw.choice([64, 100]),
+            window=draw.choice([2, 4, 8]),
+            openers=openers,
+            sealers=draw.choice([2, 4]),
+            rounds=draw.choice([1, 2, 4]),
+            chunks=draw.choice([1, 3]) if seed % 2 else 1,
+            bus_bytes=draw.choice([16, 32, 64]),
+        )
+        if seed % 2 == 0
+        else config(
+            slots=12,
+            chunks=draw.choice([2, 3, 4]),
+            value_bytes=draw.choice([64, 120, 256]),
+            bus_bytes=draw.choice([32, 128]),
+            window=8,
+            openers=openers,
+            rounds=draw.choice([1, 2, 4]),
+        )
+    )
+    library = compile_map(shape)
+    for run_seed in range(4):
+        made = requests(shape, 200, seed=run_seed)
+        memory = FixedLatency(draw.randrange(1, 400), draw.choice([1, 4, 16, 32, 64]))
+        _compare(shape, library, made, memory, draw.choice([0, 300]))
