@@ -124,6 +124,13 @@ class Sponge(wiring.Component):
                 *(word.eq(new) for word, new in zip(state, after, strict=True)),
                 number.eq(number + self.rounds),
             ]
+        self._phases(m, state, entering, absorbed, keyed, phase, number, left, first, move, last)
+        return m
+
+    def _phases(self, m, state, entering, absorbed, keyed, phase, number, left, first, move, last):
+        """What is permuted when, and what comes next."""
+        a, b, c, d, e = state
+        key_low, key_high = self.key[:64], self.key[64:]
         with m.Switch(phase):
             with m.Case(Phase.IDLE):
                 with m.If(self.start):
@@ -154,4 +161,3 @@ class Sponge(wiring.Component):
             with m.Case(Phase.TAG):
                 with m.If(self.tag_taken):
                     m.d.sync += phase.eq(Phase.IDLE)
-        return m

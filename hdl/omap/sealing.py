@@ -97,6 +97,17 @@ class Opener(wiring.Component):
             write.data.eq(self.put_data),
             write.addr.eq(Cat(self.put_block, slot)),
         ]
+        self._judge(m, texts, sponge, words.o.valid, final, chunk)
+        with m.If(consume):
+            m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
+        with m.If(sponge.taken):
+            m.d.sync += self.put_block.eq(Mux(self.put_block == total - 1, 0, self.put_block + 1))
+        with m.If(final):
+            m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
+        return m
+
+    def _judge(self, m, texts, sponge, there, final, chunk):
+        """Whether all tags of a text fit."""
         good = Signal(init=1)
         fits = Signal()
         m.d.comb += [
@@ -104,15 +115,8 @@ class Opener(wiring.Component):
             self.ended.eq(final),
             self.fits.eq(fits | texts.o.p.blank),
         ]
-        with m.If(consume):
-            m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
-        with m.If(sponge.taken):
-            m.d.sync += self.put_block.eq(Mux(self.put_block == total - 1, 0, self.put_block + 1))
-        with m.If(sponge.tag_valid & words.o.valid):
+        with m.If(sponge.tag_valid & there):
             m.d.sync += [chunk.eq(Mux(final, 0, chunk + 1)), good.eq(fits | final)]
-        with m.If(final):
-            m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
-        return m
 
 
 class Sealer(wiring.Component):
@@ -175,7 +179,7 @@ class Sealer(wiring.Component):
         following, next_slot = Signal.like(self.block), Signal()
         lane = Signal(range(max(self.lanes, 2)))
         chunk = Signal(range(max(self.chunks, 2)))
-        full, begun, ending = Signal(2), Signal(), Signal()
+        full, begun = Signal(2), Signal()
         tagged, final, emit = Signal(), Signal(), Signal()
         block = Signal(128)
         m.d.comb += [
@@ -197,7 +201,6 @@ class Sealer(wiring.Component):
             block.eq(Mux(tagged, sponge.tag, sponge.result)),
             texts.o.ready.eq(final),
             self.ended.eq(final),
-            ending.eq(self.taken),
         ]
         m.d.sync += [at.eq(following), slot.eq(next_slot)]
         with m.If(sponge.start):
@@ -206,11 +209,20 @@ class Sealer(wiring.Component):
             m.d.sync += begun.eq(0)
         with m.If(tagged):
             m.d.sync += chunk.eq(Mux(final, 0, chunk + 1))
+        self._count(m, full, sponge.start & ~begun, final)
+        self._pack(m, words, lane, emit, block, final)
+        return m
+
+    def _count(self, m, full, begins, final):
+        """How many texts are in the queue of words."""
         # `full` counts texts whose words lie in the queue or are being made
-        m.d.sync += full.eq(full + (sponge.start & ~begun) - ending)
+        m.d.sync += full.eq(full + (begins) - self.taken)
         there = Signal(2)
-        m.d.sync += there.eq(there + final - ending)
+        m.d.sync += there.eq(there + final - self.taken)
         m.d.comb += self.whole.eq(there != 0)
+
+    def _pack(self, m, words, lane, emit, block, final):
+        """Blocks into bus words."""
         held = Signal(128 * max(self.lanes - 1, 1))
         word = Signal(8 * self.bus_bytes)
         with m.Switch(lane):
@@ -226,4 +238,3 @@ class Sealer(wiring.Component):
                 lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1)),
                 held.eq(word),
             ]
-        return m

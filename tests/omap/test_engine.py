@@ -103,34 +103,49 @@ def test_keys_are_loaded_once_and_never_read(small):
                 session.write(name, 5)
 
 
-def test_damaged_pages_stop_the_map_before_any_response(small):
-    """Flipped bits, a page in another's place, an old page: whenever it is opened next."""
+@pytest.mark.parametrize("kind", ["flipped", "swapped", "replayed", "truncated"])
+def test_damaged_pages_stop_the_map_before_any_response(small, kind):
+    """A page that is damaged in any way stops the run in which it is opened next; what has been
+    answered until then is right."""
     shape, library = small
     made = requests(shape, 60, seed=9)
-    steps = list(Map(shape, KEYS).run(made[:30]))
-    stopped = HardwareError(MapError.PAGE_TAG)
-    for seed in range(12):
+    steps = list(Map(shape, KEYS).run(made))
+    size = shape.page_bytes
+    latest = {o.page: n for n, step in enumerate(steps[:30]) for o in step.opened}
+    for seed in range(5):
         draw = random.Random(seed)
+        page = draw.choice([page for page, n in sorted(latest.items()) if n >= 10])
+        hit = next((n for n in range(30, 60) if page in _pages(steps[n])), None)
         with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
             assert board.run(made[:10]).error is None
-            old = board.host.copy()
+            old = board.host
             assert board.run(made[10:30]).error is None
-            written = {o.page for step in steps for o in step.opened}
-            for page in written:
-                at = page * shape.page_bytes
-                end = at + shape.page_bytes
-                if seed % 3 == 0:
-                    board.host[at + draw.randrange(272)] ^= 1 << draw.randrange(8)
-                elif seed % 3 == 1:
-                    other = (page + 1) % shape.host_bins * shape.page_bytes
-                    board.host[at:end] = old[other : other + shape.page_bytes]
-                else:
-                    board.host[at:end] = old[at:end]
-            damaged = not (board.host[: shape.host_bytes] == board.before).all()
+            data = board.host[page * size : (page + 1) * size].copy()
+            if kind == "flipped":
+                data[draw.randrange(272)] ^= 1 << draw.randrange(8)
+            elif kind == "swapped":
+                other = draw.choice([p for p in sorted(latest) if p != page])
+                data = board.host[other * size : (other + 1) * size]
+            elif kind == "replayed":
+                data = old[page * size : (page + 1) * size]
+            else:
+                data[draw.randrange(8, 271) :] = 0
+            board.machine.write(page * size, data, space=0)
             ended = board.run(made[30:])
-            if damaged:
-                assert ended.error == stopped
+            expected = [step.response for step in steps[30:hit]]
+            if hit is None:
+                assert ended.error is None
+            else:
+                assert ended.error == HardwareError(MapError.PAGE_TAG)
+                answers = board.responses(30, 30)
+                assert answers[hit - 30 :] == [None] * (60 - hit)
+                given = [a for a in answers if a is not None]
+                assert given == expected[: len(given)]
                 assert board.run(made[30:]).error == HardwareError(MapError.STOPPED)
+
+
+def _pages(step):
+    return {opened.page for opened in step.opened}
 
 
 def test_requests_out_of_their_place_are_refused(small):

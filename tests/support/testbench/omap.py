@@ -133,10 +133,13 @@ class Board:
         self._most = _round(most * config.message_bytes)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
         self.machine.reserve(0, config.hbm_bytes, space=1)
-        self.host = self.machine.read(0, config.host_bytes + 2 * self._most, space=0)
         self.machine.trace(0)
         self.number = 0
-        self.before = self.host[: config.host_bytes].copy()
+
+    @property
+    def host(self) -> np.ndarray:
+        """A copy of the host's memory."""
+        return self.machine.read(0, self.config.host_bytes + 2 * self._most, space=0)
 
     def places(self, count: int) -> dict[str, int]:
         """Where requests and responses lie."""
@@ -164,7 +167,6 @@ class Board:
             watchdog=50_000,
         )
         self.number += len(made)
-        self.before = self.host[: config.host_bytes].copy()
         return ended
 
     def responses(self, count: int, first: int = 0) -> list[Response | None]:
