@@ -102,7 +102,7 @@ class Sponge(wiring.Component):
         left = Signal(range(self.blocks + 1))
         key_low, key_high = self.key[:64], self.key[64:]
         after = permuted(m, entering, number, self.rounds, "after")
-        a, b, c, d, e = state
+        a, b, _, d, e = state
         m.d.comb += [word.eq(old) for word, old in zip(entering, state, strict=True)]
         keyed = [
             Mux(first, d ^ key_low, d),
