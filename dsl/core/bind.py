@@ -8,7 +8,7 @@ took, in the table's order. Dimension names get their sizes from the elements fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...models.heap.schema import Column, Schema
@@ -46,11 +46,16 @@ class _Take:
     chosen: bool = False
 
 
+#: see `bind`
+Unusable = Callable[[str], tuple[str, str] | None]
+
+
 def bind(
     kernel: AnyKernel,
     schema: Schema,
     bindings: Mapping[str, Sequence[str]] | None = None,
     dims: Mapping[str, int] | None = None,
+    unusable: Unusable | None = None,
 ) -> Binding:
     """Return the binding of a kernel to a table. Raises KernelError.
 
@@ -58,10 +63,12 @@ def bind(
     ----------
     bindings: for some variables, the names of their columns in order.
     dims: sizes that the user gave.
+    unusable: for a column's name, why it cannot feed a kernel (in words that follow the name) and
+        what to do; None where nothing is known against it.
     """
     given = dict(dims or {})
     kernel.check_dims(given)
-    return _Binder(kernel, schema, bindings or {}, given).run()
+    return _Binder(kernel, schema, bindings or {}, given, unusable or (lambda column: None)).run()
 
 
 class _Binder:
@@ -71,8 +78,10 @@ class _Binder:
         schema: Schema,
         bindings: Mapping[str, Sequence[str]],
         dims: dict[str, int],
+        unusable: Unusable,
     ) -> None:
         self.kernel = kernel
+        self.unusable = unusable
         self.schema = schema
         self.bindings = bindings
         self.dims = dims
@@ -121,6 +130,7 @@ class _Binder:
         try:
             return self.schema.index(column)
         except KeyError:
+            self.refuse(parameter, column)
             close = closest(column, (c.name for c in self.schema.columns if not c.dropped))
             raise self.error(
                 "E611",
@@ -129,9 +139,18 @@ class _Binder:
                 hint=close or self.listing(),
             ) from None
 
+    def refuse(self, parameter: Parameter, column: str) -> None:
+        """Raise KernelError where something is known against a column."""
+        known = self.unusable(column)
+        if known is not None:
+            message = f"{parameter.name} cannot take the column {column}: it {known[0]}"
+            hint = f"{known[1]}; {self.listing()}"
+            raise self.error("E613", message, parameter.span, hint=hint)
+
     def take(self, parameter: Parameter, index: int) -> int:
         column = self.schema.columns[index]
         if not column.is_numeric:
+            self.refuse(parameter, column.name)
             raise self.error(
                 "E613",
                 f"{parameter.name} cannot take the column {column.name}: its type {column.type} is not numeric",
@@ -176,6 +195,7 @@ class _Binder:
             if parameter.kind == "input" and len(inputs) == 1 and free:
                 # outputs come first: they may still find their column by name
                 continue
+            self.refuse(parameter, parameter.name)
             what = "array column" if parameter.dims else "numeric column"
             message = f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what} of that name"
             hint = f"say which with --bind {parameter.name}=COLUMN; {self.listing()}"
@@ -292,6 +312,7 @@ class _Binder:
         for index in self.takes[parameter.name].columns:
             column = self.schema.columns[index]
             if self.length(column) is None:
+                self.refuse(parameter, column.name)
                 return self.error(
                     "E618",
                     f"the length of the array column {column.name} is not known",

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...models.heap.schema import Schema
-from .files import open_csv, open_heap, open_npz, open_parquet
+from .features import Features
+from .files import open_arrow, open_csv, open_heap, open_npz, open_parquet
 from .in_memory import from_memory
 from .postgres import open_postgres
 from .provenance import Cast, Provenance
@@ -27,8 +31,20 @@ __all__ = [
     "random_table",
 ]
 
-_FILES = {".csv": open_csv, ".npz": open_npz, ".parquet": open_parquet}
-_FORMS = "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1"
+_FILES = {
+    ".csv": open_csv,
+    ".npz": open_npz,
+    ".parquet": open_parquet,
+    ".arrow": open_arrow,
+    ".feather": open_arrow,
+    ".ipc": open_arrow,
+}
+_FORMS = (
+    "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · "
+    "FILE.arrow · FILE.feather · random:rows=1000,seed=1"
+)
+#: what may stand behind a file's name
+_ASKED = re.compile(r"\?(?=(?:features|onehot)=)")
 
 _SERVERS = ("postgresql://", "postgres://")
 
@@ -48,8 +64,15 @@ def open_table(
     labels: tuple[str, ...] = ("y",),
     *,
     pages: bool | None = None,
+    features: Sequence[str] = (),
+    one_hot: Sequence[str] = (),
 ) -> Table:
     """Open the table that `src` names, or is: a `Table`, or what `from_memory` takes.
+
+    `features` and `one_hot` name columns of dates, times, enums and texts that are to become
+    numbers, as `features=` and `onehot=` do in the text of a source (`one_hot`: each category has a
+    place of its own in an array). The numbers of categories are in the schema (`Column.labels`);
+    where `schema` is a design's, its numbers hold.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
     columns say it; see `random_table`. A server's rows are packed as `schema` says where its columns are there; `pages` is for tables of a
@@ -58,7 +81,7 @@ def open_table(
     Raises SourceError for everything that is wrong with the source.
     """
     try:
-        return _open(src, schema, labels, pages)
+        return _open(src, schema, labels, pages, Features(tuple(features), tuple(one_hot), schema))
     except OSError as problem:  # a folder or file that may not be entered or read
         raise SourceError(
             f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
@@ -67,16 +90,22 @@ def open_table(
         ) from problem
 
 
-def _open(src: Any, schema: Schema | None, labels: tuple[str, ...], pages: bool | None) -> Table:
+def _open(
+    src: Any,
+    schema: Schema | None,
+    labels: tuple[str, ...],
+    pages: bool | None,
+    features: Features,
+) -> Table:
     if isinstance(src, Table):
         return src
     if not isinstance(src, (str, Path)):
-        return from_memory(src)
+        return from_memory(src, features)
     src = str(src)
     if src.startswith("heap:"):
         return open_heap(src.removeprefix("heap:"))
     if src.startswith(_SERVERS):
-        return open_postgres(src, pages=pages, like=schema)
+        return open_postgres(src, pages=pages, features=features)
     if src.startswith("random:"):
         options = RandomOptions.parse(src.removeprefix("random:"))
         if schema is None:
@@ -92,7 +121,15 @@ def _open(src: Any, schema: Schema | None, labels: tuple[str, ...], pages: bool 
             "only postgresql:// is read over the network: fetch the file first",
             code="E701",
         )
-    path = Path(src)
+    name, *asked = _ASKED.split(src, maxsplit=1)
+    if asked:
+        said = Features.parse(asked[0])
+        features = replace(
+            features,
+            named=(*features.named, *said.named),
+            one_hot=(*features.one_hot, *said.one_hot),
+        )
+    path = Path(name)
     opener = _FILES.get(path.suffix.lower())
     if opener is None:
         scheme = src.partition(":")[0]
@@ -103,4 +140,4 @@ def _open(src: Any, schema: Schema | None, labels: tuple[str, ...], pages: bool 
                 code="E701",
             )
         raise SourceError(f"unknown data source {src!r}", f"known are: {_FORMS}", code="E701")
-    return opener(path)
+    return opener(path, features)

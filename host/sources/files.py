@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import difflib
+import glob
 import json
 import zipfile
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +18,17 @@ import numpy.typing as npt
 from ...models.heap.page import LAYOUT_VERSION, PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
-from .table import SourceError, Table, pack
+from .arrow import check_names, pack_arrays, pack_arrow
+from .features import NO_FEATURES, Features
+from .table import SourceError, Table
 
 __all__ = [
-    "check_names",
     "fill_lengths",
+    "open_arrow",
     "open_csv",
     "open_heap",
     "open_npz",
     "open_parquet",
-    "pack_arrow",
 ]
 
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
@@ -228,7 +231,7 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
 # -- files that we pack ----------------------------------------------------------------------------------------------------
 
 
-def open_npz(path: Path) -> Table:
+def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open a NumPy archive: each array a column by its name, a matrix an array column."""
     try:
         with _existing(path).open("rb") as file:  # np.load would leave a broken archive open
@@ -245,10 +248,10 @@ def open_npz(path: Path) -> Table:
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
             hint = "arrays of Python objects are not read: make them float64 or text"
         raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
-    return pack(columns, path.stem)
+    return pack_arrays(columns, path, features)
 
 
-def open_csv(path: Path) -> Table:
+def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open a CSV file: names in the first line (c1, c2, … where that line holds numbers only), empty cells NULL.
 
     Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text. A column of numbers but for a few cells
@@ -290,7 +293,7 @@ def open_csv(path: Path) -> Table:
         ) from error
     for name, column in zip(names, table.columns, strict=True):
         _check_cells(name, column, path, headed)
-    return pack_arrow(table, path, narrow=True)
+    return pack_arrow(table, path, features, narrow=True)
 
 
 def _check_cells(name: str, column: Any, path: Path, headed: bool) -> None:
@@ -312,19 +315,76 @@ def _check_cells(name: str, column: Any, path: Path, headed: bool) -> None:
         )
 
 
-def open_parquet(path: Path) -> Table:
-    """Open a Parquet file: numbers, bool and text as they are, a list column of one length an array column, empty cells NULL."""
-    from pyarrow import ArrowException, parquet
+def open_parquet(path: Path, features: Features = NO_FEATURES) -> Table:
+    """Open a Parquet file, or all that a pattern such as `days/*.parquet` names, in the order of
+    their names: numbers, bool and text as they are, a list column of one length an array column,
+    empty cells NULL."""
+    from pyarrow import parquet
 
-    try:
-        table = parquet.read_table(_existing(path))
-    except (ArrowException, OSError) as error:
+    # one file, whatever stands around it: `read_table` would take folder names for columns
+    return _opened(path, features, "Parquet", lambda file: parquet.ParquetFile(file).read())
+
+
+def open_arrow(path: Path, features: Features = NO_FEATURES) -> Table:
+    """Open an Arrow (Feather) file or stream, or all that a pattern names, as `open_parquet`."""
+    return _opened(path, features, "Arrow", _read_arrow)
+
+
+def _read_arrow(file: Path) -> Any:
+    from pyarrow import feather, ipc
+
+    with file.open("rb") as opened:
+        begin = opened.read(6)
+    if begin == b"ARROW1" or begin[:4] == b"FEA1":  # a file, or one of Feather's first version
+        return feather.read_table(file)
+    with ipc.open_stream(file.read_bytes()) as stream:
+        return stream.read_all()
+
+
+def _opened(path: Path, features: Features, kind: str, read: Callable[[Path], Any]) -> Table:
+    import pyarrow as pa
+
+    files = _matching(path)
+    tables = []
+    for file in files:
+        try:
+            tables.append(read(file))
+        except (pa.ArrowException, OSError) as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise SourceError(
+                f"{file} is not {'an' if kind[0] in 'AEIOU' else 'a'} {kind} file that can be read: {reason}",
+                "is the file complete? Write it anew",
+            ) from error
+    first = tables[0].schema
+    for file, table in zip(files, tables, strict=True):
+        if not table.schema.equals(first):
+            other = next(
+                (
+                    f"{a} here, {b} there"
+                    for a, b in zip(table.schema, first, strict=False)
+                    if a != b
+                ),
+                f"{len(table.schema)} columns here, {len(first)} there",
+            )
+            raise SourceError(
+                f"{file} has other columns than {files[0]}: {other}",
+                "files of one table have the same columns, in the same order and of the same types",
+                code="E704",
+            )
+    check_names(first.names, path)
+    return pack_arrow(pa.concat_tables(tables), path, features)
+
+
+def _matching(path: Path) -> list[Path]:
+    """Return the files that a pattern names, in the order of their names; a file that is there is itself."""
+    if not glob.has_magic(str(path)) or path.exists():
+        return [_existing(path)]
+    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not found:
         raise SourceError(
-            f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}",
-            "is the file complete? Write it anew",
-        ) from error
-    check_names(table.column_names, path)
-    return pack_arrow(table, path, narrow=False)
+            f"no file matches {path}", "paths are taken from the current folder", code="E702"
+        )
+    return [_existing(file) for file in found]
 
 
 def _is_number(cell: str) -> bool:
@@ -333,108 +393,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def check_names(names: list[str], path: Path) -> None:
-    """Raise SourceError for columns without a name, or with that of another."""
-    for name in names:
-        if not name:
-            raise SourceError(
-                f"{path} has a column without a name",
-                "name every column in the first line",
-                code="E704",
-            )
-        if names.count(name) > 1:
-            raise SourceError(
-                f"{path} has two columns called {name!r}",
-                "give one of them another name",
-                code="E704",
-            )
-
-
-def pack_arrow(table: Any, path: Path, narrow: bool) -> Table:
-    """Pack an Arrow table. `narrow`: its integers are 64 bits wide only because nobody said otherwise."""
-    if not table.num_rows:
-        raise SourceError(f"{path} has no rows", "training needs at least one row", code="E704")
-    columns = {
-        name: _from_arrow(name, column.combine_chunks(), path, narrow)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    return pack(columns, path.stem)
-
-
-def _from_arrow(name: str, column: Any, path: Path, narrow: bool) -> Any:
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _array_from_arrow(name, column, path)
-    if pa.types.is_null(kind):
-        return np.ma.masked_all(len(column), np.float64)
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        try:
-            strings = column.cast(pa.string())
-        except pa.ArrowException as error:
-            raise SourceError(
-                f"column {name!r} of {path} has the type {kind}, which cannot be packed",
-                "leave the column out",
-                code="E704",
-            ) from error
-        return np.array(strings.to_pylist(), object)
-    null = np.asarray(column.is_null())
-    fill = False if pa.types.is_boolean(kind) else 0
-    values = (
-        column.fill_null(fill).to_numpy(zero_copy_only=False)
-        if null.any()
-        else column.to_numpy(zero_copy_only=False)
-    )
-    if (
-        narrow
-        and values.dtype == np.int64
-        and values.size
-        and values.min() >= -(1 << 31)
-        and values.max() < 1 << 31
-    ):
-        values = values.astype(np.int32)
-    return np.ma.masked_array(values, null) if null.any() else values
-
-
-def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if column.null_count:
-        raise SourceError(
-            f"array column {name!r} of {path} has rows without an array",
-            "drop these rows, or fill them",
-            code="E704",
-        )
-    elements = column.flatten()
-    if not (
-        pa.types.is_integer(elements.type)
-        or pa.types.is_floating(elements.type)
-        or pa.types.is_boolean(elements.type)
-    ):
-        raise SourceError(
-            f"array column {name!r} of {path} has elements of the type {elements.type}",
-            "only numbers can be packed",
-            code="E704",
-        )
-    if elements.null_count:
-        raise SourceError(
-            f"array column {name!r} of {path} has missing elements",
-            "arrays with NULL elements are not supported",
-            code="E704",
-        )
-    lengths = np.asarray(compute.list_value_length(column))
-    if lengths.min() != lengths.max():
-        raise SourceError(
-            f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
-            "every row of an array column must have the same length",
-            code="E704",
-        )
-    return elements.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -1,4 +1,4 @@
-"""Tables that a program holds: arrays by name, pandas and polars frames, Arrow tables."""
+"""Tables that a program holds: arrays by name, record arrays, pandas and polars frames, Arrow tables and datasets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .files import check_names, pack_arrow
-from .table import SourceError, Table, pack
+import numpy as np
+
+from .arrow import check_names, pack_arrays, pack_arrow
+from .features import NO_FEATURES, Features
+from .table import SourceError, Table
 
 __all__ = ["from_memory"]
 
@@ -15,38 +18,28 @@ __all__ = ["from_memory"]
 _NAME = Path("table")
 
 
-def from_memory(data: Any) -> Table:
+def from_memory(data: Any, features: Features = NO_FEATURES) -> Table:
     """Pack what a program holds into pages, as `Table.from_columns` and a Parquet file are packed.
 
-    `data`: a mapping of names to arrays, an Arrow table or record batch, a pandas frame (without
-    its index; NaN is NULL there), or whatever else offers its columns as an Arrow stream
-    (`__arrow_c_stream__`), such as a polars frame.
+    `data`: a mapping of names to arrays, a NumPy record array, an Arrow table, record batch, reader
+    or dataset, a pandas frame (without its index; NaN is NULL there), or whatever else offers its
+    columns by the Arrow C interface (`__arrow_c_stream__`, `__arrow_c_array__`), such as a polars frame.
 
     Raises SourceError for anything else, and for columns that cannot be packed.
     """
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        data = {name: data[name] for name in data.dtype.names}
     if isinstance(data, Mapping):
         if not all(isinstance(name, str) for name in data):
             raise SourceError(
                 "the columns of a dict are named by texts", "write {'x': array, …}", code="E701"
             )
-        return pack(data, _NAME.stem)
+        return pack_arrays(data, _NAME, features)
     import pyarrow as pa
 
-    package = type(data).__module__.partition(".")[0]
     try:
-        if package == "pandas" and hasattr(data, "columns"):
-            table = pa.Table.from_pandas(data, preserve_index=False)
-        elif hasattr(data, "__arrow_c_stream__"):
-            table = pa.table(data)
-        elif isinstance(data, pa.RecordBatch):
-            table = pa.Table.from_batches([data])
-        else:
-            raise SourceError(
-                f"a table is not made of {_article(type(data).__name__)}",
-                "give a source as on the command line, a dict of arrays, a pandas or polars frame, or an Arrow table",
-                code="E701",
-            )
-    except (pa.ArrowException, TypeError, ValueError) as problem:
+        table = _as_table(data)
+    except (pa.ArrowException, TypeError, ValueError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise SourceError(
             f"this {type(data).__name__} cannot be packed: {reason}",
@@ -54,7 +47,28 @@ def from_memory(data: Any) -> Table:
             code="E704",
         ) from problem
     check_names(table.column_names, _NAME)
-    return pack_arrow(table, _NAME, narrow=False)
+    return pack_arrow(table, _NAME, features)
+
+
+def _as_table(data: Any) -> Any:
+    """Return an Arrow table. Raises SourceError for what is none, and what Arrow raises."""
+    import pyarrow as pa
+
+    package = type(data).__module__.partition(".")[0]
+    if package == "pandas" and hasattr(data, "columns"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    if package == "pyarrow" and hasattr(data, "to_table"):  # a dataset, a scanner
+        return data.to_table()
+    hint = "give a source as on the command line, a dict of arrays, a record array, a pandas or polars frame, or an Arrow table"
+    if hasattr(data, "collect"):
+        hint = "collect() makes a frame of it"
+    raise SourceError(f"a table is not made of {_article(type(data).__name__)}", hint, code="E701")
 
 
 def _article(name: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Cast", "Provenance"]
+__all__ = ["UNREADABLE", "Cast", "Provenance"]
+
+#: in place of a type: why a column was left out
+UNREADABLE = "not readable by this user"
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,11 @@ class Provenance:
     ----------
     way
         "buffers": pages from the server's buffers; "files": pages from the relation's files; "rows": rows that the server sent, packed
-        into pages here.
+        into pages here; "packed": what a file or a program holds, packed into pages here.
     reason
         Why this way was taken, in words.
     snapshot
-        The server's snapshot, as `pg_current_snapshot()` writes it.
+        The server's snapshot, as `pg_current_snapshot()` writes it; "" where there is no server.
     pages, pages_untouched
         Pages of the table, and how many of them are byte for byte the server's. Packed pages never are.
     rebuilt

@@ -16,7 +16,7 @@ from ...models.heap.page import LP_NORMAL, LP_SIZE, MAX_COLUMNS, PAGE_HEADER, PA
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from ...models.heap.writer import write_heap
-from .provenance import Provenance
+from .provenance import UNREADABLE, Provenance
 
 __all__ = ["SourceError", "Table", "pack"]
 
@@ -83,6 +83,33 @@ class Table:
                 f"cannot read the rows of {self.name}: {error}",
                 "penstock simulate names the block and line pointer, and what to do about them",
             ) from error
+
+    def unusable(self, column: str) -> tuple[str, str] | None:
+        """Return why a column cannot feed a kernel as it is, in words that follow its name, and what
+        to do; None where there is no such column, or nothing is known against it."""
+        left = dict(self.provenance.left_out) if self.provenance is not None else {}
+        found = next((c for c in self.schema.columns if c.name == column and not c.dropped), None)
+        packed = self.provenance is None or self.provenance.way == "packed"
+        name_it = f"{'?' if packed else '&'}features={column}"
+        if column in left or (found is not None and not found.is_numeric):
+            kind = left.get(column, found.type if found is not None else "")
+            if kind == UNREADABLE:
+                return f"is {UNREADABLE}", "GRANT SELECT on it, or use other columns"
+            if found is not None and found.type.startswith("numeric"):
+                return f"is stored as {kind}", "without --pages the server makes float8 of it"
+            return (
+                f"has the type {kind}, which is not numeric",
+                f"a date, a time, an enum or a text becomes a number where the source names it: {name_it}",
+            )
+        if found is None or not found.is_array or found.length is not None:
+            return None
+        lengths = sorted({len(v) for v in self.columns()[column] if v is not None})
+        if len(lengths) < 2:
+            return None
+        return (
+            f"has arrays of {lengths[0]} to {lengths[-1]} elements",
+            "every row of an array column must have the same length; a query can cut them: ?query=SELECT …",
+        )
 
     def paged(self, page_size: int) -> Table:
         """Return the table with its visible rows in pages of `page_size` bytes; itself where they are. Raises SourceError where they do not fit."""
@@ -227,8 +254,14 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     return Column(name, kind, not_null=null is None), array, null
 
 
-def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) -> Table:
-    """See `Table.from_columns`."""
+def pack(
+    columns: Mapping[str, Any],
+    name: str,
+    page_size: int | None = None,
+    labels: Mapping[str, tuple[str, ...]] | None = None,
+) -> Table:
+    """See `Table.from_columns`. `labels`: what the numbers of a column of categories stand for; such
+    a column may be a list of arrays, None for NULL."""
     if not columns:
         raise SourceError(
             f"{name} has no columns", "every array in it becomes a column; write some", code="E704"
@@ -239,8 +272,14 @@ def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) ->
             "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file",
             code="E704",
         )
+    labels = labels or {}
+    lists = {key: v for key, v in columns.items() if key in labels and isinstance(v, list)}
     arrays = {
-        key: values if isinstance(values, np.ndarray) else np.asarray(values)
+        key: np.zeros(len(values))
+        if key in lists
+        else values
+        if isinstance(values, np.ndarray)
+        else np.asarray(values)
         for key, values in columns.items()
     }
     for key, array in arrays.items():
@@ -260,7 +299,13 @@ def pack(columns: Mapping[str, Any], name: str, page_size: int | None = None) ->
         )
     if not next(iter(lengths.values())):
         raise SourceError(f"{name} has no rows", "training needs at least one row", code="E704")
-    made = [_column(key, array) for key, array in arrays.items()]
+    made = [
+        (Column(key, "float4[]", length=len(labels[key])), lists[key], None)
+        if key in lists
+        else _column(key, array)
+        for key, array in arrays.items()
+    ]
+    made = [(replace(c, labels=labels.get(c.name)), data, null) for c, data, null in made]
     values = {column.name: data for column, data, _ in made}
     nulls = {column.name: null for column, _, null in made if null is not None}
     sizes = [page_size] if page_size else [8192, 16384, 32768]

@@ -129,7 +129,10 @@ def type_named(name: str) -> ColumnType:
 
 @dataclass(frozen=True)
 class Column:
-    """One attribute. A dropped column keeps its slot; an array's `length` (elements) is None where the catalog does not tell."""
+    """One attribute. A dropped column keeps its slot; an array's `length` (elements) is None where the catalog does not tell.
+
+    `labels`: of a column of categories, what its numbers 0, 1, … stand for (in an array, its places).
+    """
 
     name: str
     type: str
@@ -137,10 +140,13 @@ class Column:
     length: int | None = None
     dropped: bool = False
     missing: Any = None
+    labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         # one NaN object, so that columns whose defaults are NaN compare equal
         object.__setattr__(self, "missing", _one_nan(self.missing))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", tuple(self.labels))
 
     @property
     def storage(self) -> ColumnType:
@@ -176,6 +182,8 @@ def _check(column: Column) -> None:
             f"length of column {column.name!r} must be a whole number from 1, and only arrays have one"
         )
     values = missing if column.is_array and isinstance(missing, list) else [missing]
+    if column.labels is not None and not all(isinstance(label, str) for label in column.labels):
+        raise ValueError(f"labels of column {column.name!r} must be texts")
     wanted: tuple[type, ...] = (int, float) if column.type in NUMERIC else (str,)
     if missing is not None and (
         isinstance(missing, list) != column.is_array
@@ -209,8 +217,9 @@ class Schema:
         return asdict(self)
 
     def structure(self) -> dict[str, Any]:
-        """Return `to_json` without the table's name, on which no hardware depends."""
-        return {name: value for name, value in self.to_json().items() if name != "table"}
+        """Return `to_json` without what no hardware depends on: the table's name, labels of categories."""
+        columns = [{k: v for k, v in asdict(c).items() if k != "labels"} for c in self.columns]
+        return {"page_size": self.page_size, "columns": columns}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Schema:

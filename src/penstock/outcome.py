@@ -147,6 +147,10 @@ class Outcome:
                 "pages": self.pages,
                 "assumed": self.assumed,
             }
+            used = next((r for r in (self.rtl, self.golden) if r and r.rows_used is not None), None)
+            if used is not None and used.rows_used is not None:
+                skipped = self.rows - used.rows_used
+                report["table"] |= {"used": used.rows_used, "skipped": skipped}
             if self.workload is not None and self.workload.provenance is not None:
                 report["table"]["read"] = asdict(self.workload.provenance)
         if cycles := self._cycles():

@@ -68,8 +68,24 @@ class Run:
         """Whether a test of convergence ended the run."""
         return bool(self.facts.get("converged", False))
 
+    @property
+    def rows_used(self) -> int | None:
+        """Rows of the table that each epoch learned from; None where the run ended with an error,
+        or makes no epochs."""
+        tuples = self.counters.get("tuples")
+        return None if self.errors or not self.epochs or tuples is None else tuples // self.epochs
+
+    @property
+    def rows_skipped(self) -> int | None:
+        """Rows of the table that no epoch learned from: those that a policy such as `on_null` skips, and
+        tuples of a relation file that are not visible. None where `rows_used` is."""
+        used, rows = self.rows_used, getattr(self.workload, "rows", None)
+        return None if used is None or rows is None else int(rows) - used
+
     def __repr__(self) -> str:
         how = str(self.errors[0]) if self.errors else "done"
+        if self.rows_skipped is not None:
+            how += f", {self.rows_used:,} rows used, {self.rows_skipped:,} skipped"
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
         names = "" if self.result is None else f", result {', '.join(self.result)}"
         return f"<Run on {self.backend}: {how}{cycles}{names}>"

@@ -41,6 +41,8 @@ def _check(schema: Schema, walk: WalkConfig) -> None:
         what = "its arrays have other lengths than the design's"
     elif other := next(((a, b) for a, b in both if a.name != b.name), None):
         what = f"where it has the column {other[0].name!r}, the design has {other[1].name!r}"
+    elif other := next(((a, b) for a, b in both if a.labels != b.labels), None):
+        what = f"the categories of its column {other[0].name!r} have other numbers"
     elif other := next(((a, b) for a, b in both if a.missing != b.missing), None):
         what = f"rows older than its column {other[0].name!r} hold {_default(other[0].missing)} there, not {_default(other[1].missing)}"
     else:

@@ -176,7 +176,7 @@ MESSAGES = [
     (
         "check k.py --data random",
         "error[E701]: unknown data source 'random'\n --> random\nhint: is something missing behind random:? Known are: "
-        "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1\n",
+        "heap:FILE,SCHEMA.json · postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · FILE.arrow · FILE.feather · random:rows=1000,seed=1\n",
     ),
     (
         "check k.py --data http://x/y.csv",
@@ -278,7 +278,7 @@ MESSAGES = [
     (
         "model k.py --data table.xlsx",
         "error[E701]: unknown data source 'table.xlsx'\n --> table.xlsx\nhint: known are: heap:FILE,SCHEMA.json · "
-        "postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · random:rows=1000,seed=1\n",
+        "postgresql://…?table=NAME · FILE.csv · FILE.npz · FILE.parquet · FILE.arrow · FILE.feather · random:rows=1000,seed=1\n",
     ),
     (
         "model k.py --data no.csv",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from ..features import NO_FEATURES, Features
 from ..table import SourceError
 
 __all__ = ["Address", "parse", "public"]
@@ -17,14 +18,13 @@ _OURS = ("table", "query", "features", "onehot")
 class Address:
     """`server` goes to the server's library; of `table` and `query` one is set.
 
-    `features` are columns that become numbers though they are none: dates and times, enums and texts (`one_hot`: as one array each).
+    `features`: columns that become numbers though they are none.
     """
 
     server: str
     table: str | None
     query: str | None
-    features: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] = ()
+    features: Features = NO_FEATURES
 
     @property
     def name(self) -> str:
@@ -49,22 +49,11 @@ def parse(uri: str) -> Address:
         f"{quote(key)}={quote(value, safe='')}" for key, value in pairs if key not in _OURS
     )
     server = f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
-    features, one_hot = (
-        tuple(
-            name.strip()
-            for key, value in pairs
-            if key == wanted
-            for name in value.split(",")
-            if name.strip()
-        )
-        for wanted in ("features", "onehot")
-    )
     return Address(
         server,
         tables[0] if tables else None,
         queries[0].rstrip("; \n") if queries else None,
-        features,
-        one_hot,
+        Features.parse(parts.query),
     )
 
 

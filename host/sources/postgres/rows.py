@@ -9,16 +9,14 @@ import numpy as np
 
 from ....models.heap.schema import Column, Schema
 from ....models.heap.writer import write_heap
+from ..features import Features, Numbered, number_categories
 from ..provenance import Cast
 from ..table import SourceError
 from .casts import CATEGORIES, Feature
 from .catalog import Attribute
 from .copying import Values, concatenated, fields, messages
 
-__all__ = ["MOST_CATEGORIES", "read_rows"]
-
-#: categories of one column, at most
-MOST_CATEGORIES = 4096
+__all__ = ["read_rows"]
 
 
 def read_rows(
@@ -27,29 +25,33 @@ def read_rows(
     origin: Any,
     columns: Sequence[tuple[Attribute, Feature]],
     left_out: Sequence[Attribute],
-    one_hot: Sequence[str],
+    features: Features,
     page_size: int,
-    like: Schema | None,
 ) -> tuple[Schema, Any, tuple[Cast, ...]]:
     """Read `origin`, SQL that can stand behind FROM; return the schema, the pages and the casts.
 
-    The columns come in their order, behind them `left_out`, as dropped columns that the rows do not reach. Where every column of `like`
+    The columns come in their order, behind them `left_out`, as dropped columns that the rows do not reach. Where every column of `features.like`
     that a kernel could use is among them with its type, the pages have that schema instead.
 
     Raises SourceError for no rows, rows that fit no page, too many categories.
     """
     values, nulls = _fetch(connection, name, origin, columns)
-    made, casts = [], []
+    made, casts, like = [], [], features.like
     for a, todo in columns:
         becomes, how = todo.becomes, todo.how
-        categories: tuple[str, ...] = ()
+        labels: tuple[str, ...] | None = None
         if becomes == CATEGORIES:
-            becomes, how, categories = _number(connection, a, values, nulls, a.name in one_hot)
+            found = _number(connection, a, values[a.name], features)
+            becomes, how, labels, values[a.name] = found.type, found.how, found.labels, found.values
         if how:
-            casts.append(Cast(a.name, a.written, becomes, how, categories))
+            casts.append(Cast(a.name, a.written, becomes, how, labels or ()))
         data = values[a.name]
         length = data.shape[1] if becomes.endswith("[]") and isinstance(data, np.ndarray) else None
-        made.append(Column(a.name, becomes, not_null=a.not_null, length=length or None))
+        if labels is not None and becomes.endswith("[]"):
+            length = len(labels)
+        made.append(
+            Column(a.name, becomes, not_null=a.not_null, length=length or None, labels=labels)
+        )
     schema = Schema(
         name,
         (*made, *(Column(a.name, a.type or "text", dropped=True) for a in left_out)),
@@ -97,45 +99,16 @@ def _fetch(
 
 
 def _number(
-    connection: Any, a: Attribute, values: dict[str, Any], nulls: Mapping[str, Any], one_hot: bool
-) -> tuple[str, str, tuple[str, ...]]:
-    """Number a column's texts in place; return the type, what was done and the labels."""
-    null, cells = nulls[a.name], values[a.name]
+    connection: Any, a: Attribute, cells: Sequence[str | None], features: Features
+) -> Numbered:
+    """Number a column's texts, an enum's in its own order."""
+    own_order = None
     if a.kind == "e":
-        labels = [
-            row[0]
-            for row in connection.execute(
-                "SELECT enumlabel FROM pg_enum WHERE enumtypid = %s ORDER BY enumsortorder",
-                (a.oid,),
-            )
-        ]
-        order = "in the enum's order"
-    else:
-        labels, order = (
-            sorted({cell for cell in cells if cell is not None}),
-            "in the order of their code points",
+        rows = connection.execute(
+            "SELECT enumlabel FROM pg_enum WHERE enumtypid = %s ORDER BY enumsortorder", (a.oid,)
         )
-    if len(labels) > MOST_CATEGORIES:
-        raise SourceError(
-            f"column {a.name!r} has {len(labels):,} different values; {MOST_CATEGORIES:,} categories are the most",
-            "is it a category at all? A query can group its values: ?query=SELECT …",
-            code="E704",
-        )
-    numbers = {label: number for number, label in enumerate(labels)}
-    codes = np.fromiter(
-        (0 if cell is None else numbers[cell] for cell in cells), np.int32, len(cells)
-    )
-    if not one_hot:
-        values[a.name] = codes
-        return "int4", f"categories numbered from 0 {order}", tuple(labels)
-    matrix = np.zeros((len(codes), len(labels)), np.float32)
-    matrix[np.arange(len(codes)), codes] = 1
-    values[a.name] = (
-        matrix
-        if not null.any()
-        else [None if gone else row for row, gone in zip(matrix, null, strict=True)]
-    )
-    return "float4[]", f"one place for each category, {order}", tuple(labels)
+        own_order = [row[0] for row in rows], "in the enum's order"
+    return number_categories(a.name, cells, features, own_order)
 
 
 def _pack(

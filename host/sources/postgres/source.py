@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ....models.heap.schema import Schema
-from ..provenance import Provenance
+from ..features import NO_FEATURES, Features
+from ..provenance import UNREADABLE, Provenance
 from ..table import SourceError, Table
 from .address import Address, parse, public
 from .casts import CATEGORIES, Feature, always, feature
@@ -21,7 +23,9 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _LOCK_SECONDS = 30
 
 
-def open_postgres(uri: str, *, pages: bool | None = None, like: Schema | None = None) -> Table:
+def open_postgres(
+    uri: str, *, pages: bool | None = None, features: Features = NO_FEATURES
+) -> Table:
     """Open `postgresql://…?table=NAME` or `?query=SELECT …`, as one snapshot sees it.
 
     NAME may be qualified and is quoted as in SQL; `features=` and `onehot=` name columns (separated by commas) of dates, times, enums
@@ -31,8 +35,9 @@ def open_postgres(uri: str, *, pages: bool | None = None, like: Schema | None = 
     ----------
     pages
         True: the table's own pages or an error, casts left out. False: rows as SELECT sends them. None: pages where they serve.
-    like
-        The schema of a design that is to run on the table: rows that the server sends are packed as it says, if its columns are there.
+    features
+        Columns that are to become numbers, beside those of the address. `features.like`, the schema of a design that is to run on the
+        table: rows that the server sends are packed as it says, if its columns are there.
 
     Returns
     -------
@@ -69,7 +74,7 @@ def open_postgres(uri: str, *, pages: bool | None = None, like: Schema | None = 
             code="E705",
         ) from error
     with connection, _sql_errors(psycopg.Error, address.name):
-        return _Reading(connection, address, pages, like).table()
+        return _Reading(connection, address, pages, features).table()
 
 
 def _first_line(error: Exception) -> str:
@@ -104,9 +109,15 @@ class _Reading:
     """One connection's reading of one table or query."""
 
     def __init__(
-        self, connection: Any, address: Address, pages: bool | None, like: Schema | None
+        self, connection: Any, address: Address, pages: bool | None, features: Features
     ) -> None:
-        self.connection, self.address, self.pages, self.like = connection, address, pages, like
+        self.connection, self.address, self.pages = connection, address, pages
+        self.features = replace(
+            features,
+            named=(*features.named, *address.features.named),
+            one_hot=(*features.one_hot, *address.features.one_hot),
+        )
+        self.like = features.like
 
     def table(self) -> Table:
         if self.address.query is not None:
@@ -257,17 +268,9 @@ class _Reading:
 
     def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
         """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""
-        asked = {*self.address.features, *self.address.one_hot}
         there = [a for a in columns if not a.dropped and a.readable]
-        for name in asked - {a.name for a in there}:
-            raise SourceError(
-                f"{self.address.name} has no column {name!r}",
-                f"it has {', '.join(a.name for a in there)[:200]}",
-                code="E704",
-            )
-        if self.like is not None:
-            asked |= {c.name for c in self.like.columns if c.is_numeric}
-        found = [(a, feature(a) if a.name in asked else always(a)) for a in there]
+        self.features.check(self.address.name, (a.name for a in there))
+        found = [(a, feature(a) if self.features.asked(a.name) else always(a)) for a in there]
         return [(a, todo) for a, todo in found if todo is not None]
 
     def _rows(
@@ -288,15 +291,10 @@ class _Reading:
                 "name columns to convert: &features=COLUMN,…",
                 code="E704",
             )
-        one_hot = {*self.address.one_hot}
-        if self.like is not None:
-            one_hot |= {c.name for c in self.like.columns if c.is_numeric and c.is_array}
         schema, pages, casts = read_rows(
-            self.connection, name, origin, chosen, left, sorted(one_hot), page_size, self.like
+            self.connection, name, origin, chosen, left, self.features, page_size
         )
-        left_out = tuple(
-            (a.name, a.written if a.readable else "not readable by this user") for a in left
-        )
+        left_out = tuple((a.name, a.written if a.readable else UNREADABLE) for a in left)
         return self._with_rows(
             Table(
                 schema,

@@ -172,7 +172,7 @@ def _front(kernel: Kernel, given: Given) -> tuple[Graph, Schema, Binding]:
         schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
     else:
         schema = given.data if isinstance(given.data, Schema) else given.data.schema
-    binding = bind(kernel, schema, bindings, dims)
+    binding = bind(kernel, schema, bindings, dims, getattr(given.data, "unusable", None))
     graph = kernel.trace(binding.dims)
     metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
     return with_overrides(graph, metas, init, epochs), schema, binding

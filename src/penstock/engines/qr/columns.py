@@ -217,7 +217,7 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
     schema = data.schema if isinstance(data, Table) else data
     if packed_here(given.data, given.source):
         schema = paged(schema, part)
-    binding = bind(kernel, schema, bindings, dims)
+    binding = bind(kernel, schema, bindings, dims, getattr(data, "unusable", None))
     graph = kernel.trace(binding.dims)
     check_method(graph)
     assert graph.label is not None

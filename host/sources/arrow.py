@@ -1,0 +1,321 @@
+"""Columns as Arrow and NumPy hold them, packed into heap pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .features import NO_FEATURES, Features, number_categories
+from .provenance import Cast, Provenance
+from .table import SourceError, Table, pack
+
+__all__ = ["check_names", "pack_arrays", "pack_arrow"]
+
+_DAYS = 10957  # from 1970-01-01, Arrow's epoch, to 2000-01-01, PostgreSQL's
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY = 86400
+
+
+def check_names(names: list[str], path: Path) -> None:
+    """Raise SourceError for columns without a name, or with that of another."""
+    for name in names:
+        if not name:
+            raise SourceError(
+                f"{path} has a column without a name",
+                "name every column in the first line",
+                code="E704",
+            )
+        if names.count(name) > 1:
+            raise SourceError(
+                f"{path} has two columns called {name!r}",
+                "give one of them another name",
+                code="E704",
+            )
+
+
+def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_FEATURES) -> Table:
+    """Pack arrays by name, as `Table.from_columns` does, with what was asked for of them. Columns
+    of texts and dates go through Arrow where they become numbers.
+
+    Raises SourceError.
+    """
+    import pyarrow as pa
+
+    features.check(str(path), columns)
+    packing = _Packing(path, features, narrow=False)
+    for name, values in columns.items():
+        if isinstance(values, (pa.Array, pa.ChunkedArray)):
+            packing.add(name, values)
+            continue
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        dated = array.dtype.kind in "Mm"
+        if array.ndim == 1 and (dated or (array.dtype.kind in "USO" and features.asked(name))):
+            try:
+                packing.add(name, _as_arrow(values, array))
+            except (pa.ArrowException, UnicodeDecodeError) as problem:
+                raise SourceError(
+                    f"column {name!r} of {path} cannot be packed: {problem}",
+                    "convert it to numbers or texts",
+                    code="E704",
+                ) from problem
+        else:
+            packing.columns[name] = values
+    return packing.table()
+
+
+def _as_arrow(values: Any, array: npt.NDArray[Any]) -> Any:
+    """Return dates, times or texts as an Arrow array; `array`: the values as NumPy has them."""
+    import pyarrow as pa
+
+    if hasattr(values, "__arrow_c_stream__"):  # a frame's column, which knows more than its array
+        return pa.chunked_array(values)
+    null = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    plain = np.ma.getdata(array)
+    if plain.dtype.kind == "S":
+        plain = np.array([value.decode() for value in plain.tolist()], object)
+    if plain.dtype.kind == "M" and np.datetime_data(plain.dtype)[0] in ("D", "M", "W", "Y"):
+        plain = plain.astype("M8[D]")
+    return pa.array(plain, mask=null, from_pandas=True)
+
+
+def pack_arrow(
+    table: Any, path: Path, features: Features = NO_FEATURES, narrow: bool = False
+) -> Table:
+    """Pack an Arrow table. `narrow`: its integers are 64 bits wide, and its texts texts, only
+    because nobody said otherwise.
+
+    Columns that cannot be stored are left out; `provenance` names them. Raises SourceError.
+    """
+    if not table.num_rows:
+        raise SourceError(f"{path} has no rows", "training needs at least one row", code="E704")
+    features.check(str(path), table.column_names)
+    packing = _Packing(path, features, narrow)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        packing.add(name, column)
+    return packing.table()
+
+
+class _Packing:
+    """Columns on their way into pages, and what was done with them."""
+
+    def __init__(self, path: Path, features: Features, narrow: bool) -> None:
+        self.path, self.features, self.narrow = path, features, narrow
+        self.columns: dict[str, Any] = {}
+        self.casts: list[Cast] = []
+        self.left_out: list[tuple[str, str]] = []
+
+    def table(self) -> Table:
+        """Return the table. Raises SourceError."""
+        if not self.columns and self.left_out:
+            name, kind = self.left_out[0]
+            raise SourceError(
+                f"{self.path} has no column that can be stored: {name!r} has the type {kind}",
+                "dates, times and texts become numbers where they are named: ?features=COLUMN,…",
+                code="E704",
+            )
+        labels = {cast.column: cast.categories for cast in self.casts if cast.categories}
+        packed = pack(self.columns, self.path.stem, labels=labels)
+        if self.casts or self.left_out:
+            reason = "its columns are packed here"
+            packed.provenance = Provenance(
+                "packed",
+                reason,
+                "",
+                len(packed.pages),
+                0,
+                0,
+                tuple(self.casts),
+                tuple(self.left_out),
+            )
+        return packed
+
+    def add(self, name: str, column: Any) -> None:
+        """Take up one column. Raises SourceError."""
+        import pyarrow as pa
+
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # what cannot be one array
+            column = pa.concat_arrays(column.chunks)
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        own_order = None
+        if pa.types.is_dictionary(column.type):
+            if column.type.ordered:
+                own_order = column.dictionary.cast(pa.string()).to_pylist(), "in the type's order"
+            values = column.dictionary
+            if pa.types.is_string_view(values.type):  # which Arrow cannot take by number yet
+                values = values.cast(pa.string())
+            column = values.take(column.indices)
+        kind, asked = column.type, self.features.asked(name)
+        if _is_list(kind):
+            self.columns[name] = _array_from_arrow(name, column, self.path)
+        elif pa.types.is_null(kind):
+            self.columns[name] = np.ma.masked_all(len(column), np.float64)
+        elif _is_number(kind):
+            self.columns[name] = self._numbers(column)
+        elif pa.types.is_decimal(kind):
+            self._cast(name, kind, column, "float8", _ROUNDED, _decimals(column))
+        elif not asked and (not _is_text(kind) and not (self.narrow and pa.types.is_date(kind))):
+            self.left_out.append((name, str(kind)))
+        elif not asked:
+            self.columns[name] = np.array(self._texts(name, column), object)
+        elif pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+            self._cast(name, kind, column, *_since(column))
+        elif self.narrow and (moments := _moments(column)) is not None:
+            self._cast(name, moments.type, moments, *_since(moments))
+        else:
+            self._categories(name, kind, self._texts(name, column), own_order)
+
+    def _numbers(self, column: Any) -> Any:
+        import pyarrow as pa
+
+        null = np.asarray(column.is_null())
+        fill = False if pa.types.is_boolean(column.type) else 0
+        values = (column.fill_null(fill) if null.any() else column).to_numpy(zero_copy_only=False)
+        if (
+            self.narrow
+            and values.dtype == np.int64
+            and values.size
+            and values.min() >= -(1 << 31)
+            and values.max() < 1 << 31
+        ):
+            values = values.astype(np.int32)
+        return np.ma.masked_array(values, null) if null.any() else values
+
+    def _texts(self, name: str, column: Any) -> list[str | None]:
+        import pyarrow as pa
+
+        try:
+            texts: list[str | None] = column.cast(pa.string()).to_pylist()
+        except pa.ArrowException as error:
+            raise SourceError(
+                f"column {name!r} of {self.path} has the type {column.type}, which cannot be packed",
+                "leave the column out",
+                code="E704",
+            ) from error
+        return texts
+
+    def _cast(self, name: str, kind: Any, column: Any, becomes: str, how: str, values: Any) -> None:
+        null = np.asarray(column.is_null())
+        self.columns[name] = np.ma.masked_array(values, null) if null.any() else values
+        self.casts.append(Cast(name, str(kind), becomes, how))
+
+    def _categories(self, name: str, kind: Any, cells: list[str | None], own_order: Any) -> None:
+        found = number_categories(name, cells, self.features, own_order)
+        values = found.values
+        if found.type == "int4" and None in cells:
+            values = np.ma.masked_array(values, [cell is None for cell in cells])
+        self.columns[name] = values
+        self.casts.append(Cast(name, str(kind), found.type, found.how, found.labels))
+
+
+_ROUNDED = "to the nearest float8; exact where float8 holds the number"
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    views = getattr(types, "is_string_view", lambda kind: False)
+    binary = (
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    )
+    return bool(types.is_string(kind) or types.is_large_string(kind) or views(kind) or binary)
+
+
+def _decimals(column: Any) -> npt.NDArray[np.float64]:
+    """Return the nearest float64 to each decimal."""
+    return np.array([0.0 if v is None else float(v) for v in column.to_pylist()], np.float64)
+
+
+def _moments(column: Any) -> Any:
+    """Return texts as timestamps where all of them are ISO 8601; None where not."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.timestamp("us"))
+    except pa.ArrowException:
+        return None
+
+
+def _since(column: Any) -> tuple[str, str, Any]:
+    """Return the type here, what is done in words, and the values of a column of dates or times,
+    any where it is NULL."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_date(kind):
+        days = _integers(column.cast(pa.date32()))
+        return "int4", "days since 2000-01-01", (days - _DAYS).astype(np.int32)
+    ticks, per = _integers(column), _PER_SECOND[kind.unit]
+    if pa.types.is_time(kind):
+        return "float8", "seconds since midnight", ticks / per
+    zone = " UTC" if kind.tz is not None else ""
+    whole, part = np.divmod(ticks, per)
+    seconds = (whole - _DAYS * _DAY).astype(np.float64) + part / per
+    return "float8", f"seconds since 2000-01-01 00:00:00{zone}", seconds
+
+
+def _integers(column: Any) -> npt.NDArray[np.int64]:
+    """Return the integers that stand for dates or times, 0 for NULL."""
+    import pyarrow as pa
+
+    width = pa.int32() if column.type.bit_width == 32 else pa.int64()
+    values: npt.NDArray[Any] = column.view(width).fill_null(0).to_numpy(zero_copy_only=False)
+    return values.astype(np.int64)
+
+
+def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if column.null_count:
+        raise SourceError(
+            f"array column {name!r} of {path} has rows without an array",
+            "drop these rows, or fill them",
+            code="E704",
+        )
+    elements = column.flatten()
+    if not (
+        pa.types.is_integer(elements.type)
+        or pa.types.is_floating(elements.type)
+        or pa.types.is_boolean(elements.type)
+    ):
+        raise SourceError(
+            f"array column {name!r} of {path} has elements of the type {elements.type}",
+            "only numbers can be packed",
+            code="E704",
+        )
+    if elements.null_count:
+        raise SourceError(
+            f"array column {name!r} of {path} has missing elements",
+            "arrays with NULL elements are not supported",
+            code="E704",
+        )
+    lengths = np.asarray(compute.list_value_length(column))
+    if lengths.min() != lengths.max():
+        raise SourceError(
+            f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
+            "every row of an array column must have the same length",
+            code="E704",
+        )
+    return elements.to_numpy(zero_copy_only=False).reshape(len(column), -1)

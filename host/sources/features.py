@@ -1,0 +1,145 @@
+"""Columns that become numbers though they are none: which, and how categories are numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from ...models.heap.schema import Schema
+from .table import SourceError
+
+__all__ = ["MOST_CATEGORIES", "NO_FEATURES", "Features", "Numbered", "number_categories"]
+
+#: categories of one column, at most
+MOST_CATEGORIES = 4096
+
+
+@dataclass(frozen=True)
+class Features:
+    """What was asked for of a table's columns.
+
+    `named`: dates, times, enums and texts that are to become numbers; `one_hot`: those among enums
+    and texts that become one array each; `like`: the schema of a design that is to run on the
+    table, whose columns say the same, and which numbers their categories have.
+    """
+
+    named: tuple[str, ...] = ()
+    one_hot: tuple[str, ...] = ()
+    like: Schema | None = None
+
+    @classmethod
+    def parse(cls, query: str, like: Schema | None = None) -> Features:
+        """Take `features=` and `onehot=` out of the query of an address. Other keys are passed over."""
+        pairs = parse_qsl(query, keep_blank_values=True)
+        named, one_hot = (
+            tuple(
+                name.strip()
+                for key, value in pairs
+                if key == wanted
+                for name in value.split(",")
+                if name.strip()
+            )
+            for wanted in ("features", "onehot")
+        )
+        return cls(named, one_hot, like)
+
+    def _of_design(self) -> dict[str, Any]:
+        return {} if self.like is None else {c.name: c for c in self.like.columns if c.is_numeric}
+
+    def asked(self, column: str) -> bool:
+        """Whether a column is to become a number whatever its type."""
+        return column in self.named or column in self.one_hot or column in self._of_design()
+
+    def labels(self, column: str) -> tuple[str, ...] | None:
+        """The labels that a design has for a column; None where it has none, or there is no design."""
+        found = self._of_design().get(column)
+        return None if found is None else found.labels
+
+    def places(self, column: str) -> bool:
+        """Whether a column of categories becomes an array with one place for each of them."""
+        found = self._of_design().get(column)
+        return column in self.one_hot or (found is not None and found.is_array)
+
+    def check(self, name: str, columns: Iterable[str]) -> None:
+        """Raise SourceError where a column was named that the table `name` does not have."""
+        there = list(columns)
+        for wanted in (*self.named, *self.one_hot):
+            if wanted not in there:
+                raise SourceError(
+                    f"{name} has no column {wanted!r}",
+                    f"it has {', '.join(there)[:200]}",
+                    code="E704",
+                )
+
+
+NO_FEATURES = Features()
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A column of categories as numbers: the type here, the values (one-hot: a list with None for
+    NULL where there is any), what was done in words, the labels of the numbers."""
+
+    type: str
+    values: Any
+    how: str
+    labels: tuple[str, ...]
+
+
+def number_categories(
+    column: str,
+    cells: Sequence[str | None],
+    features: Features,
+    own_order: tuple[Sequence[str], str] | None = None,
+) -> Numbered:
+    """Number a column's texts.
+
+    Parameters
+    ----------
+    cells
+        The texts, None for NULL.
+    own_order
+        The labels of the column's type in their order, and what that order is called in words; without it the texts are ordered by their code points.
+
+    Raises
+    ------
+    SourceError
+        For too many categories, and for one that the design does not know.
+    """
+    of_design = features.labels(column)
+    if of_design is not None:
+        labels, order = of_design, "as the design numbers them"
+    elif own_order is not None:
+        labels, order = tuple(own_order[0]), own_order[1]
+    else:
+        labels = tuple(sorted({cell for cell in cells if cell is not None}))
+        order = "in the order of their code points"
+    if len(labels) > MOST_CATEGORIES:
+        raise SourceError(
+            f"column {column!r} has {len(labels):,} different values; {MOST_CATEGORIES:,} categories are the most",
+            "is it a category at all? Group its values first: a query can (?query=SELECT …)",
+            code="E704",
+        )
+    numbers = {label: number for number, label in enumerate(labels)}
+    try:
+        codes = np.fromiter(
+            (0 if cell is None else numbers[cell] for cell in cells), np.int32, len(cells)
+        )
+    except KeyError as missing:
+        raise SourceError(
+            f"column {column!r} has the category {missing.args[0]!r}, which the design does not know",
+            f"it was compiled for {', '.join(labels)[:200]}; compile the kernel for this table",
+            code="E706",
+        ) from None
+    if not features.places(column):
+        return Numbered("int4", codes, f"categories numbered from 0 {order}", labels)
+    matrix = np.zeros((len(codes), len(labels)), np.float32)
+    matrix[np.arange(len(codes)), codes] = 1
+    values: Any = matrix
+    if None in cells:
+        values = [None if cell is None else row for row, cell in zip(matrix, cells, strict=True)]
+    return Numbered("float4[]", values, f"one place for each category, {order}", labels)
