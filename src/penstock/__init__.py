@@ -18,6 +18,7 @@ _API = {
         name: ("penstock.api", name)
         for name in ("Design", "KernelError", "Run", "SourceError", "compile", "load")
     },
+    "Estimator": ("penstock.estimator", "Estimator"),
     "open": ("penstock.devices", "open_device"),
     "open_table": ("penstock.host.sources", "open_table"),
 }

@@ -13,11 +13,13 @@ from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
 from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
+from penstock.estimator import Estimator
 from penstock.host.sources import open_table
 
 __all__ = [
     "Choices",
     "Design",
+    "Estimator",
     "FitKernel",
     "Input",
     "Kernel",

@@ -82,6 +82,18 @@ class Run:
         used, rows = self.rows_used, getattr(self.workload, "rows", None)
         return None if used is None or rows is None else int(rows) - used
 
+    def to_sql(self, url: str, name: str, if_exists: str = "fail") -> int:
+        """Write the learned models into a table of a PostgreSQL server, in one transaction; return
+        how many rows were written. See `penstock.host.sources.postgres.write_models`.
+
+        Raises SourceError; ValueError where the run has no result.
+        """
+        from penstock.host.sources.postgres import write_models
+
+        if self.result is None:
+            raise ValueError("this run has no result to write")
+        return write_models(url, name, self.result, if_exists)
+
     def __repr__(self) -> str:
         how = str(self.errors[0]) if self.errors else "done"
         if self.rows_skipped is not None:

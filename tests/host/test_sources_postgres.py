@@ -531,3 +531,46 @@ def test_someone_waits_for_a_stronger_lock(
     assert table.rows == 3000 and not found
     monkeypatch.setattr(counting, "_LARGE", 0)
     assert [c.name for c in open_table(f"{postgres}&table=wanted").schema.columns] == ["i", "n"]
+
+
+def test_what_is_said_of_columns_that_are_no_features(
+    postgres: str, connection: psycopg.Connection
+) -> None:
+    """A column that the table has is never said to be missing, nor a number to be text."""
+    connection.execute(
+        "DROP TABLE IF EXISTS odd; CREATE TABLE odd (t timestamptz, n numeric, y real)"
+    )
+    connection.execute("INSERT INTO odd SELECT now(), i / 3.0, i FROM generate_series(1, 9) i")
+    rows, pages = (
+        open_table(f"{postgres}&table=odd"),
+        open_table(f"{postgres}&table=odd", pages=True),
+    )
+    assert rows.unusable("t") == (
+        "has the type timestamp with time zone, which is not numeric",
+        "a date, a time, an enum or a text becomes a number where the source names it: &features=t",
+    )
+    assert rows.unusable("n") is None and rows.unusable("y") is None and rows.unusable("no") is None
+    assert pages.unusable("n") == (
+        "is stored as numeric",
+        "without --pages the server makes float8 of it",
+    )
+    assert pages.unusable("t") is not None
+
+
+def test_a_design_keeps_the_numbers_of_categories(
+    postgres: str, connection: psycopg.Connection
+) -> None:
+    connection.execute("DROP TABLE IF EXISTS seen, later")
+    connection.execute(
+        "CREATE TABLE seen (shop text, y real); CREATE TABLE later (shop text, y real)"
+    )
+    connection.execute("INSERT INTO seen VALUES ('a', 1), ('b', 2), ('c', 3)")
+    connection.execute("INSERT INTO later VALUES ('c', 1), ('b', 2)")
+    design = open_table(f"{postgres}&table=seen&features=shop").schema
+    assert design.column("shop").labels == ("a", "b", "c")
+    assert open_table(f"{postgres}&table=later", design).columns()["shop"].tolist() == [2, 1]
+    connection.execute("INSERT INTO later VALUES ('d', 1)")
+    fails_on = "column 'shop' has the category 'd', which the design does not know"
+    with pytest.raises(SourceError) as caught:
+        open_table(f"{postgres}&table=later", design)
+    assert caught.value.message == fails_on and caught.value.code == "E706"

@@ -2,9 +2,10 @@
 
 `open_postgres` takes a lock that lets everyone else read and write, then one REPEATABLE READ snapshot, and reads by the *direct way*
 (the table's own pages, from the server's buffers or from its files) or by the *rows way* (what the server sends for a SELECT,
-packed into pages here). Nothing in the database is changed.
+packed into pages here). Nothing in the database is changed. `write_models` writes what was learned into a table.
 """
 
 from .source import open_postgres
+from .writing import write_models
 
-__all__ = ["open_postgres"]
+__all__ = ["open_postgres", "write_models"]

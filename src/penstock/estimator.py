@@ -1,0 +1,189 @@
+"""Kernels as estimators of scikit-learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.metrics import accuracy_score, r2_score
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as missing:  # pragma: no cover - an environment without it
+    raise ImportError(
+        "ps.Estimator needs scikit-learn: pip install 'penstock[sklearn]'"
+    ) from missing
+
+import penstock.api as api
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.dsl.core.load import load_kernel
+from penstock.engines.base import Design
+from penstock.host.sources import Table
+from penstock.run import Run
+
+__all__ = ["Estimator"]
+
+_TASKS = ("regression", "classification")
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """A kernel that learns from a table, as scikit-learn's estimators are used.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, or the file that holds it, with one input and one output.
+    target
+        What it is compiled for, as `ps.compile`.
+    format
+        The numbers' format, as `ps.compile`.
+    task
+        "regression": `predict` gives the score, `score` is R². "classification": of two classes; `score` is the accuracy.
+    labels
+        The numbers that the kernel's output takes for the first class and the second: (0, 1) for a logistic loss, (-1, 1) for a hinge
+        loss. A score above the middle between them is the second class.
+    backend
+        What `fit` runs on, as `Design.run`. `predict` computes with the golden arithmetic, which all of them have.
+    epochs, metas
+        As `ps.compile`; None: the kernel's own.
+
+    Attributes
+    ----------
+    design_ : Design
+    run_ : Run
+        The training; `run_.to_sql(…)` writes its models into a table.
+    models_ : dict
+        The learned arrays by name.
+    classes_ : array
+        For classification, the two classes in order.
+    n_features_in_, feature_names_in_
+        As scikit-learn has them.
+
+    Raises
+    ------
+    KernelError, ValueError
+        From `fit`, for kernels without one input, one output and one score, and as `ps.compile` and `validate_data` of scikit-learn do.
+    """
+
+    def __init__(
+        self,
+        kernel: AnyKernel | str | Path,
+        target: str | None = None,
+        *,
+        format: str | None = None,
+        task: str = "regression",
+        labels: tuple[float, float] = (0.0, 1.0),
+        backend: str = "golden",
+        epochs: int | None = None,
+        metas: dict[str, float] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.format = format
+        self.task = task
+        self.labels = labels
+        self.backend = backend
+        self.epochs = epochs
+        self.metas = metas
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if self.task == "classification":
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags(multi_class=False)
+        else:
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags()
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Estimator:
+        """Train on rows X (n, features) with labels y (n)."""
+        if self.task not in _TASKS:
+            raise ValueError(f"task must be one of {', '.join(_TASKS)}, not {self.task!r}")
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self.task == "regression")
+        given = y
+        if self.task == "classification":
+            check_classification_targets(y)
+            self.classes_, numbers = np.unique(y, return_inverse=True)
+            if len(self.classes_) != 2:
+                found = "1 class" if len(self.classes_) == 1 else f"{len(self.classes_)} classes"
+                raise ValueError(
+                    f"Only binary classification is supported: the labels have {found}"
+                )
+            given = np.asarray(self.labels, np.float64)[numbers]
+        kernel = self.kernel if isinstance(self.kernel, AnyKernel) else load_kernel(self.kernel)
+        table = self._table(kernel, X, np.asarray(given, np.float64))
+        options = {"epochs": self.epochs, "metas": self.metas}
+        self.design_: Design = api.compile(
+            kernel, self.target, table=table, format=self.format, **options
+        )
+        self._score_buffer = _score_buffer(self.design_)
+        self.run_: Run = self.design_.run(table, self.backend)
+        if self.run_.errors:
+            raise ValueError(f"the training ended with an error: {self.run_.errors[0]}")
+        assert self.run_.result is not None and self.run_.codes is not None
+        self.models_ = {name: np.array(value) for name, value in self.run_.result.items()}
+        self.n_iter_ = self.run_.epochs
+        return self
+
+    @available_if(lambda self: self.task == "classification")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return how far each row's score lies above the boundary, for classification."""
+        return self._scores(X) - sum(self.labels) / 2
+
+    def _scores(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the score of each row: what the kernel compares with its label."""
+        from penstock.models.analytics.scores import scores
+        from penstock.models.strider.table import walk_table
+
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        design: Any = self.design_
+        plan = design.plan
+        table = self._table(design, X, np.zeros(len(X))).paged(plan.schema.page_size)
+        codes, _, _, error = walk_table(table.pages, plan.walk)[:4]
+        if error is not None:
+            raise ValueError(f"row {len(codes) + 1:,} cannot be scored: {error}")
+        assert self.run_.codes is not None
+        found = scores(plan, codes, self.run_.codes, design.runs(), self._score_buffer)
+        return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the scores of rows, for classification the classes."""
+        if self.task == "regression":
+            return self._scores(X)
+        second = self.decision_function(X) > 0
+        return np.asarray(self.classes_[second.astype(int)])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return R² of the predictions, for classification the accuracy."""
+        measure = r2_score if self.task == "regression" else accuracy_score
+        return float(measure(y, self.predict(X)))
+
+    def _table(self, kernel: Any, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Table:
+        """Return rows as a table whose columns bind by the names of the kernel's variables."""
+        if isinstance(kernel, AnyKernel):
+            inputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "input"]
+            outputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "output"]
+            if len(inputs) != 1 or len(outputs) != 1:
+                raise ValueError(
+                    "an estimator's kernel has one input and one output, not "
+                    f"{len(inputs)} and {len(outputs)}"
+                )
+            self._names = inputs[0], outputs[0]
+        one, other = self._names
+        return Table.from_columns({one: X, other: y})
+
+
+def _score_buffer(design: Any) -> int:
+    from penstock.models.analytics.scores import score_buffer
+
+    return score_buffer(design.plan, design.labels)
