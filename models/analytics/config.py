@@ -228,7 +228,7 @@ class AnalyticsPlan:
         return [by_name[f.name] for f in self.layout.fields if f.name in by_name]
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "schema": self.schema.to_json()}
 
     def structure(self) -> dict[str, Any]:
         """Return `to_json` without what no hardware depends on: the table's name, and lines of the

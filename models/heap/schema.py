@@ -214,7 +214,11 @@ class Schema:
         return self.columns.index(self.column(name))
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        data = asdict(self)
+        for column in data["columns"]:
+            if column["labels"] is None:
+                del column["labels"]
+        return data
 
     def structure(self) -> dict[str, Any]:
         """Return `to_json` without what no hardware depends on: the table's name, labels of categories."""
