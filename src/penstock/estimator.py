@@ -31,7 +31,7 @@ __all__ = ["Estimator"]
 _TASKS = ("regression", "classification")
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
+class Estimator(BaseEstimator):
     """A kernel that learns from a table, as scikit-learn's estimators are used.
 
     Parameters
@@ -121,11 +121,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             given = np.asarray(self.labels, np.float64)[numbers]
         kernel = self.kernel if isinstance(self.kernel, AnyKernel) else load_kernel(self.kernel)
         table = self._table(kernel, X, np.asarray(given, np.float64))
-        options = {"epochs": self.epochs, "metas": self.metas}
+        options: dict[str, Any] = {"epochs": self.epochs, "metas": self.metas}
         self.design_: Design = api.compile(
             kernel, self.target, table=table, format=self.format, **options
         )
-        self._score_buffer = _score_buffer(self.design_)
+        self._scorer = self.design_.scorer()
         self.run_: Run = self.design_.run(table, self.backend)
         if self.run_.errors:
             raise ValueError(f"the training ended with an error: {self.run_.errors[0]}")
@@ -134,27 +134,17 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = self.run_.epochs
         return self
 
-    @available_if(lambda self: self.task == "classification")  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.task == "classification")
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return how far each row's score lies above the boundary, for classification."""
         return self._scores(X) - sum(self.labels) / 2
 
     def _scores(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the score of each row: what the kernel compares with its label."""
-        from penstock.models.analytics.scores import scores
-        from penstock.models.strider.table import walk_table
-
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        design: Any = self.design_
-        plan = design.plan
-        table = self._table(design, X, np.zeros(len(X))).paged(plan.schema.page_size)
-        codes, _, _, error = walk_table(table.pages, plan.walk)[:4]
-        if error is not None:
-            raise ValueError(f"row {len(codes) + 1:,} cannot be scored: {error}")
         assert self.run_.codes is not None
-        found = scores(plan, codes, self.run_.codes, design.runs(), self._score_buffer)
-        return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
+        return self._scorer(self.run_.codes, self._table(None, X, np.zeros(len(X))))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores of rows, for classification the classes."""
@@ -168,9 +158,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         measure = r2_score if self.task == "regression" else accuracy_score
         return float(measure(y, self.predict(X)))
 
-    def _table(self, kernel: Any, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Table:
-        """Return rows as a table whose columns bind by the names of the kernel's variables."""
-        if isinstance(kernel, AnyKernel):
+    def _table(self, kernel: AnyKernel | None, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Table:
+        """Return rows as a table whose columns bind by the names of the kernel's variables (None: of the kernel that was fitted)."""
+        if kernel is not None:
             inputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "input"]
             outputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "output"]
             if len(inputs) != 1 or len(outputs) != 1:
@@ -181,9 +171,3 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self._names = inputs[0], outputs[0]
         one, other = self._names
         return Table.from_columns({one: X, other: y})
-
-
-def _score_buffer(design: Any) -> int:
-    from penstock.models.analytics.scores import score_buffer
-
-    return score_buffer(design.plan, design.labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.failures import Failure
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device
-    from penstock.host.sources import Provenance
+    from penstock.host.sources import Provenance, Table
     from penstock.options import Option, Request
     from penstock.outcome import Outcome
     from penstock.report.rows import Part
@@ -230,6 +230,14 @@ class Design(ABC):
         if not isinstance(given.data, str):
             return given
         return replace(given, data=engine_named(self.engine_name).open(given.data, given))
+
+    def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
+        """Return what computes, from learned models as codes and a table, the score of each row: the
+        value that the kernel compares with its label, with the arithmetic of the hardware.
+
+        Raises ValueError for a kernel that has no such value. The scorer raises it for rows that cannot be read.
+        """
+        raise ValueError(f"designs of the engine {self.engine_name} have no scores")
 
     def images(self) -> dict[str, bytes]:
         """Return what goes into the device's memory before a run, by the file's name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Design, Given
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate
+from penstock.models.analytics.scores import score_buffer, scores
 from penstock.models.analytics.shell import count_bits, images, register_map
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
+from penstock.models.strider.table import walk_table
 from penstock.models.target import Target
 from penstock.tables import table_on
 
@@ -29,6 +31,7 @@ from .workload import Assumption, Training
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
+    from penstock.host.sources import Table
     from penstock.sim.native import PortSpec
 
 __all__ = ["AnalyticsDesign"]
@@ -197,6 +200,20 @@ class AnalyticsDesign(Design):
 
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says
+
+    def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
+        plan, runs = self.plan, self.runs()
+        buffer = score_buffer(plan, self.labels)
+
+        def score(models: Mapping[str, Codes], table: Table) -> np.ndarray:
+            pages = table.paged(plan.schema.page_size).pages
+            codes, _, _, error = walk_table(pages, plan.walk)
+            if error is not None:
+                raise ValueError(f"row {len(codes) + 1:,} cannot be scored: {error}")
+            found = scores(plan, codes, models, runs, buffer)
+            return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
+
+        return score
 
     def workload(self, given: Given) -> Training | Assumption:
         """Return a training. Options: `epochs`, in place of the plan's own.
