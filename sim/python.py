@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ..hdl.shell.shell import Shell
 from ..models.errors import HardwareError
-from ..models.memory import FixedLatency
+from ..models.memory import FixedLatency, Memory
 from ..models.shell import Control, Interrupt, RegisterMap, Status
 from .machine import Ended, Hung, Progress, Transfer
-from .memory import AxiMemory
+from .memory.axi import AxiMemory
+from .memory.dram import fast
 from .native.toolchain import PortSpec
 from .windows import Windows
 
@@ -43,7 +44,7 @@ class _Pins:
 class _Port(AxiMemory):
     """A memory port in the windows of its space."""
 
-    def __init__(self, pins: Any, memory: Windows, timing: FixedLatency, space: int) -> None:
+    def __init__(self, pins: Any, memory: Windows, timing: Memory, space: int) -> None:
         super().__init__(pins, np.zeros(0, dtype=np.uint8), timing)
         self._memory, self._space = memory, space
 
@@ -77,7 +78,7 @@ class PythonMachine:
         self,
         engine: Any,
         ports: tuple[PortSpec, ...],
-        memory: FixedLatency | Mapping[str, FixedLatency] | None = None,
+        memory: Memory | Mapping[str, Memory] | None = None,
         *,
         waves: str | Path | None = None,
     ) -> None:
@@ -85,15 +86,15 @@ class PythonMachine:
         self._shell = Shell(engine, self.register_map)
         self._memory, self._waves = Windows(), waves
         timings = (
-            {f"m{k}": memory or FixedLatency() for k in range(len(ports))}
-            if memory is None or isinstance(memory, FixedLatency)
-            else memory
+            memory
+            if isinstance(memory, Mapping)
+            else {f"m{k}": memory or FixedLatency() for k in range(len(ports))}
         )
         self._ports = [
             _Port(
                 _Pins(self._shell, k),
                 self._memory,
-                timings.get(f"m{k}", FixedLatency()),
+                fast(timings.get(f"m{k}", FixedLatency())),
                 port.space,
             )
             for k, port in enumerate(ports)
@@ -153,6 +154,8 @@ class PythonMachine:
                     ctx.set(pins.s_axil_wvalid, 0)
                     if name == "control":
                         self._began, self._started = self._cycle - 1, True
+                        for port in self._ports:
+                            port.begin(self._began + 1)  # where the engine's `start` is high
             ctx.set(pins.s_axil_bready, 0)
 
     async def _read(self, ctx: Any, name: str) -> int:

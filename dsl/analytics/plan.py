@@ -16,7 +16,7 @@ import numpy as np
 from ...models.analytics.config import AnalyticsPlan, Buffer
 from ...models.analytics.resources import estimate
 from ...models.heap.schema import TYPES, Schema
-from ...models.memory.timing import FixedLatency
+from ...models.memory.timing import FixedLatency, Memory
 from ...models.numerics.formats import Format
 from ...models.resources import FILL, Resources
 from ...models.strider.layout import Source, TupleLayout, place
@@ -64,7 +64,7 @@ def plan(
     fmt: Format,
     *,
     choices: Choices | None = None,
-    memory: FixedLatency | None = None,
+    memory: Memory | None = None,
 ) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
@@ -94,7 +94,7 @@ class _Planner:
         target: Target,
         fmt: Format,
         choices: Choices,
-        memory: FixedLatency,
+        memory: Memory,
     ):
         self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = (
             graph,

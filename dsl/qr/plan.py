@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...models.memory.timing import FixedLatency
+from ...models.memory.timing import FixedLatency, Memory
 from ...models.qr import rotations
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
@@ -87,7 +87,7 @@ class Load:
 
 
 def lower(
-    graph: FitGraph, part: Target, *, memory: FixedLatency | None = None, load: Load | None = None
+    graph: FitGraph, part: Target, *, memory: Memory | None = None, load: Load | None = None
 ) -> FitPlan:
     """Return the engine for a fit over keys on `part`.
 
@@ -132,7 +132,7 @@ def lower(
     )[1]
 
 
-def ports_of(part: Target, memory: FixedLatency | None) -> dict[int, FixedLatency]:
+def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
     if memory is None and part.shared:
         found = {

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.memory.timing import FixedLatency
+from ...models.memory.timing import Memory
 from ...models.qr.columns import Columns
 from ...models.qr.table_config import UNIT_BYTES, Segment, TableFitPlan
 from ...models.qr.table_cycles import run
@@ -40,7 +40,7 @@ def lower_table(
     walk: WalkConfig,
     page: NDArray[np.uint8],
     part: Target,
-    memory: FixedLatency | None = None,
+    memory: Memory | None = None,
 ) -> TableFitPlan:
     """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
     not wider than the target's.

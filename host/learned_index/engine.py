@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from ...models.errors import HardwareError
-from ...models.memory import FixedLatency
+from ...models.memory import FixedLatency, Memory
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
@@ -43,7 +43,7 @@ class Timed:
     Raises ValueError where there is no hardware for `config`.
     """
 
-    def __init__(self, config: FitPlan, memory: FixedLatency | None = None) -> None:
+    def __init__(self, config: FitPlan, memory: Memory | None = None) -> None:
         if not config.built:
             raise ValueError(f"there is no hardware for {config}")
         self.config, self.memory = config, memory or FixedLatency()

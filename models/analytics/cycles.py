@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..memory.bursts import Reader, Writer
-from ..memory.timing import FixedLatency
+from ..memory.timing import Memory, Ports
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
 from .shell import sizes
@@ -32,7 +32,7 @@ class Cycles:
 def run(
     plan: AnalyticsPlan,
     sources: Callable[[Reader, int], Sequence[TupleSource]],
-    memory: FixedLatency,
+    memory: Memory,
     epochs: int,
     *,
     boot_address: int = 0,
@@ -43,7 +43,8 @@ def run(
     `sources(reader, origin)` gives each port's tuples; `origin` is the cycle of the sequencers' start, and `reader` the state of
     port 0's reader after the boot image.
     """
-    reader = Reader(memory, plan.bus_bytes)
+    channel = memory.channel()
+    reader = Reader(channel, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
     conductor = _Conductor(
         plan, [Loader(plan, source) for source in sources(reader, origin)], origin + 1
@@ -52,7 +53,7 @@ def run(
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
     return Cycles(
-        _results(plan, memory, finish, result_address),
+        _results(plan, channel, finish, result_address, conductor),
         origin,
         finish,
         counts["groups"],
@@ -76,6 +77,7 @@ class _Conductor:
 
     def __init__(self, plan: AnalyticsPlan, loaders: list[Loader], free: int):
         self.plan, self.loaders = plan, loaders
+        self.leaps = all(loader.source.shift_invariant for loader in loaders)
         self.free = free  # earliest cycle of the next event
         self.start = self.batch = -(1 << 60)  # latest group start, latest batch close
         self.first, self.batch_groups = True, 0
@@ -91,8 +93,8 @@ class _Conductor:
         begins: dict[tuple[object, ...], tuple[int, int, dict[str, int]]] = {}
         done = 0
         while done < epochs:
-            key = self._between()
-            if key in begins:
+            key = self._between() if self.leaps else ()
+            if self.leaps and key in begins:
                 before, cycle, counts = begins[key]
                 times, period = (epochs - done) // (done - before), self.free - cycle
                 done += times * (done - before)
@@ -237,6 +239,9 @@ class _Conductor:
 
     def _mark(self) -> None:
         """Note the state at a group's start; leap if it was seen before."""
+        if not self.leaps:
+            self.marked_page = self.loaders[0].source.page
+            return
         now = self.start
         self.marked_page = self.loaders[0].source.page
         running = [loader.source for loader in self.loaders if loader.ended is None]
@@ -298,7 +303,9 @@ def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:
     return cycle
 
 
-def _results(plan: AnalyticsPlan, memory: FixedLatency, finish: int, address: int) -> int:
+def _results(
+    plan: AnalyticsPlan, channel: Ports, finish: int, address: int, conductor: _Conductor
+) -> int:
     """Return the cycle of `done` when the result writer starts in cycle `finish`."""
     codes = sizes(plan)[2]
     per_word = plan.bus_bytes // plan.format.container
@@ -309,7 +316,9 @@ def _results(plan: AnalyticsPlan, memory: FixedLatency, finish: int, address: in
         left[0] -= taken
         return (finish if previous < 0 else previous) + 1 + 2 * taken
 
-    _, taken, idle = Writer(memory, plan.bus_bytes).write(
-        finish + 1, address, -(-codes // per_word), source
-    )
-    return max(taken[-1] + 1, idle)
+    writer = Writer(channel, plan.bus_bytes)
+    _, taken = writer.send(finish + 1, address, -(-codes // per_word), source)
+    # pages of an epoch that does not come may still be asked for, and hold the result up
+    for loader in conductor.loaders:
+        loader.source.ask_ahead(conductor.free)
+    return max(taken[-1] + 1, writer.idle())

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import HardwareError
 from ..memory.bursts import Reader
-from ..memory.timing import FixedLatency
+from ..memory.timing import Memory
 from ..numerics.formats import Codes
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
@@ -79,13 +79,17 @@ def strider_cycles(plan: AnalyticsPlan, costs: Costs) -> int:
 def model_cycles(
     plan: AnalyticsPlan,
     pages: np.ndarray | Costs,
-    memory: FixedLatency,
+    memory: Memory,
     epochs: int,
     *,
     boot_address: int = 0,
     result_address: int = 0,
+    page_addresses: Sequence[int] = (),
 ) -> Cycles:
-    """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors."""
+    """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors.
+
+    Addresses, of pages one a port, count where memory is not of a fixed latency.
+    """
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
     assert not costs.errors
 
@@ -97,7 +101,16 @@ def model_cycles(
                 memory.port(plan.bus_bytes) if q else reader.port
             )  # the boot image leaves its trace on port 0
             made.append(
-                PortModel(plan.port, part, port, origin) if part.runs else EmptySource(origin)
+                PortModel(
+                    plan.port,
+                    part,
+                    port,
+                    origin,
+                    address=page_addresses[q] if page_addresses else 0,
+                    epochs=plan.epochs,
+                )
+                if part.runs
+                else EmptySource(origin)
             )
         return made
 
@@ -124,7 +137,7 @@ class Bound:
 
 
 def bound(
-    plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: FixedLatency, epochs: int
+    plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: Memory, epochs: int
 ) -> Bound:
     """Return the bound of a run.
 

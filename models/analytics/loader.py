@@ -25,6 +25,13 @@ class TupleSource(Protocol):
     def alike(self) -> int:
         """Pages from this one to the epoch's end that cost the same."""
 
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether what comes does not depend on when: only then is there a `leap`."""
+
+    def ask_ahead(self, stop: int) -> None:
+        """Ask for what is asked for ahead before cycle `stop`."""
+
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
         """Take so many groups at most, of so many tuples (fewer only at the epoch's end), each's first transfer from cycle `ready` on.
 
@@ -57,9 +64,13 @@ class EmptySource:
     """A port without pages: nothing but end tokens."""
 
     page = alike = 0
+    shift_invariant = True
 
     def __init__(self, origin: int):
         self.origin = origin
+
+    def ask_ahead(self, stop: int) -> None:
+        pass
 
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
         return [max(ready[0], self.origin)], 0, True

@@ -14,7 +14,7 @@ from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
 from .config import AnalyticsPlan
 
-__all__ = ["Images", "images", "register_map", "unpack_result"]
+__all__ = ["Images", "image_bytes", "images", "register_map", "unpack_result"]
 
 #: bits of a byte address, and of those of a lean plan
 ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
@@ -137,6 +137,15 @@ def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
     """Return (32-bit program words, codes of runs and models, codes of models)."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
     return len(plan.program), count((*plan.runs, *plan.models)), count(plan.models)
+
+
+def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:
+    """Return the bytes of a run's boot image and of its result."""
+    words, parameters, results = sizes(plan)
+    bus, container = plan.bus_bytes, plan.format.container
+    return _round(4 * words, bus) + _round(container * parameters, bus), _round(
+        container * results, bus
+    )
 
 
 def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:

@@ -2,11 +2,15 @@
 
 from .blockram import ON_CHIP, block_ram, spram
 from .bursts import Reader, Writer, burst_count, split, window_beats
-from .timing import FixedLatency, ReadPort, WritePort, parse_memory
+from .dram.memory import Dram
+from .options import parse_memory
+from .timing import FixedLatency, Memory, ReadPort, WritePort
 
 __all__ = [
     "ON_CHIP",
+    "Dram",
     "FixedLatency",
+    "Memory",
     "ReadPort",
     "Reader",
     "WritePort",

@@ -9,35 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from .timing import FixedLatency, ReadPort, WritePort
+from .timing import Ports, Reads, Writes
+from .window import burst_count, split, window_beats
 
 __all__ = ["Reader", "Writer", "burst_count", "split", "window_beats"]
 
 #: how many commands a BurstReader keeps in flight unless told otherwise
 COMMANDS = 8
-
-
-def window_beats(bus_bytes: int) -> int:
-    """The longest burst, in beats, on a bus of `bus_bytes` (a power of two, 4 to 128)."""
-    return min(256, 4096 // bus_bytes)
-
-
-def split(address: int, beats: int, bus_bytes: int) -> list[tuple[int, int]]:
-    """The bursts (address, beats) of a command, in order."""
-    window = window_beats(bus_bytes)
-    bursts = []
-    while beats:
-        length = min(beats, window - address // bus_bytes % window)
-        bursts.append((address, length))
-        address += length * bus_bytes
-        beats -= length
-    return bursts
-
-
-def burst_count(address: int, beats: int, bus_bytes: int) -> int:
-    """len(split(...)) without the list."""
-    window = window_beats(bus_bytes)
-    return -(-(address // bus_bytes % window + beats) // window)
 
 
 class Reader:
@@ -52,10 +30,10 @@ class Reader:
     of the command `commands` places before it was taken.
     """
 
-    def __init__(self, memory: FixedLatency, bus_bytes: int, commands: int = COMMANDS) -> None:
+    def __init__(self, memory: Ports, bus_bytes: int, commands: int = COMMANDS) -> None:
         self.bus_bytes = bus_bytes
         self.commands = commands
-        self.port: ReadPort = memory.port(bus_bytes)
+        self.port: Reads = memory.port(bus_bytes)
         self._issue = 0  # the first cycle that can accept the next command
         self._left: deque[int] = deque()  # beats left of each command in flight
         self._ended: deque[int] = deque()  # cycles of the last beats of commands, latest `commands`
@@ -68,7 +46,7 @@ class Reader:
             cycle = max(cycle, self._ended.popleft() + 1)
         self._given += 1
         self._issue = cycle + burst_count(address, beats, self.bus_bytes)
-        self.port.address(cycle + 1, beats)
+        self.port.address(cycle + 1, beats, address)
         self._left.append(beats)
         return cycle
 
@@ -104,9 +82,9 @@ class Writer:
 
     AHEAD = 4
 
-    def __init__(self, memory: FixedLatency, bus_bytes: int) -> None:
+    def __init__(self, memory: Ports, bus_bytes: int) -> None:
         self.bus_bytes = bus_bytes
-        self.port: WritePort = memory.write_port(bus_bytes)
+        self.port: Writes = memory.write_port(bus_bytes)
         self._issue = 0
         self._beat = -1  # the latest W transfer
         self._lasts: deque[int] = deque()  # cycles of the last W beats of the latest AHEAD bursts
@@ -121,12 +99,23 @@ class Writer:
 
         Returns the cycle in which the command is accepted, the cycles of the beats' transfers, and the first cycle in which
         `idle` is high again if no other command follows. A later command may overlap: its data still come after this one's.
+        On a port that reads as well, nothing may be read before that: else `send`, and `idle` at the end.
         """
+        cycle, taken = self.send(valid, address, beats, source)
+        return cycle, taken, self.idle()
+
+    def idle(self) -> int:
+        """The first cycle in which `idle` is high again, after all reads that come to the memory before it were given."""
+        return self.port.answered() + 1
+
+    def send(
+        self, valid: int, address: int, beats: int, source: Callable[[int], int]
+    ) -> tuple[int, list[int]]:
+        """As `write`, without the answers."""
         cycle = max(valid, self._issue)
         aw = cycle
         taken: list[int] = []
-        idle = 0
-        for _, length in split(address, beats, self.bus_bytes):
+        for at, length in split(address, beats, self.bus_bytes):
             aw += 1
             if len(self._lasts) == self.AHEAD:
                 aw = max(aw, self._lasts.popleft() + 1)
@@ -134,6 +123,6 @@ class Writer:
                 self._beat = self.port.data(max(source(self._beat), aw + 1))
                 taken.append(self._beat)
             self._lasts.append(self._beat)
-            idle = self.port.response(aw, self._beat) + 1
+            self.port.sent(aw, self._beat, at, length)
         self._issue = aw
-        return cycle, taken, idle
+        return cycle, taken

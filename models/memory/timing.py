@@ -16,14 +16,91 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FixedLatency", "ReadPort", "WritePort", "parse_memory"]
+__all__ = ["FixedLatency", "Memory", "Ports", "ReadPort", "Reads", "WritePort", "Writes"]
 
 #: an unbounded past: no beat has been accepted yet
 _NEVER = -(1 << 60)
+
+
+class Reads(Protocol):
+    """A read port, from the reset on. Commands are given in the order of their AR handshakes; the first AR of each is in the
+    cycle that is given, one AR a cycle follows."""
+
+    @property
+    def shift_invariant(self) -> bool:
+        """As of `Memory`."""
+
+    @property
+    def idle_from(self) -> int:
+        """The first cycle that may offer the next beat."""
+
+    def delay(self, cycles: int) -> None:
+        """Go on as if everything so far had happened `cycles` later; only where the memory is shift-invariant."""
+
+    def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
+        """Read `beats` ≥ 1 for a consumer that is always ready; return the cycles of the first and last beat."""
+
+    def address(self, ar: int, beats: int, address: int = 0) -> None:
+        """Note a command of `beats` ≥ 1, for `offer` and `accept`."""
+
+    def offer(self) -> int:
+        """The first cycle in which the next beat is offered. Raises IndexError when no command is outstanding."""
+
+    def accept(self, ready: int) -> int:
+        """Take the next beat with a consumer that is ready from cycle `ready` on; return the cycle of the transfer."""
+
+
+class Writes(Protocol):
+    """A write port, from the reset on. Bursts are given in order; BREADY is always high."""
+
+    def data(self, valid: int) -> int:
+        """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
+
+    def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
+        """Note a burst whose AW and last W beat were accepted in these cycles."""
+
+    def answered(self) -> int:
+        """The cycle of the last B transfer so far; nothing may be read before it any more."""
+
+
+class Ports(Protocol):
+    """One channel of memory, whose two ports may disturb each other."""
+
+    def port(self, bus_bytes: int) -> Reads: ...
+
+    def write_port(self, bus_bytes: int) -> Writes: ...
+
+
+class Memory(Ports, Protocol):
+    """The timing of memory ports, each of which has a channel of its own. `port` and `write_port` are those of fresh channels.
+
+    `shift_invariant`: what happens is as much later as its causes are, so that a model may leap over periods. `latency`: from
+    AR to the first beat where nothing holds it up, at most; `bytes_per_cycle`: what a port can carry in the long run, each bus
+    aside.
+    """
+
+    @property
+    def shift_invariant(self) -> bool: ...
+
+    @property
+    def latency(self) -> int: ...
+
+    @property
+    def bytes_per_cycle(self) -> Any: ...
+
+    def channel(self) -> Ports:
+        """A fresh channel."""
+
+    def interval(self, bus_bytes: int) -> int:
+        """Whole cycles from beat to beat at best."""
+
+    def rate(self, bus_bytes: int) -> float:
+        """Bytes a cycle that a port of `bus_bytes` reaches in the long run."""
 
 
 class ReadPort:
@@ -32,6 +109,8 @@ class ReadPort:
     For a consumer that is always ready, `read` or `read_many`; else `address` for each burst and, for each beat, `offer` and
     `accept`.
     """
+
+    shift_invariant = True
 
     def __init__(self, latency: int, interval: int) -> None:
         self.latency = latency
@@ -48,7 +127,7 @@ class ReadPort:
         """Go on as if everything so far had happened `cycles` later."""
         self._free += cycles
 
-    def read(self, ar: int, beats: int) -> tuple[int, int]:
+    def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
         """Read a burst of `beats` ≥ 1 accepted on AR in cycle `ar`; return the cycles of its first and last beat."""
         first = max(ar + self.latency, self._free)
         last = first + (beats - 1) * self.interval
@@ -69,7 +148,7 @@ class ReadPort:
         self._free = int(first[-1] + spans[-1])
         return first, first + spans - self.interval
 
-    def address(self, ar: int, beats: int) -> None:
+    def address(self, ar: int, beats: int, address: int = 0) -> None:
         """Note a burst of `beats` ≥ 1 accepted on AR in cycle `ar`, for `offer` and `accept`."""
         self._bursts.append([ar + self.latency, beats])
 
@@ -113,11 +192,13 @@ class WritePort:
         self._free = last + self.interval
         return first, last
 
-    def response(self, aw: int, last: int, ready: int = _NEVER) -> int:
-        """The B transfer of a burst whose AW and last W beat were accepted in these cycles, with BREADY from `ready` on."""
-        cycle = max(max(aw, last) + self.latency, self._response + 1, ready)
-        self._response = cycle
-        return cycle
+    def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
+        """Note a burst whose AW and last W beat were accepted in these cycles; BREADY is high."""
+        self._response = max(max(aw, last) + self.latency, self._response + 1)
+
+    def answered(self) -> int:
+        """The cycle of the last B transfer so far."""
+        return self._response
 
 
 @dataclass(frozen=True)
@@ -151,6 +232,13 @@ class FixedLatency:
         """Bytes a cycle that a port of `bus_bytes` reaches in the long run."""
         return bus_bytes / self.interval(bus_bytes)
 
+    #: what happens does not depend on when it happens
+    shift_invariant = True
+
+    def channel(self) -> FixedLatency:
+        """What both ports of a channel are made from: reads and writes do not meet here."""
+        return self
+
     def port(self, bus_bytes: int) -> ReadPort:
         """A fresh read port."""
         return ReadPort(self.latency, self.interval(bus_bytes))
@@ -161,28 +249,3 @@ class FixedLatency:
 
     def __str__(self) -> str:
         return f"latency={self.latency},bytes={self.bytes_per_cycle}"
-
-
-def parse_memory(text: str) -> FixedLatency:
-    """Read a memory option such as `latency=20,bytes=8`; what is left out keeps its default.
-
-    Raises
-    ------
-    ValueError
-        With a message for the user, on an unknown or repeated key or a value out of range.
-    """
-    keys = {"latency": "latency", "bytes": "bytes_per_cycle"}
-    values: dict[str, int] = {}
-    for part in text.split(","):
-        key, sign, number = (piece.strip() for piece in part.partition("="))
-        if not sign or key not in keys:
-            raise ValueError(
-                f"cannot read memory option {part.strip()!r} in {text!r}; "
-                "expected latency=CYCLES,bytes=BYTES_PER_CYCLE"
-            )
-        if keys[key] in values:
-            raise ValueError(f"memory option {key!r} is given twice in {text!r}")
-        if not (number.isascii() and number.isdigit()):
-            raise ValueError(f"memory {key} must be a whole number, not {number!r}")
-        values[keys[key]] = int(number)
-    return FixedLatency(**values)

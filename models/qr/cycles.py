@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..memory.timing import FixedLatency
+from ..memory.timing import Memory
 from .config import FitPlan
 from .job import Method
 from .layout import Places, place
@@ -33,7 +33,7 @@ class Cycles:
 def run(
     config: FitPlan,
     works: Sequence[Work],
-    memory: FixedLatency,
+    memory: Memory,
     places: Sequence[Places] | None = None,
     ring: int = 1 << 20,
 ) -> Cycles:
@@ -84,7 +84,7 @@ class Bound:
         )
 
 
-def bound(config: FitPlan, works: Sequence[Work], memory: FixedLatency) -> Bound:
+def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
     """Return the bound of a run.
 
     memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ..memory.bursts import COMMANDS, Writer, burst_count
-from ..memory.timing import FixedLatency
+from ..memory.timing import Memory, Ports
 from .config import FitPlan
 from .givens_core import GivensCoreStage
 from .job import Method
@@ -26,7 +26,7 @@ _OF_BODY = (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.FACTOR, Route.BITS, R
 class Port:
     """`BurstReader` and the memory behind it."""
 
-    def __init__(self, memory: FixedLatency, bus_bytes: int) -> None:
+    def __init__(self, memory: Ports, bus_bytes: int) -> None:
         self.bus_bytes, self.port = bus_bytes, memory.port(bus_bytes)
         self.flight: deque[Request] = deque()
         self.left = 0  # words of the oldest one that have not come
@@ -38,7 +38,7 @@ class Port:
     def ask(self, now: int, request: Request) -> int:
         """Take a request; return when its first word can come at the earliest."""
         self.free = now + burst_count(request.address, request.beats, self.bus_bytes)
-        self.port.address(now + 1, request.beats)
+        self.port.address(now + 1, request.beats, request.address)
         self.left = self.left or request.beats
         self.flight.append(request)
         return self.port.offer()
@@ -64,7 +64,7 @@ class Run:
         self,
         config: FitPlan,
         works: Sequence[Work],
-        memory: FixedLatency,
+        memory: Memory,
         places: Sequence[Places],
         ring: int,
     ) -> None:
@@ -72,7 +72,8 @@ class Run:
         self.alarms: list[int] = []
         self.now = 0
         self.times = Times(0, [0] * len(works))
-        self.port, self.writer = Port(memory, config.bus_bytes), Writer(memory, config.bus_bytes)
+        channel = memory.channel()
+        self.port, self.writer = Port(channel, config.bus_bytes), Writer(channel, config.bus_bytes)
         self.over: set[int] = set()  # jobs that have been solved, or never will be
         self.overs: dict[int, list[int]] = {}
         core = GivensCoreStage if config.method is Method.GIVENS else CoreStage
@@ -152,7 +153,7 @@ class Run:
 def run(
     config: FitPlan,
     works: Sequence[Work],
-    memory: FixedLatency,
+    memory: Memory,
     places: Sequence[Places],
     ring: int,
 ) -> Times:

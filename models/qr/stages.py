@@ -326,11 +326,11 @@ class BoundsStage:
             first = False
             return cycle
 
-        _, taken, idle = run.writer.write(now + 1, run.places[self.job].result, beats, source)
+        _, taken = run.writer.send(now + 1, run.places[self.job].result, beats, source)
         run.times.words_written += beats
         self.active_until = taken[-1]
         self.ends.append(taken[-1])
         run.times.ended[self.job] = taken[-1]
         run.wake(taken[-1] + 1)
         if len(self.ends) == len(run.works):
-            self.retired_all = max(taken[-1] + 1, idle)
+            self.retired_all = max(taken[-1] + 1, run.writer.idle())

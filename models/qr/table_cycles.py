@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..memory.bursts import Reader, Writer
-from ..memory.timing import FixedLatency
+from ..memory.timing import Memory, Ports
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
 from .cycles import Bound
@@ -22,7 +22,7 @@ GATHER, CHOOSE = 3, 2
 def run(
     engine: TableFitPlan,
     segments: Sequence[tuple[Segment, Costs | None]],
-    memory: FixedLatency,
+    memory: Memory,
     *,
     totals: int = 0,
     answer: int = 0,
@@ -31,7 +31,8 @@ def run(
 
     Pages are free of errors. `totals`, `answer`: addresses. Cycle 0 is the one in which the engine's `start` is high.
     """
-    reader = Reader(memory, engine.bus_bytes)
+    channel = memory.channel()
+    reader = Reader(channel, engine.bus_bytes)
     now = _loaded(engine, reader, totals)
     for segment, costs in segments:
         now = (
@@ -39,7 +40,7 @@ def run(
             if segment.pages and costs is not None
             else now + 1
         )
-    return _written(engine, memory, now + 1, answer)
+    return _written(engine, channel, now + 1, answer)
 
 
 def words_read(engine: TableFitPlan, segments: Sequence[Segment]) -> int:
@@ -49,7 +50,7 @@ def words_read(engine: TableFitPlan, segments: Sequence[Segment]) -> int:
     )
 
 
-def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: FixedLatency) -> Bound:
+def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: Memory) -> Bound:
     """Return the least cycles of such a run.
 
     memory: words over words a cycle, the busier direction. sums: rows over rows a cycle. recurrence: the memory's latency for totals, pages and answer, and in
@@ -86,7 +87,7 @@ def _walked(
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
     """
     port, seen, ready, cycles = (
-        PortModel(engine.port, costs, reader.port, origin),
+        PortModel(engine.port, costs, reader.port, origin, address=segment.address, epochs=1),
         0,
         0,
         engine.columns.row_cycles,
@@ -110,7 +111,7 @@ def _walked(
                     f"the last of {segment.rows} rows is not in the last of {costs.pages} pages"
                 )
             return ready + 2
-        if port.page == page or port.alike < 3:
+        if not port.shift_invariant or port.page == page or port.alike < 3:
             continue
         page = port.page
         if page + port.alike != end:
@@ -134,7 +135,7 @@ def _walked(
             marks[key] = cycle, page, seen
 
 
-def _written(engine: TableFitPlan, memory: FixedLatency, first: int, address: int) -> int:
+def _written(engine: TableFitPlan, memory: Ports, first: int, address: int) -> int:
     """Return the cycle of `done` when the sums are read from cycle `first` on."""
     units, totals = engine.units, engine.totals_words
     starts: list[int] = []

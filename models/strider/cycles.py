@@ -21,7 +21,7 @@ from itertools import accumulate, pairwise
 from operator import le
 
 from ..memory.bursts import COMMANDS, burst_count
-from ..memory.timing import ReadPort
+from ..memory.timing import Reads
 from .config import PortConfig
 from .costs import END, ERROR, NULL, TUPLE, Costs, Events
 
@@ -262,10 +262,25 @@ class PortModel(Collector):
         The memory's read port. It serves nothing else from the start on.
     origin
         The cycle in which `start` reaches the sequencer.
+    address
+        Of the first page.
+    epochs
+        How often the pages are asked for, where that is known: for `ask_ahead` alone.
     """
 
-    def __init__(self, config: PortConfig, costs: Costs, memory: ReadPort, origin: int = 0) -> None:
+    def __init__(
+        self,
+        config: PortConfig,
+        costs: Costs,
+        memory: Reads,
+        origin: int = 0,
+        *,
+        address: int = 0,
+        epochs: int = 0,
+    ) -> None:
         self.memory = memory
+        self._address, self._pages = address, costs.pages
+        self._asked, self._asks = 0, costs.pages * epochs  # pages asked for so far, and in all
         self._command = origin + 1  # first cycle that can offer the next command
         self._issue = 0  # first cycle that can accept it
         self._bursts = burst_count(0, config.words_per_page, config.bus_bytes)
@@ -277,16 +292,41 @@ class PortModel(Collector):
 
     def _fetch(self, page: int) -> int:
         """Ask for page `page`, all before it being freed; return the cycle of its last word."""
-        taken = max(self._command, self._issue)
+        offered = self._command
         if page >= self.config.credits:
-            taken = max(taken, self.free[-self.config.credits] + 1)
+            offered = max(offered, self.free[-self.config.credits] + 1)
+        return self._ask(page, offered)
+
+    def _ask(self, page: int, offered: int) -> int:
+        """Give the command for page `page`, offered from this cycle on; return the page's end."""
+        taken = max(offered, self._issue)
         if page >= COMMANDS:
             taken = max(taken, self._ends[0] + 1)
         self._command = taken + 1
         self._issue = taken + self._bursts
-        end = self.memory.read(taken + 1, self.config.words_per_page)[1]
+        address = self._address + page % self._pages * self.config.page_size
+        end = self.memory.read(taken + 1, self.config.words_per_page, address)[1]
         self._ends.append(end)
+        self._asked = page + 1
         return end
+
+    def ask_ahead(self, stop: int) -> None:
+        """Ask for what the sequencer asks for before `stop` is high, in cycle `stop`: pages that nobody takes any more."""
+        while self._asked < self._asks:
+            page, offered = self._asked, self._command
+            if page >= self.config.credits:
+                freed = page - self.config.credits - self.page  # -1: the latest one
+                if freed >= 0:
+                    return
+                offered = max(offered, self.free[freed] + 1)
+            if offered >= stop:
+                return
+            self._ask(page, offered)
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether the memory is, without which nothing comes alike."""
+        return self.memory.shift_invariant
 
     # what a caller needs to leap over stretches that repeat themselves
 
@@ -297,7 +337,8 @@ class PortModel(Collector):
         """
         profile = self._profiles[self._run]
         if (
-            self._at != 1
+            not self.shift_invariant
+            or self._at != 1
             or profile is None
             or self._go != self._start - profile.starts[1] + profile.takes[0] + self.config.beats
         ):

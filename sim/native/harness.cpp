@@ -1,7 +1,7 @@
 // The native harness: one Verilated design, its clock, its memory and its control port.
 //
-// Serves 1 to 32 AXI4 ports with exactly the timing of models/memory/timing.py (`FixedLatency`), whose docstring is the reference; drives
-// AXI4-Lite register accesses; runs until the interrupt or a limit. Python (sim/native/session.py) calls the C functions at the end.
+// Serves 1 to 32 AXI4 ports with exactly the timing of models/memory/timing.py (`FixedLatency`) or models/memory/dram (`Dram`), whose
+// docstrings are the reference; drives AXI4-Lite register accesses; runs until the interrupt or a limit. Python (sim/native/session.py) calls the C functions at the end.
 //
 // One cycle of the clock is two evaluations, as in a bare loop: with the clock low all outputs are settled, so transfers are sampled
 // there; then the rising edge; then new inputs go in together with the falling edge.
@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "dram.hpp"
 #include "verilated.h"
 #if defined(PENSTOCK_TRACE_FST)
 #include "verilated_fst_c.h"
@@ -46,6 +47,7 @@ struct Change { uint64_t cycle, address; uint32_t space; std::vector<uint8_t> by
 // Everything that ports share. `cycle` is the number of rising edges so far: the cycle that is being looked at.
 struct Shared {
     uint64_t cycle = 0;
+    uint64_t began = 0;                          // the cycle that is cycle 0 of the latest run
     std::vector<Window> windows;
     std::vector<Note> notes;
     std::vector<Change> changes;                 // by cycle, the next one last
@@ -105,7 +107,7 @@ struct Statistics { uint64_t bytes_read, bytes_written, read_bursts, write_burst
 template <class T> uint8_t* raw(T& value) { return reinterpret_cast<uint8_t*>(&value); }
 
 struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left, record; };
-struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left, record; };
+struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left, record, beats; };
 struct Answer { uint64_t at; uint8_t response; };
 
 template <class Pins> class Port {
@@ -115,6 +117,7 @@ template <class Pins> class Port {
     uint32_t index_ = 0;
     // reads
     Ring<ReadBurst> reads_;
+    Ring<int64_t> ready_;                        // of DRAM: from which cycle on each beat is there
     uint64_t read_free_ = 0;
     bool rvalid_ = false, arready_ = true, ar_moves_ = false, r_moves_ = false;
     // writes
@@ -144,17 +147,29 @@ template <class Pins> class Port {
         for (unsigned k = 0; k < BYTES; ++k) digest = (digest ^ data[k]) * FNV_PRIME;
     }
 
+    void ask(uint64_t address, uint32_t length) {
+        int64_t ready[256];
+        dram->read(int64_t(shared_->cycle - shared_->began), address, length, BYTES, ready);
+        for (uint32_t k = 0; k < length; ++k) ready_.push(int64_t(shared_->began) + ready[k]);
+    }
+
 public:
     bool recording = false;
     std::vector<Record> records;
     Timing timing;
+    dram::Parameters parameters;
+    std::unique_ptr<dram::Channel> dram;         // null: memory of fixed latency
     Statistics statistics = {};
     Random random;
     uint64_t fail_read = 0, fail_write = 0;      // count down to the beat or response that fails; 0: none
 
     void attach(Shared* shared, uint32_t index) { shared_ = shared; index_ = index; }
 
+    // DRAM begins with a run.
+    void begin() { if (dram) dram.reset(new dram::Channel(parameters)); }
+
     void reset(Top& top) {
+        ready_.clear();
         reads_.clear(); writes_.clear(); answers_.clear();
         read_free_ = write_free_ = answer_free_ = 0;
         rvalid_ = bvalid_ = ar_holds_ = aw_holds_ = false;
@@ -180,6 +195,7 @@ public:
                     const uint8_t* bytes = good ? shared_->find(Pins::space, address, uint64_t(length) * BYTES, false) : nullptr;
                     if (good && !bytes) shared_->note(index_, OUTSIDE_READ, address);
                     reads_.push({shared_->cycle + timing.latency, bytes, length, begin_record(false, address, length)});
+                    if (dram) ask(address, length);
                     ++statistics.read_bursts;
                     statistics.max_reads_open = std::max<uint64_t>(statistics.max_reads_open, reads_.size());
                 }
@@ -201,7 +217,7 @@ public:
                     const bool good = check(address, length, Pins::awsize(top), Pins::awburst(top));
                     uint8_t* bytes = good ? shared_->find(Pins::space, address, uint64_t(length) * BYTES, true) : nullptr;
                     if (good && !bytes) shared_->note(index_, OUTSIDE_WRITE, address);
-                    writes_.push({shared_->cycle, address, bytes, length, begin_record(true, address, length)});
+                    writes_.push({shared_->cycle, address, bytes, length, begin_record(true, address, length), length});
                     ++statistics.write_bursts;
                     statistics.max_writes_open = std::max<uint64_t>(statistics.max_writes_open, writes_.size() + answers_.size());
                 }
@@ -229,12 +245,14 @@ public:
                 add_to_record(burst.record, raw(Pins::rdata(top)));
                 if (burst.bytes) burst.bytes += BYTES;
                 if (!--burst.left) reads_.pop();
+                if (dram) ready_.pop();
                 read_free_ = now - 1 + timing.interval;
                 rvalid_ = false;
             }
             if (!rvalid_ && !reads_.empty()) {
                 const ReadBurst& burst = reads_.front();
-                if (now >= burst.at && now >= read_free_ && !(stall && random.chance(stall))) {
+                const uint64_t at = dram ? uint64_t(ready_.front()) : burst.at;
+                if (now >= at && now >= read_free_ && !(stall && random.chance(stall))) {
                     rvalid_ = true;
                     if (burst.bytes) {
                         std::memcpy(raw(Pins::rdata(top)), burst.bytes, BYTES);
@@ -291,7 +309,10 @@ private:
         --burst.left;
         if (bool(Pins::wlast(top)) != !burst.left) shared_->note(index_, WLAST_WRONG, burst.address);
         if (!burst.left) {
-            answers_.push({std::max(burst.aw, shared_->cycle) + timing.latency, burst.bytes ? OKAY : SLVERR});
+            const uint64_t last = std::max(burst.aw, shared_->cycle);
+            const uint64_t at = dram ? shared_->began + dram->write(int64_t(last - shared_->began), burst.address, burst.beats, BYTES)
+                                     : last + timing.latency;
+            answers_.push({at, burst.bytes ? OKAY : SLVERR});
             writes_.pop();
         }
     }
@@ -305,6 +326,7 @@ struct Session {
     Shared shared;
     AllPorts ports;
     uint64_t written = 0;                        // the cycle in which the latest register was written
+    bool begins = false;                         // the next register that is written starts a run
 #ifdef PENSTOCK_TRACE
     std::unique_ptr<Waves> trace;
     uint64_t trace_from = 0, trace_to = 0;
@@ -374,7 +396,10 @@ struct Session {
         for (int k = 0; k < PATIENCE && response < 0; ++k) {
             const bool aw = top->s_axil_awvalid && top->s_axil_awready, w = top->s_axil_wvalid && top->s_axil_wready;
             if (top->s_axil_bvalid) response = top->s_axil_bresp;
-            if (w) written = shared.cycle;
+            if (w) {
+                written = shared.cycle;
+                if (begins) begin();
+            }
             cycle();
             if (aw) top->s_axil_awvalid = 0;
             if (w) top->s_axil_wvalid = 0;
@@ -398,6 +423,15 @@ struct Session {
             top->eval();
         }
         return response;
+    }
+
+    // From the cycle in which a register starts the engine, its `start` is high START cycles later.
+    static constexpr uint64_t START = 1;
+
+    void begin() {
+        begins = false;
+        shared.began = shared.cycle + START;
+        each([](auto& port) { port.begin(); });
     }
 
     uint64_t run(uint64_t limit) {
@@ -426,9 +460,19 @@ API void penstock_unmap(void* s, uint64_t base, uint32_t space) {
 API void penstock_timing(void* s, uint32_t port, uint64_t latency, uint64_t interval, uint32_t stall_percent, uint64_t seed) {
     self(s).one(port, [&](auto& p) {
         p.timing = {latency, interval, stall_percent};
+        p.dram.reset();
         p.random.state = seed * 0x9E3779B97F4A7C15ull | 1;
     });
 }
+API void penstock_dram(void* s, uint32_t port, const dram::Parameters* parameters) {
+    self(s).one(port, [&](auto& p) {
+        p.timing.interval = 1;
+        p.parameters = *parameters;
+        p.dram.reset(new dram::Channel(p.parameters));
+    });
+}
+// The next register that is written starts a run.
+API void penstock_begin(void* s) { self(s).begins = true; }
 API void penstock_fail(void* s, uint32_t port, int write, uint64_t count) {
     self(s).one(port, [&](auto& p) { (write ? p.fail_write : p.fail_read) = count; });
 }

@@ -10,7 +10,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.memory import FixedLatency
+from ...models.memory import FixedLatency, Memory
 from ...models.shell import Status
 from ..machine import Ended, Hung, Progress, Transfer
 from ..windows import Window, Windows
@@ -35,7 +35,7 @@ class NativeMachine:
     def __init__(
         self,
         library: Library,
-        memory: FixedLatency | Mapping[str, FixedLatency] | None = None,
+        memory: Memory | Mapping[str, Memory] | None = None,
         *,
         stall_percent: int = 0,
         seed: int = 1,

@@ -14,9 +14,11 @@ import numpy as np
 
 from ...hdl.shell.verilog import to_verilog
 from ...models.errors import HardwareError
-from ...models.memory import FixedLatency
+from ...models.memory import FixedLatency, Memory
+from ...models.memory.dram import Dram
 from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
 from ..machine import Transfer
+from ..memory.parameters import parameters
 from .toolchain import PortSpec, build_library, design_ports
 
 __all__ = [
@@ -167,6 +169,8 @@ _API = {
     "cycle": (_U64, [_PTR]),
     "written": (_U64, [_PTR]),
     "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]),
+    "dram": (None, [_PTR, _U32, _PTR]),
+    "begin": (None, [_PTR]),
     "clear_statistics": (None, [_PTR]),
     "notes": (_U32, [_PTR, ctypes.POINTER(_Note), _U32]),
     "bare_loop": (None, [_PTR, _U64]),
@@ -254,9 +258,7 @@ class Session:
         Of random initial values, for a library built with `random`.
     """
 
-    def __init__(
-        self, library: Library, memory: FixedLatency | None = None, *, seed: int = 0
-    ) -> None:
+    def __init__(self, library: Library, memory: Memory | None = None, *, seed: int = 0) -> None:
         self.library = library
         self.register_map = library.register_map
         self._api = library.load()
@@ -285,7 +287,7 @@ class Session:
 
     def set_memory(
         self,
-        memory: FixedLatency | Mapping[str, FixedLatency],
+        memory: Memory | Mapping[str, Memory],
         *,
         stall_percent: int = 0,
         seed: int = 1,
@@ -296,12 +298,15 @@ class Session:
         it is for bit-exactness alone.
         """
         for k, port in enumerate(self.library.ports):
-            timing = memory if isinstance(memory, FixedLatency) else memory.get(f"m{k}")
-            if timing is not None:
-                interval = timing.interval(port.data_bytes)
-                self._api.penstock_timing(
-                    self._handle, k, timing.latency, interval, stall_percent, seed * 64 + k
-                )
+            timing = memory.get(f"m{k}") if isinstance(memory, Mapping) else memory
+            if timing is None:
+                continue
+            latency, interval = timing.latency, timing.interval(port.data_bytes)
+            self._api.penstock_timing(
+                self._handle, k, latency, interval, stall_percent, seed * 64 + k
+            )
+            if isinstance(timing, Dram):
+                self._api.penstock_dram(self._handle, k, parameters(timing).ctypes.data)
 
     def map(self, base: int, array: np.ndarray, *, writable: bool = True, space: int = 0) -> None:
         """Let the ports of a space see the bytes of a contiguous array from address `base` on,
@@ -427,6 +432,7 @@ class Session:
         for cycle, address, data, space in changes:
             # an address is taken in the first cycle of a write, its data in the second
             self.change(self.cycle + 1 + cycle, address, data, space)
+        self._api.penstock_begin(self._handle)
         self.write("control", Control.START)
 
     def resume(self, limit: int, progress: Callable[[int], None] | None = None) -> RunReport:

@@ -30,6 +30,7 @@ __all__ = [
     "BuildError",
     "PortSpec",
     "build_library",
+    "build_plain",
     "cache_folder",
     "design_ports",
     "verilator_root",
@@ -62,6 +63,9 @@ _EFFORT = ("-fno-tree-dse", "--param=sccvn-max-alias-queries-per-access=20")
 
 #: stand-ins for the headers of lz4 and zlib, which Verilator's writer of FST includes
 _FST = Path(__file__).parent / "fst"
+
+#: the timing of DRAM, which the harness includes
+_DRAM = Path(__file__).parent.parent / "memory" / "dram.hpp"
 
 #: names that nobody gave but Amaranth and Yosys, as in `\\$12`; their other ones, as in `_12_`, begin with the underscore already
 _ANONYMOUS = re.compile(r"\\(?=\$\S)")
@@ -282,6 +286,7 @@ def build_library(
     if len(ports) > 32 or not (ports or harness != "harness.cpp"):
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
     text = (Path(__file__).parent / harness).read_text()
+    included = _DRAM.read_text()
     if trace:
         source = _ANONYMOUS.sub(
             r"\\_", source
@@ -305,7 +310,7 @@ def build_library(
     ]
     target = (
         cache_folder()
-        / f"model-{_digest(_versions(), source, text, header, optimise, *options, *_flags(trace))}.so"
+        / f"model-{_digest(_versions(), source, text, included, header, optimise, *options, *_flags(trace))}.so"
     )
     levels = (optimise, _SLOW)
     if intact(target):
@@ -314,6 +319,7 @@ def build_library(
         folder = Path(name)
         (folder / "design.v").write_text(source)
         (folder / "ports.h").write_text(header)
+        (folder / "dram.hpp").write_text(included)
         (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + text)
         parts = _parts(trace, levels)
         prepared = beside.submit(_prepare, parts, levels, folder)
@@ -334,6 +340,21 @@ def build_library(
         _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *objects], folder)
         publish((folder / "model.so").read_bytes(), target)
     trim(target.parent)
+    return target
+
+
+def build_plain(name: str, source: Path, *headers: Path) -> Path:
+    """Compile one C++ file that includes headers beside it; return the shared library, from the cache if it is there.
+
+    Raises BuildError where g++ is missing or fails.
+    """
+    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    texts = [path.read_text() for path in (source, *headers)]
+    target = cache_folder() / f"{name}-{_digest(_versions(), *flags, *texts)}.so"
+    if not intact(target):
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            _run(["g++", *flags, source, "-o", "made.so"], Path(folder))
+            publish((Path(folder) / "made.so").read_bytes(), target)
     return target
 
 

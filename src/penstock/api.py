@@ -15,7 +15,7 @@ from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table, open_table
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
 from penstock.run import BACKENDS, Run
@@ -63,7 +63,7 @@ def compile(
     *,
     dims: Mapping[str, int] | None = None,
     bindings: Mapping[str, Sequence[str]] | None = None,
-    memory: str | FixedLatency | None = None,
+    memory: str | Memory | None = None,
     **options: Any,
 ) -> Design:
     """Compile a kernel (or the file that holds it) for a target and a table.

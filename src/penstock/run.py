@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engines.base import Bound, Design, Given, Workload
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.targets import timing_of
 
@@ -128,10 +128,12 @@ def golden(workload: Workload) -> Run:
     )
 
 
-def model(workload: Workload, memory: FixedLatency) -> Run:
+def model(workload: Workload, memory: Memory) -> Run:
     """Return the cycles of a run by the cycle model."""
+    from penstock.sim.memory.dram import fast
+
     begin = perf_counter()
-    found = workload.model(memory)
+    found = workload.model(fast(memory))
     return Run(
         "model",
         None,
@@ -196,7 +198,7 @@ def _format(waves: str | None) -> str:
 def _native(
     design: Design,
     needed: int,
-    memory: Mapping[str, FixedLatency],
+    memory: Mapping[str, Memory],
     *,
     waves: str | None = None,
     stall_percent: int = 0,
@@ -211,7 +213,7 @@ def _native(
 def _netlist(
     design: Design,
     needed: int,
-    memory: Mapping[str, FixedLatency],
+    memory: Mapping[str, Memory],
     *,
     family: str | None = None,
     waves: str | None = None,
@@ -225,7 +227,7 @@ def _netlist(
 
 
 def _python(
-    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, waves: str | None = None
+    design: Design, needed: int, memory: Mapping[str, Memory], *, waves: str | None = None
 ) -> Machine:
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
@@ -236,7 +238,7 @@ def _python(
 
 
 def _board(
-    design: Design, needed: int, memory: Mapping[str, FixedLatency], *, device: Device | None = None
+    design: Design, needed: int, memory: Mapping[str, Memory], *, device: Device | None = None
 ) -> Machine:
     from penstock.host.device.machine import DeviceMachine
 
@@ -273,7 +275,7 @@ def carry_out(
     design: Design,
     workload: Workload,
     backend: str,
-    memory: FixedLatency | None = None,
+    memory: Memory | None = None,
     **options: Any,
 ) -> Run:
     """Return the run of a workload on one backend; `options`: of machine and run."""
@@ -301,7 +303,7 @@ def run(
     data: Any = None,
     backend: str = "golden",
     *,
-    memory: FixedLatency | str | None = None,
+    memory: Memory | str | None = None,
     **options: Any,
 ) -> Run:
     """Run a design on data, see `Design.run`."""

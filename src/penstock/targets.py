@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.boards.board import boards
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
-from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.target import TARGETS, Target
 
 __all__ = ["target_named", "timing_of"]
@@ -23,10 +23,10 @@ def target_named(name: str | Target) -> Target:
     return TARGETS[name]
 
 
-def timing_of(memory: str | FixedLatency, part: Target) -> FixedLatency:
+def timing_of(memory: str | Memory, part: Target) -> Memory:
     """Return the timing of a part's memory ports. Raises KernelError (E604)."""
     try:
-        timing = memory if isinstance(memory, FixedLatency) else parse_memory(memory)
+        timing = parse_memory(memory, part.clock_mhz) if isinstance(memory, str) else memory
     except ValueError as problem:
         what, _, hint = str(problem).partition("; ")
         raise error(
@@ -35,6 +35,8 @@ def timing_of(memory: str | FixedLatency, part: Target) -> FixedLatency:
             Span.whole("--memory"),
             hint=hint or f"as in --memory {part.memory}, which is what {part.name} has",
         ) from None
+    if not isinstance(timing, FixedLatency):
+        return timing
     if timing.bytes_per_cycle > part.bus_bytes:
         wider = [
             name for name, other in TARGETS.items() if other.bus_bytes >= timing.bytes_per_cycle
@@ -43,5 +45,14 @@ def timing_of(memory: str | FixedLatency, part: Target) -> FixedLatency:
             f", or choose a target with wider ports: {', '.join(sorted(wider))}" if wider else ""
         )
         what = f"a memory port of {part.name} is {part.bus_bytes} bytes wide; it cannot carry {timing.bytes_per_cycle} bytes a cycle"
+        raise error("E604", what, Span.whole("--memory"), hint=hint)
+    if part.bus_bytes % timing.bytes_per_cycle:
+        cycles = timing.interval(part.bus_bytes)
+        what = (
+            f"a memory port of {part.name} cannot carry {timing.bytes_per_cycle} bytes a cycle: "
+            f"its words of {part.bus_bytes} bytes would come every {cycles} cycles"
+        )
+        known = [str(part.bus_bytes >> k) for k in range(part.bus_bytes.bit_length())]
+        hint = f"write bytes=N where N is {', '.join(known[:-1])} or {known[-1]}"
         raise error("E604", what, Span.whole("--memory"), hint=hint)
     return timing

@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.memory import BurstReader, BurstWriter
 from penstock.models.memory import FixedLatency, Reader, Writer, split
-from penstock.sim.memory import AxiMemory
+from penstock.sim.memory.axi import AxiMemory
 
 
 def commands(rng, bus_bytes, count, longest):

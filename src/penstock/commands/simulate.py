@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.commands.job import Job
     from penstock.engines.base import Design
     from penstock.host.device import Device
-    from penstock.models.memory import FixedLatency
+    from penstock.models.memory import Memory
     from penstock.run import Run
 
 __all__ = ["COMMANDS"]
@@ -116,7 +116,7 @@ def _compiled(job: Job, how: _How) -> Design:
     return design
 
 
-def _timing(design: Design, how: _How) -> FixedLatency | None:
+def _timing(design: Design, how: _How) -> Memory | None:
     """Return the timing of the memory that the run has, None where no model of it is exact."""
     from penstock.boards.board import boards
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.models.errors import HardwareCode, HardwareError
-from penstock.models.memory import ON_CHIP, FixedLatency
+from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -51,7 +51,7 @@ class Given:
     rows: int | None = None
     seed: int | None = None
     format: str | Format | None = None
-    memory: str | FixedLatency | None = None
+    memory: str | Memory | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -130,7 +130,7 @@ class Workload(ABC):
         """Return the results, bit for bit, or the error that ends the run."""
 
     @abstractmethod
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         """Return the exact cycles of the run with memory of this timing behind the ports."""
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Design(ABC):
     """
 
     part: str
-    memory: FixedLatency
+    memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
 
@@ -260,14 +260,14 @@ class Design(ABC):
         """Kind and bytes of the memory of a device in simulation; 0 bytes: as many as a run takes."""
         return "block RAM", 0
 
-    def device_timing(self, kind: str) -> FixedLatency | None:
+    def device_timing(self, kind: str) -> Memory | None:
         """Timing of a device's memory of that kind, None where no model of it is exact."""
         # several ports share the memory of a device, which no model covers
         if kind not in ON_CHIP or len(self.bus_ports) > 1:
             return None
         return ON_CHIP[kind](self.bus_ports[0].data_bytes)
 
-    def memories(self, memory: FixedLatency) -> Mapping[str, FixedLatency]:
+    def memories(self, memory: Memory) -> Mapping[str, Memory]:
         """Return the timing of each port by its name where a user gives `memory` for all."""
         return {f"m{k}": memory for k in range(len(self.bus_ports))}
 
@@ -433,7 +433,7 @@ class Design(ABC):
         return simulated_device(source, self.registers)
 
     def machine(
-        self, backend: str, needed: int, memory: FixedLatency | None = None, **options: Any
+        self, backend: str, needed: int, memory: Memory | None = None, **options: Any
     ) -> Machine:
         """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
         its runs take; `options`: the machine's own."""
@@ -447,7 +447,7 @@ class Design(ABC):
         data: Any = None,
         backend: str = "golden",
         *,
-        memory: FixedLatency | str | None = None,
+        memory: Memory | str | None = None,
         **options: Any,
     ) -> Run:
         """Run the design on data.

@@ -21,9 +21,9 @@ from penstock.models.analytics.job import (
     port_pages,
     strider_cycles,
 )
-from penstock.models.analytics.shell import images, unpack_result
+from penstock.models.analytics.shell import image_bytes, images, unpack_result
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
 from penstock.sim.machine import PAGE, Metered, round_up
@@ -61,6 +61,14 @@ class _Places:
             end += round_up(size)
         return cls(place, tuple(pages), end)
 
+    @classmethod
+    def of_run(cls, design: AnalyticsDesign, pages: int) -> _Places:
+        """Return where a run over so many pages has what it needs."""
+        plan = design.plan
+        boot, result = image_bytes(plan)
+        shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
+        return cls.of(boot, max(result, 1), [share * plan.schema.page_size for share in shares])
+
 
 def _watchdog(design: AnalyticsDesign) -> int:
     """Return after how many cycles without progress the hardware has hung: many times what anything
@@ -72,10 +80,18 @@ def _watchdog(design: AnalyticsDesign) -> int:
 
 
 def _cycles(
-    design: AnalyticsDesign, costs: Costs, pages: int, memory: FixedLatency, epochs: int
+    design: AnalyticsDesign, costs: Costs, pages: int, memory: Memory, epochs: int
 ) -> Cycles:
     plan = design.plan
-    taken = model_cycles(plan, costs, memory, epochs)
+    places = _Places.of_run(design, pages)
+    taken = model_cycles(
+        plan,
+        costs,
+        memory,
+        epochs,
+        result_address=places.result,
+        page_addresses=places.pages,
+    )
     counters = {
         "tuples": taken.tuples,
         "groups": taken.groups,
@@ -101,7 +117,7 @@ class Assumption(Workload):
     def golden(self) -> Result:
         raise ValueError("assumed rows have no values")
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
         costs = self.table.costs(plan.port, plan.walk)
         return _cycles(self.design, costs, self.table.pages, memory, plan.epochs)
@@ -142,7 +158,7 @@ class Training(Workload):
     def golden(self) -> Result:
         return self._golden
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         plan, epochs = self.design.plan, self.design.plan.epochs
         if plan.until is not None:  # how many epochs there are is a result
             if self._golden.error is not None:
@@ -158,9 +174,8 @@ class Training(Workload):
         design = self.design
         image = images(design.plan, design.runs(), design.models())
         parts = port_pages(design.plan, self.table.pages)
-        sizes = [len(part) * design.plan.schema.page_size for part in parts]
-        result = max(image.result_bytes, 1)
-        return image.boot, parts, result, _Places.of(len(image.boot), result, sizes)
+        places = _Places.of_run(design, len(self.table.pages))
+        return image.boot, parts, max(image.result_bytes, 1), places
 
     def memory_bytes(self) -> int:
         return self._laid_out()[3].size

@@ -16,7 +16,7 @@ from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.host.workloads import Changes, Refits, Round, TooMany
 from penstock.models.errors import HardwareCode, HardwareError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, Format, float32
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, run
@@ -211,11 +211,14 @@ class Refitting(Workload):
         fits = [fit for step in self.rounds for fit in step.fits]
         return Result(self._codes(fits), counters=self._counters())
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         total = read = written = training = 0
         least = np.zeros(5, dtype=np.int64)
         for step in self.rounds:
-            taken, limits = run(self.plan, step.works, memory), bound(self.plan, step.works, memory)
+            taken, limits = (
+                run(self.plan, step.works, memory, ring=0),
+                bound(self.plan, step.works, memory),
+            )
             total += taken.total
             read += taken.words_read
             written += taken.words_written

@@ -17,7 +17,7 @@ from penstock.failures import Failure, hardware_failure
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.qr import columns as c
 from penstock.models.qr.arith import numbers
@@ -159,15 +159,18 @@ class _Fits(Workload):
         rows: Integers | None,
         steps: Sequence[_Step],
         counters: Mapping[str, int],
-        memory: FixedLatency,
+        memory: Memory,
     ) -> Cycles:
         plan, where, cycles = self.plan, RowPages(costs), []
+        at, latest = places(plan), 0
         words, least = 0, np.zeros(5, dtype=np.int64)
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
-            nonlocal words, least
-            segments = [self._segment(where, span) for span in (step.come, step.go)]
-            cycles.append(run(plan, segments, memory))
+            nonlocal words, least, latest
+            segments = [self._segment(where, span, at.pages) for span in (step.come, step.go)]
+            totals, answer = at.answers[latest], at.answers[1 - latest]
+            cycles.append(run(plan, segments, memory, totals=totals, answer=answer))
+            latest = 1 - latest
             alone = [segment for segment, _ in segments]
             limits = bound(plan, alone, memory)
             terms = (limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence)
@@ -195,7 +198,7 @@ class AssumedFits(_Fits):
     def golden(self) -> Result:
         raise ValueError("assumed rows have no values")
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         costs = self.table.costs(self.plan.port, self.plan.walk)
         rows = RowPages(costs).rows
         changes = self.asked.of(rows, self._columns.n)
@@ -293,7 +296,7 @@ class TableFits(_Fits):
             return HardwareError(ColumnsError.FIT_RANGE, self._beyond[0])
         return self._walked[1]
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         if self._error is not None:
             return Cycles(None, error=self._error)
         steps, counters = self._planned

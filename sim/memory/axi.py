@@ -1,4 +1,4 @@
-"""Memory as a process of Amaranth's simulator: the twin of `models.memory.FixedLatency` for tests of single components.
+"""Memory as a process of Amaranth's simulator: the twin of `models.memory.FixedLatency` and `Dram` for tests of single components.
 
 Whole engines run on `sim.native`, which follows the same rules a thousand times faster.
 """
@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..models.memory import FixedLatency
+from ...models.memory import Memory
+from ...models.memory.dram import Channel, Dram
 
 __all__ = ["AxiMemory"]
 
@@ -48,7 +49,7 @@ class AxiMemory:
         All bursts so far, each [cycle, "read" or "write", address, beats, FNV-1a of its bytes].
     """
 
-    def __init__(self, bus: Any, content: np.ndarray, timing: FixedLatency) -> None:
+    def __init__(self, bus: Any, content: np.ndarray, timing: Memory) -> None:
         self.bus = bus
         self.content = content
         self.timing = timing
@@ -59,6 +60,33 @@ class AxiMemory:
         self.b: list[int] = []
         self.bursts: list[tuple[int, int]] = []
         self.transfers: list[list[Any]] = []
+        self.origin = 0  #: the process's cycle that is cycle 0 of DRAM
+        self.channel: Channel | None = None
+        self.begin(0)
+
+    def begin(self, origin: int) -> None:
+        """Begin anew with DRAM, whose cycle 0 is this one of the process."""
+        self.origin = origin
+        self.channel = self.timing.make(self.timing) if isinstance(self.timing, Dram) else None
+
+    def _ready(self, cycle: int, address: int, beats: int) -> list[int]:
+        """Return from which cycle on each beat of a burst is there, whose AR is in `cycle`."""
+        if self.channel is None:
+            return [cycle + self.timing.latency] * beats
+        width = self.bus.signature.data_bytes
+        found = self.channel.read(cycle - self.origin, address, beats, width)
+        return [self.origin + ready for ready in found]
+
+    def _answer(self, cycle: int, address: int, beats: int) -> int:
+        """Return from which cycle on a burst is answered, whose last word is taken in `cycle`."""
+        if self.channel is None:
+            return cycle + self.timing.latency
+        width = self.bus.signature.data_bytes
+        return self.origin + self.channel.write(cycle - self.origin, address, beats, width)
+
+    @property
+    def _interval(self) -> int:
+        return 1 if self.channel else self.timing.interval(self.bus.signature.data_bytes)
 
     def load(self, address: int, width: int) -> bytes | None:
         """Return a word, None where there is no memory."""
@@ -89,7 +117,6 @@ class AxiMemory:
     async def reads(self, ctx: Any) -> None:
         """The read channels, as a testbench (`simulator.add_testbench(memory.reads, background=True)`)."""
         bus, width = self.bus, self.bus.signature.data_bytes
-        interval = self.timing.interval(width)
         queue: deque[list[Any]] = deque()
         free = 0
         word: bytes | None = None
@@ -114,7 +141,7 @@ class AxiMemory:
                 self.bursts.append((araddr, arlen + 1))
                 queue.append(
                     [
-                        cycle + self.timing.latency,
+                        deque(self._ready(cycle, araddr, arlen + 1)),
                         araddr,
                         arlen + 1,
                         self._begin(cycle, "read", araddr, arlen + 1),
@@ -122,14 +149,15 @@ class AxiMemory:
                 )
             if rvalid and rready:
                 self.r.append(cycle)
-                free = cycle + interval
+                free = cycle + self._interval
                 _add(queue[0][3], word or bytes(width))
+                queue[0][0].popleft()
                 queue[0][1] += width
                 queue[0][2] -= 1
                 if not queue[0][2]:
                     queue.popleft()
             cycle += 1
-            offered = bool(queue) and cycle >= max(queue[0][0], free)
+            offered = bool(queue) and cycle >= max(queue[0][0][0], free)
             ctx.set(bus.rvalid, offered)
             if offered:
                 address = queue[0][1]
@@ -141,7 +169,6 @@ class AxiMemory:
     async def writes(self, ctx: Any) -> None:
         """The write channels, as a testbench."""
         bus, width = self.bus, self.bus.signature.data_bytes
-        interval = self.timing.interval(width)
         addresses: deque[list[Any]] = deque()
         responses: deque[list[int]] = deque()
         free = 0
@@ -184,12 +211,11 @@ class AxiMemory:
             if awvalid:
                 self._check(awaddr, awlen + 1, awsize, awburst)
                 self.aw.append(cycle)
-                addresses.append(
-                    [awaddr, awlen + 1, 0, self._begin(cycle, "write", awaddr, awlen + 1)]
-                )
+                record = self._begin(cycle, "write", awaddr, awlen + 1)
+                addresses.append([awaddr, awlen + 1, 0, record])
             if wvalid and wready:
                 self.w.append(cycle)
-                free = cycle + interval
+                free = cycle + self._interval
                 burst = addresses[0]
                 _add(burst[3], wdata.to_bytes(width, "little"))
                 if not self.store(burst[0], wdata.to_bytes(width, "little"), wstrb):
@@ -198,7 +224,8 @@ class AxiMemory:
                 burst[1] -= 1
                 assert wlast == (burst[1] == 0), "WLAST does not mark the burst's last beat"
                 if wlast:
-                    responses.append([cycle + self.timing.latency, burst[2]])
+                    _, _, at, beats, _ = burst[3]
+                    responses.append([self._answer(cycle, at, beats), burst[2]])
                     addresses.popleft()
             if bvalid and bready:
                 self.b.append(cycle)

@@ -1,0 +1,275 @@
+"""DRAM behind AXI ports: what the engine sees of a `Controller`, in engine cycles.
+
+Each port has a pseudo-channel (a channel where there are none) and a controller of its own; DRAM and
+controller start with the run, whose cycle 0 is DRAM cycle 0. DRAM cycle n is engine cycle ⌈n·p/q⌉,
+where p/q is engine clock over DRAM clock. The rules, which `sim/memory/dram.hpp` follows:
+
+* ARREADY, AWREADY and WREADY are always high; the controller's queues are unbounded.
+* A read burst whose address is taken in engine cycle t, and a write burst whose last word is, come to
+  the controller at the first DRAM cycle that is an engine cycle after t. Reads come before writes of
+  the same cycle. A burst is served as requests for all DRAM bursts that it touches, in order.
+* A read beat is offered in the engine cycle at which all its data have passed the DRAM's pins, plus
+  `transit`, and not before the cycle after its predecessor was accepted. Data wait without end.
+* A write burst is answered in the engine cycle at which its last data have passed the pins, plus
+  `transit`, and not before the cycle after its predecessor's answer was accepted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+from ..window import split
+from .controller import Controller
+from .timing import Timing
+
+__all__ = ["Channel", "Dram", "DramReads", "DramWrites", "PlainChannel"]
+
+_NEVER = -(1 << 60)
+
+
+class Channel(Protocol):
+    """A controller as bursts see it. They are given in the order in which they come to it."""
+
+    def read(self, ar: int, address: int, beats: int, bus_bytes: int) -> Sequence[int]:
+        """Return from which cycle on each beat of a burst is there whose AR was in cycle `ar`."""
+
+    def write(self, last: int, address: int, beats: int, bus_bytes: int) -> int:
+        """Return the cycle of the answer to a burst whose last word was taken in cycle `last`."""
+
+
+class PlainChannel:
+    """The specification, in plain Python."""
+
+    def __init__(self, memory: Dram) -> None:
+        self.memory, self.controller = memory, Controller(memory.timing)
+
+    def _arrival(self, cycle: int) -> int:
+        """Return the first DRAM cycle that is an engine cycle after `cycle`."""
+        ratio = self.memory.ratio
+        return cycle * ratio.denominator // ratio.numerator + 1
+
+    def _engine(self, cycle: int) -> int:
+        """Return the engine cycle in which DRAM cycle `cycle` is, and what it takes to get there."""
+        ratio = self.memory.ratio
+        return -(-cycle * ratio.numerator // ratio.denominator) + self.memory.transit
+
+    def read(self, ar: int, address: int, beats: int, bus_bytes: int) -> list[int]:
+        timing, arrival = self.memory.timing, self._arrival(ar)
+        size, ready, served = timing.burst_bytes, [], -1
+        cycle = 0
+        for at in range(address, address + beats * bus_bytes, bus_bytes):
+            last = (at + bus_bytes - 1) // size
+            for burst in range(max(at // size, served + 1), last + 1):
+                done = self.controller.serve(False, arrival, burst) + timing.read_latency
+                cycle, served = self._engine(done), burst
+            ready.append(cycle)
+        return ready
+
+    def write(self, last: int, address: int, beats: int, bus_bytes: int) -> int:
+        timing, arrival, done = self.memory.timing, self._arrival(last), 0
+        size = timing.burst_bytes
+        for burst in range(address // size, (address + beats * bus_bytes - 1) // size + 1):
+            done = self.controller.serve(True, arrival, burst) + timing.write_latency
+        return self._engine(done)
+
+
+class _Shared:
+    """A channel, and what is known to come to it, in the order of cycles; reads before writes."""
+
+    def __init__(self, channel: Channel, bus_bytes: int) -> None:
+        self.channel, self.bus_bytes = channel, bus_bytes
+        # bursts that have not come to the channel yet: cycle, address, beats
+        self._reads: deque[tuple[int, int, int]] = deque()
+        self._writes: deque[tuple[int, int, int]] = deque()
+        self._beats: deque[int] = deque()  # from which cycle on each beat is there
+        self._answered = 0
+
+    def read(self, ar: int, address: int, beats: int) -> None:
+        self._reads.append((ar, address, beats))
+
+    def write(self, last: int, address: int, beats: int) -> None:
+        self._writes.append((last, address, beats))
+
+    def beats(self) -> deque[int]:
+        """Return from which cycle on the beats that are next are there, at least one. Everything
+        that comes to the channel before its address must be known."""
+        while not self._beats:
+            self._next()
+        return self._beats
+
+    def all_answered(self) -> int:
+        """Return the cycle of the last answer, where nothing comes that is not known."""
+        while self._writes:
+            self._next()
+        return self._answered
+
+    def _next(self) -> None:
+        reads, writes = self._reads, self._writes
+        if writes and not (reads and reads[0][0] <= writes[0][0]):
+            done = self.channel.write(*writes.popleft(), self.bus_bytes)
+            self._answered = max(self._answered + 1, done)
+        else:
+            self._beats.extend(self.channel.read(*reads.popleft(), self.bus_bytes))
+
+
+class DramReads:
+    """A read port; the members of `models.memory.timing.ReadPort`. Commands are split into bursts as
+    `BurstReader` does, with an AR a cycle."""
+
+    shift_invariant = False
+
+    def __init__(self, shared: _Shared) -> None:
+        self._shared, self._free = shared, _NEVER
+
+    @property
+    def idle_from(self) -> int:
+        return self._free
+
+    def delay(self, cycles: int) -> None:
+        raise ValueError("DRAM is not the same at any other time")
+
+    def address(self, ar: int, beats: int, address: int = 0) -> None:
+        """Note a command of `beats` ≥ 1 whose first AR is in cycle `ar`."""
+        for k, (at, length) in enumerate(split(address, beats, self._shared.bus_bytes)):
+            self._shared.read(ar + k, at, length)
+
+    def offer(self) -> int:
+        """The first cycle in which the next beat is offered. Raises IndexError where none is due."""
+        return max(self._shared.beats()[0], self._free)
+
+    def accept(self, ready: int) -> int:
+        """Take the next beat with a consumer that is ready from cycle `ready` on."""
+        cycle = max(self.offer(), ready)
+        self._shared.beats().popleft()
+        self._free = cycle + 1
+        return cycle
+
+    def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
+        """Read a command for a consumer that is always ready; return its first and last beat."""
+        self.address(ar, beats, address)
+        first = last = self.accept(0)
+        for _ in range(beats - 1):
+            last = self.accept(0)
+        return first, last
+
+
+class DramWrites:
+    """A write port; the members of `models.memory.timing.WritePort`."""
+
+    def __init__(self, shared: _Shared) -> None:
+        self._shared, self._free = shared, _NEVER
+
+    def data(self, valid: int) -> int:
+        """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
+        cycle = max(valid, self._free)
+        self._free = cycle + 1
+        return cycle
+
+    def sent(self, aw: int, last: int, address: int, beats: int) -> None:
+        """Note a burst whose AW and last W beat were accepted in these cycles."""
+        self._shared.write(max(aw, last), address, beats)
+
+    def answered(self) -> int:
+        """Return the cycle of the last B transfer, where no reads come before it any more."""
+        return self._shared.all_answered()
+
+
+class _Ports:
+    """One channel; both its ports have its one controller."""
+
+    def __init__(self, memory: Dram) -> None:
+        self._memory = memory
+        self._shared: _Shared | None = None
+
+    def _of(self, bus_bytes: int) -> _Shared:
+        if self._shared is None:
+            self._shared = _Shared(self._memory.make(self._memory), bus_bytes)
+        return self._shared
+
+    def port(self, bus_bytes: int) -> DramReads:
+        return DramReads(self._of(bus_bytes))
+
+    def write_port(self, bus_bytes: int) -> DramWrites:
+        return DramWrites(self._of(bus_bytes))
+
+
+@dataclass(frozen=True)
+class Dram:
+    """DRAM behind every port.
+
+    Parameters
+    ----------
+    timing
+        Which one.
+    ratio
+        Engine clock over DRAM clock, p/q.
+    transit
+        Engine cycles from the DRAM's pins to the port, both ways together.
+    make
+        What makes a channel: the specification, or what equals it.
+    """
+
+    timing: Timing
+    ratio: Fraction = Fraction(1)
+    transit: int = 0
+    make: Callable[[Dram], Channel] = field(default=PlainChannel, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not (0 < self.ratio and max(self.ratio.numerator, self.ratio.denominator) < 1 << 20):
+            raise ValueError(f"the ratio of clocks is two whole numbers, not {self.ratio}")
+        if not 0 <= self.transit <= 1_000_000:
+            raise ValueError(f"transit must be from 0 to 1000000 cycles, not {self.transit}")
+
+    #: what happens depends on when it happens: refresh
+    shift_invariant = False
+
+    @property
+    def latency(self) -> int:
+        """Engine cycles from AR to the first beat of a closed bank that nothing holds up, at most."""
+        dram = self.timing.tRCDRD + self.timing.read_latency + 1
+        return -(-dram * self.ratio.numerator // self.ratio.denominator) + self.transit + 1
+
+    @property
+    def peak(self) -> Fraction:
+        """Bytes an engine cycle of the pins."""
+        return Fraction(self.timing.burst_bytes, self.timing.BL) / self.ratio
+
+    @property
+    def sustained(self) -> Fraction:
+        """Bytes an engine cycle of a long stream of full DRAM bursts, refreshes taken off."""
+        timing = self.timing
+        gap = timing.tCCD_S if timing.organisation.groups > 1 else timing.tCCD_L
+        every = max(gap, timing.BL)
+        lost = timing.tRFCab + timing.tRP + timing.tRCDRD
+        return Fraction(timing.burst_bytes, every) / self.ratio * (1 - Fraction(lost, timing.tREFI))
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        return float(self.sustained)
+
+    def interval(self, bus_bytes: int) -> int:
+        """Engine cycles from beat to beat at best, whole ones."""
+        return max(1, -(-bus_bytes // self.peak))
+
+    def rate(self, bus_bytes: int) -> float:
+        """Bytes an engine cycle that a port of `bus_bytes` reaches in a long stream."""
+        return min(float(bus_bytes), float(self.sustained))
+
+    def channel(self) -> _Ports:
+        """One channel, fresh, whose `port` and `write_port` share its controller."""
+        return _Ports(self)
+
+    def port(self, bus_bytes: int) -> DramReads:
+        return self.channel().port(bus_bytes)
+
+    def write_port(self, bus_bytes: int) -> DramWrites:
+        return self.channel().write_port(bus_bytes)
+
+    def __str__(self) -> str:
+        ratio = f"{self.ratio.numerator}/{self.ratio.denominator}"
+        transit = f",transit={self.transit}" if self.transit else ""
+        return f"{self.timing.name},ratio={ratio}{transit}"
