@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from .dram import PRESETS
+from .dram import PRESETS, preset
 from .dram.memory import Dram
 from .timing import FixedLatency, Memory
 
@@ -30,9 +30,10 @@ def parse_memory(text: str, clock_mhz: float | None = None) -> Memory:
     name, _, rest = (piece.strip() for piece in text.partition(","))
     if "=" in name or name in ("", *_KEYS):
         return _fixed(text)
-    if name.lower() not in PRESETS:
-        raise ValueError(f"there is no memory {name!r}; known are {', '.join(PRESETS)}")
-    timing = PRESETS[name.lower()]
+    try:
+        timing = preset(name)
+    except KeyError:
+        raise ValueError(f"there is no memory {name!r}; known are {', '.join(PRESETS)}") from None
     ratio = Fraction(1)
     if clock_mhz is not None:
         ratio = Fraction(str(clock_mhz)) * 1_000_000 / timing.clock_hz

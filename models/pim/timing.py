@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..memory.dram import PRESETS, Timing
+from ..memory.dram import PRESETS, Timing, preset
 
 __all__ = ["PIMBA", "PimTiming", "timing_named"]
 
 
 @dataclass(frozen=True)
 class PimTiming:
-    """The figures that schedules need, named as in `models.memory.dram.Timing`.
+    """The figures that schedules need, named as in data sheets.
 
     `burst` is the data bus's time for 32 bytes; `tCCD_L` that of one iteration of a unit, and between two
     transfers of registers or results; `tCCD_S` between column commands of different bank groups.
@@ -51,26 +51,26 @@ class PimTiming:
     @classmethod
     def of(cls, timing: Timing) -> PimTiming:
         """Return those of a `models.memory.dram.Timing`."""
-        burst = max(timing.BL * 32 // timing.burst_bytes, 1)
+        burst = max(timing.nBL * 32 // timing.burst_bytes, 1)
         return cls(
             timing.name,
             burst,
-            timing.tCCD_S,
-            max(timing.tCCD_L, 2),
-            timing.tRCDRD,
-            timing.tRP,
-            timing.tRAS,
-            max(timing.tRRD_S, timing.tRRD_L),
-            timing.tFAW,
-            timing.tWR,
-            timing.tRTP,
+            timing.nCCDS,
+            max(timing.nCCDL, 2),
+            timing.nRCDRD,
+            timing.nRP,
+            timing.nRAS,
+            max(timing.nRRDS, timing.nRRDL),
+            timing.nFAW,
+            timing.nWR,
+            timing.nRTP,
             timing.read_to_write,
-            timing.tWTR_L,
-            timing.tREFI,
-            timing.tRFCab,
-            timing.tRFCpb,
-            timing.tRREFD,
-            timing.CWL + timing.BL + timing.tWTR_L,
+            timing.nWTRL,
+            timing.nREFI,
+            timing.nRFC,
+            timing.nRFCpb,
+            timing.nRREFD,
+            timing.nCWL + timing.nBL + timing.nWTRL,
         )
 
     def with_(self, **figures: Any) -> PimTiming:
@@ -84,6 +84,7 @@ PIMBA = PimTiming.of(PRESETS["pimba"])
 
 def timing_named(name: str) -> PimTiming:
     """Return the figures of a preset of `models.memory.dram`. Raises ValueError."""
-    if name not in PRESETS:
-        raise ValueError(f"no timing {name!r}; there are {', '.join(PRESETS)}")
-    return PimTiming.of(PRESETS[name])
+    try:
+        return PimTiming.of(preset(name))
+    except KeyError:
+        raise ValueError(f"no timing {name!r}; there are {', '.join(PRESETS)}") from None

@@ -17,10 +17,10 @@ def parameters(memory: Dram) -> NDArray[np.int64]:
         raise ValueError(f"{timing.name}: a controller has one rank")
     return np.array(
         [
-            *(timing.BL, timing.CL, timing.CWL, timing.tRCDRD, timing.tRCDWR, timing.tRP),
-            *(timing.tRAS, timing.tRC, timing.tCCD_S, timing.tCCD_L, timing.tRRD_S, timing.tRRD_L),
-            *(timing.tFAW, timing.tWTR_S, timing.tWTR_L, timing.read_to_write, timing.tWR),
-            *(timing.tRTP, timing.tRFCab, timing.tREFI, timing.tPPD, timing.act_cycles),
+            *(timing.nBL, timing.nCL, timing.nCWL, timing.nRCDRD, timing.nRCDWR, timing.nRP),
+            *(timing.nRAS, timing.nRC, timing.nCCDS, timing.nCCDL, timing.nRRDS, timing.nRRDL),
+            *(timing.nFAW, timing.nWTRS, timing.nWTRL, timing.read_to_write, timing.nWR),
+            *(timing.nRTP, timing.nRFC, timing.nREFI, timing.nPPD, timing.act_cycles),
             *(timing.row_bus, parts.groups, parts.banks, parts.columns // timing.beats),
             *(parts.rows, timing.burst_bytes, DEPTH),
             *(memory.ratio.numerator, memory.ratio.denominator, memory.transit),

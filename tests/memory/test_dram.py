@@ -15,6 +15,7 @@ from penstock.models.memory.dram import (
     Command,
     Constraint,
     Organisation,
+    Timing,
     constraints_of,
     preset,
 )
@@ -34,8 +35,8 @@ def test_presets_are_whole(name):
     assert parts.bytes == (
         parts.channels * parts.pseudos * parts.ranks * parts.groups * parts.banks * parts.rows
     ) * (parts.columns * parts.width // 8)
-    assert timing.tRAS + timing.tRP <= timing.tRC + 1  # rounded each on its own
-    assert timing.tCCD_S >= timing.BL
+    assert timing.nRAS + timing.nRP <= timing.nRC + 1  # rounded each on its own
+    assert timing.nCCDS >= timing.nBL
 
 
 def test_densities_and_rates():
@@ -48,9 +49,9 @@ def test_densities_and_rates():
         "sdr-166": (32, 333),
         "ddr4-2400": (8 << 10, 19_200),
         "ddr4-3200": (8 << 10, 25_600),
-        "hbm2": (1 << 10, 16_000),
-        "hbm2e": (2 << 10, 25_600),
-        "hbm3": (1 << 10, 25_600),
+        "hbm2-2000": (1 << 10, 16_000),
+        "hbm2e-3200": (2 << 10, 25_600),
+        "hbm3-6400": (1 << 10, 25_600),
         "pimba": (1 << 10, 24_192),
     }
 
@@ -60,7 +61,7 @@ def edges(timing, first, place, cycle=1000):
     checker = Checker(timing, buses=False)
     checker.note(first, place, cycle)
     return {
-        (then, where): checker.first_legal(then, address, cycle) - cycle
+        (then, where): checker.earliest(then, address, cycle) - cycle
         for then in checker.commands
         for where, address in (
             ("bank", HERE),
@@ -107,15 +108,15 @@ def test_four_activates():
     hbm2 = preset("hbm2")
     checker = Checker(hbm2)
     for group in range(4):
-        assert checker.first_legal("ACT", Address(group=group)) == (4 * group if group else 0)
+        assert checker.earliest("ACT", Address(group=group)) == (4 * group if group else 0)
         checker.issue("ACT", Address(group=group), 4 * group)
-    assert checker.first_legal("ACT", Address(bank=1)) == 16  # four tRRD are longer than tFAW
-    slow = Checker(hbm2.with_(tFAW=40))
+    assert checker.earliest("ACT", Address(bank=1)) == 16  # four tRRD are longer than tFAW
+    slow = Checker(hbm2.with_(nFAW=40))
     for group in range(4):
         slow.issue("ACT", Address(group=group), 10 + 4 * group)
-    assert slow.first_legal("ACT", Address(bank=1)) == 50
+    assert slow.earliest("ACT", Address(bank=1)) == 50
     assert slow.binding("ACT", Address(bank=1)).name == "tFAW"
-    assert slow.first_legal("ACT", OTHER_PSEUDO) == 24  # the row bus alone
+    assert slow.earliest("ACT", OTHER_PSEUDO) == 24  # the row bus alone
 
 
 def test_command_buses():
@@ -123,10 +124,10 @@ def test_command_buses():
     ddr4, hbm2 = Checker(preset("ddr4-2400")), Checker(preset("hbm2"))
     for checker in (ddr4, hbm2):
         checker.issue("ACT", HERE, 100)
-    assert ddr4.first_legal("RD", OTHER_GROUP) == 101
-    assert hbm2.first_legal("RD", OTHER_GROUP) == 0
-    assert hbm2.first_legal("PRE", OTHER_PSEUDO) == 101
-    assert hbm2.first_legal("ACT", OTHER_PSEUDO) == 102  # it takes two cycles, and is its second
+    assert ddr4.earliest("RD", OTHER_GROUP) == 101
+    assert hbm2.earliest("RD", OTHER_GROUP) == 0
+    assert hbm2.earliest("PRE", OTHER_PSEUDO) == 101
+    assert hbm2.earliest("ACT", OTHER_PSEUDO) == 102  # it takes two cycles, and is its second
 
 
 def test_ranks():
@@ -136,12 +137,12 @@ def test_ranks():
     other = Address(rank=1)
     checker = Checker(timing)
     checker.note("RD", HERE, 50)
-    assert checker.first_legal("RD", other) == 50 + 4 + 2
-    assert checker.first_legal("WR", other) == 50 + 16 + 4 + 2 - 12
+    assert checker.earliest("RD", other) == 50 + 4 + 2
+    assert checker.earliest("WR", other) == 50 + 16 + 4 + 2 - 12
     checker = Checker(timing)
     checker.note("WR", HERE, 50)
-    assert checker.first_legal("RD", other) == 50 + 12 + 4 + 2 - 16
-    assert checker.first_legal("WR", other) == 56
+    assert checker.earliest("RD", other) == 50 + 12 + 4 + 2 - 16
+    assert checker.earliest("WR", other) == 56
 
 
 def test_states_and_times_are_checked():
@@ -162,11 +163,11 @@ def test_states_and_times_are_checked():
     with pytest.raises(ValueError, match=r"^PREA in cycle 20 comes after one in cycle 21$"):
         checker.issue("PREA", HERE, 20)
     checker.issue("PREA", HERE, 44)
-    assert checker.row(HERE) is None and checker.first_legal("REFab") == 60
+    assert checker.row(HERE) is None and checker.earliest("REFab") == 60
     with pytest.raises(ValueError, match=r"^ddr4-2400 has no command 'REFpb'; it has ACT, PRE"):
-        checker.first_legal("REFpb")
+        checker.earliest("REFpb")
     with pytest.raises(ValueError, match=r"has no Address\(channel=1"):
-        checker.first_legal("RD", Address(channel=1))
+        checker.earliest("RD", Address(channel=1))
 
 
 def test_further_commands_are_data():
@@ -183,21 +184,33 @@ def test_further_commands_are_data():
     with pytest.raises(Broken, match="COMP may come in cycle 32"):
         checker.issue("COMP", Address(), 31)
     checker.issue("COMP", Address(), 32)
-    assert checker.first_legal("COMP") == 36 and checker.first_legal("PREA") == 18 + 34
+    assert checker.earliest("COMP") == 36 and checker.earliest("PREA") == 18 + 34
     with pytest.raises(ValueError, match="there is no command GO"):
         Checker(preset("pimba"), constraints=(Constraint("GO", "ACT", "bank", 1, "x"),))
+
+
+def test_figures_alone_and_plain_tuples():
+    """A timing of figures, and addresses as tuples of six or seven."""
+    checker = Checker(Timing(nRCDRD=20, nRP=9, nRAS=30))
+    checker.issue("ACT", (0, 1, 2, 3, 100, 0), 50)
+    assert checker.earliest("RD", (0, 1, 2, 3, 100, 8), 10) == 70
+    assert checker.earliest("RD", (0, 1, 2, 3, 100, 8, 0), 90) == 90
+    assert checker.row((0, 1, 2, 3, 0, 0)) == 100
+    checker.issue("PREpb", (0, 1, 2, 3, 100, 0), 80)
+    assert checker.earliest("REFpb", (0, 1, 2, 3, 0, 0), 0) == 98  # tRC; tRP is over
+    assert checker.earliest("PREab", None, 0) == 81 == checker.earliest("PREA", None, 0)
 
 
 def test_refusals():
     with pytest.raises(KeyError, match="there is no DRAM 'ddr9'; there are sdr-166, ddr4-2400"):
         preset("ddr9")
-    with pytest.raises(ValueError, match=r"^hbm2: tRCDRD must be a whole number, not -1$"):
-        preset("hbm2").with_(tRCDRD=-1)
+    with pytest.raises(ValueError, match=r"^hbm2-2000: nRCDRD must be a whole number, not -1$"):
+        preset("hbm2").with_(nRCDRD=-1)
     with pytest.raises(ValueError, match="leaves no time between two refreshes"):
-        preset("hbm2").with_(tREFI=300)
+        preset("hbm2").with_(nREFI=300)
     with pytest.raises(ValueError, match="rows must be a power of two, not 3"):
         Organisation(width=8, rows=3, columns=8)
-    assert preset("HBM2") is PRESETS["hbm2"] and preset("hbm2").clock_hz == Fraction(10**9)
+    assert preset("HBM2") is PRESETS["hbm2-2000"] and preset("hbm2").clock_hz == Fraction(10**9)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -208,17 +221,17 @@ def test_the_pins_are_reached(name, kind):
     groups, checker = timing.organisation.groups, Checker(timing)
     now = 0
     for group in range(groups):
-        now = checker.first_legal("ACT", Address(group=group), now)
+        now = checker.earliest("ACT", Address(group=group), now)
         checker.issue("ACT", Address(group=group), now)
     taken = []
     for k in range(200):
-        now = checker.first_legal(kind, Address(group=k % groups), now)
+        now = checker.earliest(kind, Address(group=k % groups), now)
         checker.issue(kind, Address(group=k % groups), now)
         taken.append(now)
-    assert set(np.diff(taken[groups:])) == {timing.BL}
+    assert set(np.diff(taken[groups:])) == {timing.nBL}
 
 
-@pytest.mark.parametrize("name", ["sdr-166", "ddr4-2400", "hbm3"])
+@pytest.mark.parametrize("name", ["sdr-166", "ddr4-2400", "hbm3-6400"])
 def test_legal_is_the_largest_of_the_table(name):
     """The checker against the table read naively, over random commands in legal cycles."""
     timing, rng = preset(name), np.random.default_rng(5)
@@ -231,7 +244,6 @@ def test_legal_is_the_largest_of_the_table(name):
         place = Address(
             0,
             int(rng.integers(parts.pseudos)),
-            0,
             int(rng.integers(parts.groups)),
             int(rng.integers(parts.banks)),
             0,
@@ -257,7 +269,7 @@ def test_legal_is_the_largest_of_the_table(name):
                 ]
                 if len(hits) >= constraint.window:
                     legal = max(legal, hits[-constraint.window] + constraint.cycles)
-        assert checker.first_legal(command, place) == legal, (command, place)
+        assert checker.earliest(command, place) == legal, (command, place)
         now = max(now, legal + int(rng.integers(0, 3) * rng.integers(0, 40)))
         checker.note(command, place, now)
         issued.append((command, place, now))

@@ -66,8 +66,8 @@ def test_rounds_are_those_of_the_closed_form(first):
     preset = PRESETS["pimba"]
     for timing in (
         preset,
-        preset.with_(tCCD_L=6, tFAW=20, tWR=30),
-        preset.with_(tRP=60, tRCDRD=40),
+        preset.with_(nCCDL=6, nFAW=20, nWR=30),
+        preset.with_(nRP=60, nRCDRD=40),
     ):
         for format, designs in named.items():
             for design, theirs in designs.items():

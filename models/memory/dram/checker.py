@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from .commands import Command, Constraint, commands_of, constraints_of
-from .organisation import LEVELS, Address
+from .commands import ALIASES, Command, Constraint, commands_of, constraints_of
+from .organisation import Address
 from .timing import Timing
 
 __all__ = ["Broken", "Checker"]
@@ -70,26 +70,26 @@ class Checker:
 
     # what comes next
 
-    def first_legal(self, command: str, address: Address | None = None, cycle: int = 0) -> int:
+    def earliest(self, command: str, address: tuple[int, ...] | None = None, cycle: int = 0) -> int:
         """Return the first cycle from `cycle` on in which a command may come, by the table alone:
         what state its banks are in is `wrong`'s. Raises ValueError for what there is not."""
         return self._first(command, address, cycle)[0]
 
-    def binding(self, command: str, address: Address | None = None) -> Constraint | None:
+    def binding(self, command: str, address: tuple[int, ...] | None = None) -> Constraint | None:
         """Return the constraint that says the first legal cycle; None where nothing holds it."""
         return self._first(command, address, 0)[1]
 
     def _first(
-        self, command: str, address: Address | None, cycle: int
+        self, command: str, address: tuple[int, ...] | None, cycle: int
     ) -> tuple[int, Constraint | None]:
         first, by = cycle, None
         banks = self._banks(command, address)
+        command = ALIASES.get(command, command)
         for constraint in self._before[command]:
             issued = self._issued[constraint.first, constraint.level]
-            depth = LEVELS.index(constraint.level)
             seen: set[tuple[int, ...]] = set()
             for bank in banks:
-                here = tuple(bank[:depth])
+                here = bank.within(constraint.level)
                 if here in seen:
                     continue
                 seen.add(here)
@@ -108,21 +108,23 @@ class Checker:
                             first, by = legal, constraint
         return first, by
 
-    def _banks(self, command: str, address: Address | None) -> list[Address]:
+    def _banks(self, command: str, address: tuple[int, ...] | None) -> list[Address]:
         """Return the banks that a command acts on."""
+        command = ALIASES.get(command, command)
         if command not in self.commands:
             known = ", ".join(self.commands)
             raise ValueError(f"{self.timing.name} has no command {command!r}; it has {known}")
-        place = Address() if address is None else address
+        place = Address(*(address or ()))
         if not self.organisation.holds(place):
             raise ValueError(f"{self.timing.name} has no {place}")
         return list(self.organisation.banks_in(place, self.commands[command].acts_on))
 
-    def wrong(self, command: str, address: Address | None = None) -> str | None:
+    def wrong(self, command: str, address: tuple[int, ...] | None = None) -> str | None:
         """Return why the banks' state forbids a command, None where it does not."""
-        place = Address() if address is None else address
-        needs = self.commands[command].needs
-        for bank in self._banks(command, place):
+        place = Address(*(address or ()))
+        banks = self._banks(command, place)
+        needs = self.commands[ALIASES.get(command, command)].needs
+        for bank in banks:
             row = self._open.get(bank.within("bank"))
             where = f"bank {bank.group * self.organisation.banks + bank.bank}"
             if needs == "closed" and row is not None:
@@ -135,7 +137,7 @@ class Checker:
 
     # what came
 
-    def issue(self, command: str, address: Address | None = None, cycle: int = 0) -> None:
+    def issue(self, command: str, address: tuple[int, ...] | None = None, cycle: int = 0) -> None:
         """Note a command in its cycle.
 
         Raises Broken where it comes too early or the state of its banks forbids it, ValueError for
@@ -150,9 +152,10 @@ class Checker:
             raise Broken(f"cycle {cycle}: {command}: {why}")
         self.note(command, address, cycle)
 
-    def note(self, command: str, address: Address | None = None, cycle: int = 0) -> None:
+    def note(self, command: str, address: tuple[int, ...] | None = None, cycle: int = 0) -> None:
         """Note a command in its cycle, whether it was right or not."""
-        what, place = self.commands[command], Address() if address is None else address
+        command = ALIASES.get(command, command)
+        what, place = self.commands[command], Address(*(address or ()))
         banks = self._banks(command, place)
         for level in self._levels[command]:
             issued, window = self._issued[command, level], self._depth[command, level]
@@ -166,6 +169,6 @@ class Checker:
         self.cycle = max(self.cycle, cycle)
         self.count[command] += 1
 
-    def row(self, address: Address) -> int | None:
+    def row(self, address: tuple[int, ...]) -> int | None:
         """Return the row that is open in a bank, None where it is closed."""
-        return self._open.get(address.within("bank"))
+        return self._open.get(Address(*address).within("bank"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .organisation import LEVELS
 from .timing import Timing
 
-__all__ = ["COMMANDS", "Command", "Constraint", "commands_of", "constraints_of"]
+__all__ = ["ALIASES", "COMMANDS", "Command", "Constraint", "commands_of", "constraints_of"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ _ALL = (
 )
 #: the commands of every DRAM by name
 COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}
+#: other names of commands
+ALIASES: Mapping[str, str] = {"PREpb": "PRE", "PREab": "PREA", "REF": "REFab", "REFsb": "REFpb"}
 _COLUMN = ("RD", "WR", "RDA", "WRA")
 
 
@@ -83,7 +85,7 @@ def commands_of(timing: Timing) -> dict[str, Command]:
     """Return the commands that a DRAM has, with their buses."""
     found = {}
     for command in _ALL:
-        if command.name == "REFpb" and not timing.tRFCpb:
+        if command.name == "REFpb" and not timing.nRFCpb:
             continue
         bus = "command"
         if timing.row_bus:
@@ -125,54 +127,54 @@ def constraints_of(timing: Timing) -> list[Constraint]:
     """
     t = timing
     reads, writes = ("RD", "RDA"), ("WR", "WRA")
-    data_gap = t.BL + t.tRTRS
+    data_gap = t.nBL + t.nRTRS
     table = [
         # the data bus of a pseudo-channel, between ranks
         *_each(reads, reads, "rank", data_gap, "tRTRS", other=1),
         *_each(writes, writes, "rank", data_gap, "tRTRS", other=1),
-        *_each(reads, writes, "rank", max(t.CL + data_gap - t.CWL, 0), "tRTRS", other=1),
-        *_each(writes, reads, "rank", max(t.CWL + data_gap - t.CL, 0), "tRTRS", other=1),
+        *_each(reads, writes, "rank", max(t.nCL + data_gap - t.nCWL, 0), "tRTRS", other=1),
+        *_each(writes, reads, "rank", max(t.nCWL + data_gap - t.nCL, 0), "tRTRS", other=1),
         # a rank's data bus and column commands
-        *_each(reads, reads, "rank", max(t.tCCD_S, t.BL), "tCCD_S"),
-        *_each(writes, writes, "rank", max(t.tCCD_S, t.BL), "tCCD_S"),
-        *_each(reads, reads, "group", max(t.tCCD_L, t.BL), "tCCD_L"),
-        *_each(writes, writes, "group", max(t.tCCD_L, t.BL), "tCCD_L"),
+        *_each(reads, reads, "rank", max(t.nCCDS, t.nBL), "tCCD_S"),
+        *_each(writes, writes, "rank", max(t.nCCDS, t.nBL), "tCCD_S"),
+        *_each(reads, reads, "group", max(t.nCCDL, t.nBL), "tCCD_L"),
+        *_each(writes, writes, "group", max(t.nCCDL, t.nBL), "tCCD_L"),
         *_each(reads, writes, "rank", t.read_to_write, "tRTW"),
-        *_each(writes, reads, "rank", t.write_latency + t.tWTR_S, "tWTR_S"),
-        *_each(writes, reads, "group", t.write_latency + t.tWTR_L, "tWTR_L"),
+        *_each(writes, reads, "rank", t.write_latency + t.nWTRS, "tWTR_S"),
+        *_each(writes, reads, "group", t.write_latency + t.nWTRL, "tWTR_L"),
         # rows of one bank
-        *_each(["ACT"], reads, "bank", t.tRCDRD, "tRCD"),
-        *_each(["ACT"], writes, "bank", t.tRCDWR, "tRCD"),
-        *_each(["ACT"], ["PRE", "PREA"], "bank", t.tRAS, "tRAS"),
-        *_each(["ACT"], ["ACT"], "bank", t.tRC, "tRC"),
-        *_each(["PRE", "PREA"], ["ACT"], "bank", t.tRP, "tRP"),
-        *_each(["RD"], ["PRE", "PREA"], "bank", t.tRTP, "tRTP"),
+        *_each(["ACT"], reads, "bank", t.nRCDRD, "tRCD"),
+        *_each(["ACT"], writes, "bank", t.nRCDWR, "tRCD"),
+        *_each(["ACT"], ["PRE", "PREA"], "bank", t.nRAS, "tRAS"),
+        *_each(["ACT"], ["ACT"], "bank", t.nRC, "tRC"),
+        *_each(["PRE", "PREA"], ["ACT"], "bank", t.nRP, "tRP"),
+        *_each(["RD"], ["PRE", "PREA"], "bank", t.nRTP, "tRTP"),
         *_each(["WR"], ["PRE", "PREA"], "bank", t.write_to_precharge, "tWR"),
-        *_each(["RDA"], ["ACT"], "bank", t.tRTP + t.tRP, "tRTP + tRP"),
-        *_each(["WRA"], ["ACT"], "bank", t.write_to_precharge + t.tRP, "tWR + tRP"),
+        *_each(["RDA"], ["ACT"], "bank", t.nRTP + t.nRP, "tRTP + tRP"),
+        *_each(["WRA"], ["ACT"], "bank", t.write_to_precharge + t.nRP, "tWR + tRP"),
         # rows of several
-        *_each(["ACT"], ["ACT"], "rank", t.tRRD_S, "tRRD_S"),
-        *_each(["ACT"], ["ACT"], "group", t.tRRD_L, "tRRD_L"),
-        *_each(["ACT"], ["ACT"], "rank", t.tFAW, "tFAW", window=4),
+        *_each(["ACT"], ["ACT"], "rank", t.nRRDS, "tRRD_S"),
+        *_each(["ACT"], ["ACT"], "group", t.nRRDL, "tRRD_L"),
+        *_each(["ACT"], ["ACT"], "rank", t.nFAW, "tFAW", window=4),
         # refresh of all banks
-        *_each(["ACT"], ["REFab"], "bank", t.tRC, "tRC"),
-        *_each(["PRE", "PREA"], ["REFab"], "bank", t.tRP, "tRP"),
-        *_each(["RDA"], ["REFab"], "bank", t.tRTP + t.tRP, "tRTP + tRP"),
-        *_each(["WRA"], ["REFab"], "bank", t.write_to_precharge + t.tRP, "tWR + tRP"),
-        *_each(["REFab"], ["ACT", "PRE", "PREA", "REFab"], "rank", t.tRFCab, "tRFCab"),
+        *_each(["ACT"], ["REFab"], "bank", t.nRC, "tRC"),
+        *_each(["PRE", "PREA"], ["REFab"], "bank", t.nRP, "tRP"),
+        *_each(["RDA"], ["REFab"], "bank", t.nRTP + t.nRP, "tRTP + tRP"),
+        *_each(["WRA"], ["REFab"], "bank", t.write_to_precharge + t.nRP, "tWR + tRP"),
+        *_each(["REFab"], ["ACT", "PRE", "PREA", "REFab"], "rank", t.nRFC, "tRFCab"),
     ]
-    if t.tPPD:
-        table += _each(["PRE", "PREA"], ["PRE", "PREA"], "rank", t.tPPD, "tPPD")
-    if t.tRFCpb:
+    if t.nPPD:
+        table += _each(["PRE", "PREA"], ["PRE", "PREA"], "rank", t.nPPD, "tPPD")
+    if t.nRFCpb:
         table += [
-            *_each(["ACT"], ["REFpb"], "bank", t.tRC, "tRC"),
-            *_each(["ACT"], ["REFpb"], "rank", t.tRRD_S, "tRRD_S"),
-            *_each(["PRE", "PREA"], ["REFpb"], "bank", t.tRP, "tRP"),
-            *_each(["RDA"], ["REFpb"], "bank", t.tRTP + t.tRP, "tRTP + tRP"),
-            *_each(["WRA"], ["REFpb"], "bank", t.write_to_precharge + t.tRP, "tWR + tRP"),
-            *_each(["REFpb"], ["ACT", "PRE", "REFpb"], "bank", t.tRFCpb, "tRFCpb"),
-            *_each(["REFpb"], ["REFab", "PREA"], "bank", t.tRFCpb, "tRFCpb"),
-            *_each(["REFpb"], ["ACT", "REFpb"], "rank", t.tRREFD, "tRREFD"),
-            *_each(["REFab"], ["REFpb"], "rank", t.tRFCab, "tRFCab"),
+            *_each(["ACT"], ["REFpb"], "bank", t.nRC, "tRC"),
+            *_each(["ACT"], ["REFpb"], "rank", t.nRRDS, "tRRD_S"),
+            *_each(["PRE", "PREA"], ["REFpb"], "bank", t.nRP, "tRP"),
+            *_each(["RDA"], ["REFpb"], "bank", t.nRTP + t.nRP, "tRTP + tRP"),
+            *_each(["WRA"], ["REFpb"], "bank", t.write_to_precharge + t.nRP, "tWR + tRP"),
+            *_each(["REFpb"], ["ACT", "PRE", "REFpb"], "bank", t.nRFCpb, "tRFCpb"),
+            *_each(["REFpb"], ["REFab", "PREA"], "bank", t.nRFCpb, "tRFCpb"),
+            *_each(["REFpb"], ["ACT", "REFpb"], "rank", t.nRREFD, "tRREFD"),
+            *_each(["REFab"], ["REFpb"], "rank", t.nRFC, "tRFCab"),
         ]
     return [*table, *buses_of(commands_of(t))]

@@ -64,7 +64,7 @@ class Mapping:
         rest, column = divmod(rest, self.bursts)
         rest, bank = divmod(rest, parts.banks)
         row = rest % parts.rows
-        return Address(0, 0, 0, group, bank, row, column * self.timing.beats)
+        return Address(0, 0, group, bank, row, column * self.timing.beats)
 
 
 class Controller:
@@ -77,7 +77,7 @@ class Controller:
         self.timing, self.mapping = timing, Mapping(timing)
         self.checker = Checker(timing, buses=False)
         self.issued: list[Issued] = []
-        self.refresh = timing.tREFI  # when the next one is due
+        self.refresh = timing.nREFI  # when the next one is due
         self.refreshes = 0
         self._columns: deque[int] = deque(maxlen=DEPTH)  # cycles of the latest column commands
         self._latest = {"PRE": -1, "ACT": -1, "RD": -1}  # cycles of the latest ones of each kind
@@ -109,13 +109,13 @@ class Controller:
         ):
             self._issue("PRE", "PREA", Address(), self.refresh)
         self._issue("PRE", "REFab", Address(), self.refresh)
-        self.refresh += self.timing.tREFI
+        self.refresh += self.timing.nREFI
         self.refreshes += 1
 
     def _issue(self, kind: str, command: str, address: Address, begin: int) -> int:
         """Issue a command in the first cycle from `begin` on, after the latest one of its kind."""
         what = self.checker.commands[command]
-        cycle = self.checker.first_legal(command, address, max(begin, self._latest[kind] + 1))
+        cycle = self.checker.earliest(command, address, max(begin, self._latest[kind] + 1))
         while any((what.bus, cycle - k) in self._taken for k in range(what.cycles)):
             cycle += 1
         self._taken.update((what.bus, cycle - k) for k in range(what.cycles))

@@ -230,22 +230,22 @@ class Dram:
     @property
     def latency(self) -> int:
         """Engine cycles from AR to the first beat of a closed bank that nothing holds up, at most."""
-        dram = self.timing.tRCDRD + self.timing.read_latency + 1
+        dram = self.timing.nRCDRD + self.timing.read_latency + 1
         return -(-dram * self.ratio.numerator // self.ratio.denominator) + self.transit + 1
 
     @property
     def peak(self) -> Fraction:
         """Bytes an engine cycle of the pins."""
-        return Fraction(self.timing.burst_bytes, self.timing.BL) / self.ratio
+        return Fraction(self.timing.burst_bytes, self.timing.nBL) / self.ratio
 
     @property
     def sustained(self) -> Fraction:
         """Bytes an engine cycle of a long stream of full DRAM bursts, refreshes taken off."""
         timing = self.timing
-        gap = timing.tCCD_S if timing.organisation.groups > 1 else timing.tCCD_L
-        every = max(gap, timing.BL)
-        lost = timing.tRFCab + timing.tRP + timing.tRCDRD
-        return Fraction(timing.burst_bytes, every) / self.ratio * (1 - Fraction(lost, timing.tREFI))
+        gap = timing.nCCDS if timing.organisation.groups > 1 else timing.nCCDL
+        every = max(gap, timing.nBL)
+        lost = timing.nRFC + timing.nRP + timing.nRCDRD
+        return Fraction(timing.burst_bytes, every) / self.ratio * (1 - Fraction(lost, timing.nREFI))
 
     @property
     def bytes_per_cycle(self) -> float:

@@ -8,25 +8,28 @@ from typing import NamedTuple
 
 __all__ = ["LEVELS", "Address", "Organisation"]
 
-#: what a constraint may hold within, from the whole device to one bank; as many leading fields of an
-#: `Address` as the position says name one of them
+#: what a constraint may hold within, from the whole device to one bank
 LEVELS = ("device", "channel", "pseudo", "rank", "group", "bank")
 
 
 class Address(NamedTuple):
-    """A place in a DRAM. `bank` counts within its bank group, `column` in words of the data bus."""
+    """A place in a DRAM. `bank` counts within its bank group, `column` in words of the data bus.
+
+    Wherever an address is asked for, a plain tuple of its first six fields or all seven will do.
+    """
 
     channel: int = 0
     pseudo: int = 0
-    rank: int = 0
     group: int = 0
     bank: int = 0
     row: int = 0
     column: int = 0
+    rank: int = 0
 
     def within(self, level: str) -> tuple[int, ...]:
         """Return what names the channel, pseudo-channel, rank, group or bank that this lies in."""
-        return tuple(self[: LEVELS.index(level)])
+        path = self.channel, self.pseudo, self.rank, self.group, self.bank
+        return path[: LEVELS.index(level)]
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,11 @@ class Organisation:
         counts = (
             self.channels,
             self.pseudos,
-            self.ranks,
             self.groups,
             self.banks,
             self.rows,
             self.columns,
+            self.ranks,
         )
         return all(0 <= at < count for at, count in zip(address, counts, strict=True))
 
@@ -96,7 +99,7 @@ class Organisation:
         counts = (self.channels, self.pseudos, self.ranks, self.groups, self.banks)
         fields = [
             (at,) if place < fixed else range(count)
-            for place, (at, count) in enumerate(zip(address[:5], counts, strict=True))
+            for place, (at, count) in enumerate(zip(address.within("bank"), counts, strict=True))
         ]
         for channel in fields[0]:
             for pseudo in fields[1]:
@@ -104,5 +107,5 @@ class Organisation:
                     for group in fields[3]:
                         for bank in fields[4]:
                             yield Address(
-                                channel, pseudo, rank, group, bank, address.row, address.column
+                                channel, pseudo, group, bank, address.row, address.column, rank
                             )

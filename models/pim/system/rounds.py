@@ -67,9 +67,9 @@ def round_of(design: Design, operation: str, first: bool) -> Round:
 
 def round_cycles(round_: Round, timing: Timing, drain: bool) -> int:
     """Return the clocks of a round. `drain`: the pipeline's last slots are charged."""
-    column = max(timing.BL, timing.tCCD_L)
+    column = max(timing.nBL, timing.nCCDL)
     written = column * BANKS // _GROUPS * round_.registers + 2
-    opened = (_GROUPS - 1) * max(timing.tRRD_S, timing.tFAW, written) + max(timing.tRCDRD, written)
+    opened = (_GROUPS - 1) * max(timing.nRRDS, timing.nFAW, written) + max(timing.nRCDRD, written)
     computes = round_.computes + (_DRAIN if drain else 0)
-    worked = timing.tCCD_L * (computes - 1) + max(timing.tRTP, timing.tWR)
-    return 1 + opened + worked + max(timing.tRP, column * round_.results + 1)
+    worked = timing.nCCDL * (computes - 1) + max(timing.nRTP, timing.nWR)
+    return 1 + opened + worked + max(timing.nRP, column * round_.results + 1)

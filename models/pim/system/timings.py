@@ -14,7 +14,7 @@ __all__ = ["memory_timing"]
 #: the clock for which the published figures are right
 _NOMINAL_MHZ = 1000
 #: what takes nanoseconds, whatever the clock; bursts and the distances of columns take clocks
-_ROWS = ("tRRD_S", "tFAW", "tRCDRD", "tRAS", "tRC", "tRTP", "tWR", "tRP", "tREFI", "tRFCab")
+_ROWS = ("nRRDS", "nFAW", "nRCDRD", "nRAS", "nRC", "nRTP", "nWR", "nRP", "nREFI", "nRFC")
 
 
 def memory_timing(mhz: float, assumptions: Assumptions) -> Timing:

@@ -110,7 +110,7 @@ def test_assumptions_matter():
     assert honest.seconds[Category.STATE_UPDATE] > 1.2 * paper.seconds[Category.STATE_UPDATE]
     assert honest.seconds[Category.GEMM] == paper.seconds[Category.GEMM]
     timing = memory_timing(1512, HONEST)
-    assert (timing.tRP, timing.tFAW, timing.tCCD_L) == (math.ceil(14 * 1.512), 46, 4)
+    assert (timing.nRP, timing.nFAW, timing.nCCDL) == (math.ceil(14 * 1.512), 46, 4)
     gpu = systems()["GPU"]
     slow = serve(MODELS["gla-70b"], gpu, 32, assumptions=PUBLISHED)
     fast = serve(MODELS["gla-70b"], gpu, 32, assumptions=HONEST)
