@@ -155,7 +155,7 @@ class PythonMachine:
                     if name == "control":
                         self._began, self._started = self._cycle - 1, True
                         for port in self._ports:
-                            port.begin(self._began + 1)  # where the engine's `start` is high
+                            port.begin(self._began)  # where the engine's `start` is high
             ctx.set(pins.s_axil_bready, 0)
 
     async def _read(self, ctx: Any, name: str) -> int:

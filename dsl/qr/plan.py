@@ -134,6 +134,7 @@ def lower(
 
 def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
+    found: dict[int, Memory]
     if memory is None and part.shared:
         found = {
             bus: FixedLatency(part.latency, bus)
@@ -145,7 +146,7 @@ def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:
     return {bus: timing for bus, timing in found.items() if bus >= LEAST}
 
 
-def cost(config: FitPlan, load: Load, memory: FixedLatency) -> float:
+def cost(config: FitPlan, load: Load, memory: Memory) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
     interval, read, passes = (

@@ -425,12 +425,10 @@ struct Session {
         return response;
     }
 
-    // From the cycle in which a register starts the engine, its `start` is high START cycles later.
-    static constexpr uint64_t START = 1;
-
+    // The engine's `start` is high in the cycle in which the register that starts it is written.
     void begin() {
         begins = false;
-        shared.began = shared.cycle + START;
+        shared.began = shared.cycle;
         each([](auto& port) { port.begin(); });
     }
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
+from ..timing import Ports, Reads, Writes
 from ..window import split
 from .controller import Controller
 from .timing import Timing
@@ -169,7 +170,7 @@ class DramWrites:
         self._free = cycle + 1
         return cycle
 
-    def sent(self, aw: int, last: int, address: int, beats: int) -> None:
+    def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
         """Note a burst whose AW and last W beat were accepted in these cycles."""
         self._shared.write(max(aw, last), address, beats)
 
@@ -259,14 +260,14 @@ class Dram:
         """Bytes an engine cycle that a port of `bus_bytes` reaches in a long stream."""
         return min(float(bus_bytes), float(self.sustained))
 
-    def channel(self) -> _Ports:
+    def channel(self) -> Ports:
         """One channel, fresh, whose `port` and `write_port` share its controller."""
         return _Ports(self)
 
-    def port(self, bus_bytes: int) -> DramReads:
+    def port(self, bus_bytes: int) -> Reads:
         return self.channel().port(bus_bytes)
 
-    def write_port(self, bus_bytes: int) -> DramWrites:
+    def write_port(self, bus_bytes: int) -> Writes:
         return self.channel().write_port(bus_bytes)
 
     def __str__(self) -> str:
