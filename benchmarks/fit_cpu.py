@@ -12,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from common import SEED, Options, Section, machine, main, markdown, random_table, repeated, versions
+from refit_core import COMMAND, keys_seconds, table_seconds
 
 from penstock.api import Table, compile
 from penstock.boards.board import boards
@@ -33,6 +34,9 @@ from penstock.models.target import Target, target
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
+#: the engine's algorithm in `refit.c`
+_CORE = "C: slots, moves, widened bounds"
+_SAID = f"With {versions('scipy')}, one thread; C by {' '.join(COMMAND[:3])}."
 TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f")
 #: boards whose device's block RAM is the engine's memory, at the clock that such an engine was placed with
 BOARDS = ("ulx3s-85f", "ecp5-evn")
@@ -111,9 +115,12 @@ def cpu(options: Options) -> str:
             name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6
             for name, action in ways(*shape).items()
         }
+        moved = {9: 38, 33: 10}[shape[1]]
+        turns = 20 if options.quick else 2000
+        times[_CORE] = keys_seconds(*shape, NEW, moved, turns) * 1e6
         best = min(times.values())
         rows += [
-            (label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.1f}", "", "")
+            (label, f"CPU: {name}", f"{value:,.2f}", f"{value / best:.1f}", "", "")
             for name, value in times.items()
         ]
         parts = [(f"`{name}`", target(name), target(name).clock_mhz) for name in TARGETS]
@@ -145,7 +152,7 @@ def cpu(options: Options) -> str:
             )
     return (
         markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows)
-        + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+        + f"\n\n{_SAID} {machine()}"
     )
 
 
@@ -244,9 +251,11 @@ def columns(options: Options) -> str:
             name: min(repeated(action, often)) * 1e6
             for name, action in column_ways(count, features).items()
         }
+        turns = 20 if options.quick else 2000
+        times["C: sums update, elimination"] = table_seconds(1000, features, NEW, turns) * 1e6
         best = min(times.values())
         rows += [
-            (label, f"CPU: {name}", f"{value:,.1f}", f"{value / best:.2f}", "", "")
+            (label, f"CPU: {name}", f"{value:,.2f}", f"{value / best:.2f}", "", "")
             for name, value in times.items()
         ]
         for name in ("vu9p", "u55c", "ulx3s-85f"):
@@ -268,7 +277,7 @@ def columns(options: Options) -> str:
             )
     return (
         markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows)
-        + f"\n\nWith {versions('scipy')}, one thread. {machine()}"
+        + f"\n\n{_SAID} {machine()}"
     )
 
 

@@ -165,7 +165,7 @@ def test_a_column_that_is_rounded_too_coarsely() -> None:
     columns["a"] = columns["a"] * 3
     columns["c"] = columns["a"] + 0.6 * table(10)["b"]
     with pytest.raises(
-        ps.KernelError, match="is rounded too coarsely to tell its weight: in fixed:17,0"
+        ps.KernelError, match="is rounded too coarsely to tell its weight: in fixed:32,0"
     ):
         fitted(columns)
 
