@@ -1,6 +1,6 @@
 """Linear regression in closed form, which goes on as rows come and go: exact integer sums over products of columns, then one small solve.
 
-Data: any table with numeric columns; for examples/data/diabetes, whose features lie within 0.2 of 0, `--format fixed:5,12` keeps their digits.
+Data: any table with numeric columns, such as examples/data/diabetes. The range of the values chooses the number format.
 examples/linear.py learns the same by gradient descent.
 """
 

@@ -183,7 +183,7 @@ def PLAN() -> list[click.Parameter]:
             ("--format",),
             metavar="F",
             help="float32, bfloat16, float16 or fixed:I,F.  "
-            "[default: float32, for a fit over columns fixed:8,8]",
+            "[default: float32, for a fit over columns by the range of its values]",
         ),
         Once(
             ("--memory",),
