@@ -141,7 +141,7 @@ def bound(
 ) -> Bound:
     """Return the bound of a run.
 
-    memory: the busiest port's page bytes over the bytes a cycle of a port. operations: groups times the beats of the busiest unit. recurrence: batches
+    memory: the least cycles in which a port reads the busiest one's pages. operations: groups times the beats of the busiest unit. recurrence: batches
     times the kernel's way from a model to the next one, with as many units as could be used (`notes["recurrence"]`).
     """
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
@@ -152,7 +152,7 @@ def bound(
                 if unit >= 0:
                     work[unit] = work.get(unit, 0) + op.beats
     return Bound(
-        int(np.ceil(busiest / memory.rate(plan.bus_bytes))),
+        memory.least(busiest // plan.bus_bytes, 0, plan.bus_bytes),
         groups * max(work.values(), default=0),
         batches * int(plan.notes["recurrence"]),
     )

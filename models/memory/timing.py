@@ -91,6 +91,10 @@ class Memory(Ports, Protocol):
     def latency(self) -> int: ...
 
     @property
+    def quickest(self) -> int:
+        """From AR to the first beat, at least."""
+
+    @property
     def bytes_per_cycle(self) -> Any: ...
 
     def channel(self) -> Ports:
@@ -101,6 +105,9 @@ class Memory(Ports, Protocol):
 
     def rate(self, bus_bytes: int) -> float:
         """Bytes a cycle that a port of `bus_bytes` reaches in the long run."""
+
+    def least(self, read: int, written: int, bus_bytes: int) -> int:
+        """The least cycles in which a port of `bus_bytes` moves so many words."""
 
 
 class ReadPort:
@@ -224,6 +231,11 @@ class FixedLatency:
                     f"memory {name} must be an integer from {low} to {high}, not {value!r}"
                 )
 
+    @property
+    def quickest(self) -> int:
+        """Cycles from AR to the first beat at least."""
+        return self.latency
+
     def interval(self, bus_bytes: int) -> int:
         """Cycles from one accepted beat to the next offer on a bus of `bus_bytes`."""
         return -(-bus_bytes // self.bytes_per_cycle)
@@ -231,6 +243,10 @@ class FixedLatency:
     def rate(self, bus_bytes: int) -> float:
         """Bytes a cycle that a port of `bus_bytes` reaches in the long run."""
         return bus_bytes / self.interval(bus_bytes)
+
+    def least(self, read: int, written: int, bus_bytes: int) -> int:
+        """The least cycles in which a port of `bus_bytes` moves so many words: those of the busier direction."""
+        return self.interval(bus_bytes) * max(read, written)
 
     #: what happens does not depend on when it happens
     shift_invariant = True

@@ -87,7 +87,7 @@ class Bound:
 def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
     """Return the bound of a run.
 
-    memory: words over words a cycle, the busier direction. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or
+    memory: the least cycles in which the port moves its words. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or
     rotations, one a cycle, the right side's passes among them. recurrence: the longest job's own chain with as many units as could be used: three memory
     latencies, its words, each column's pivot to the next one, both solves.
     """
@@ -105,7 +105,7 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
         kept = sum(work.keep)
         pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
         chains.append(
-            3 * memory.latency
+            3 * memory.quickest
             + interval * sum(work.read(config))
             + kept * (pivot + 2 * (MUL + ADD))
             + dot_latency(config.n_max)
@@ -122,4 +122,6 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
         sum(work.sums_cycles(config) for work in works),
         sum(work.dot_cycles(config) for work in works),
     )
-    return Bound(interval * max(read, written), sums, solver, dot, max(chains, default=0))
+    return Bound(
+        memory.least(read, written, config.bus_bytes), sums, solver, dot, max(chains, default=0)
+    )

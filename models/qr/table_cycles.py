@@ -53,13 +53,13 @@ def words_read(engine: TableFitPlan, segments: Sequence[Segment]) -> int:
 def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: Memory) -> Bound:
     """Return the least cycles of such a run.
 
-    memory: words over words a cycle, the busier direction. sums: rows over rows a cycle. recurrence: the memory's latency for totals, pages and answer, and in
-    the solver from each column's pivot to the next one, and both solves.
+    memory: the least cycles in which the port moves its words. sums: rows over rows a cycle. recurrence: the memory's latency for totals,
+    pages and answer, and in the solver from each column's pivot to the next one, and both solves.
     """
-    interval, rows = memory.interval(engine.bus_bytes), sum(segment.rows for segment in segments)
-    chain = 3 * memory.latency + engine.columns.n * (DIV + 2 * MUL + ADD + 2 * (MUL + ADD))
+    rows = sum(segment.rows for segment in segments)
+    chain = 3 * memory.quickest + engine.columns.n * (DIV + 2 * MUL + ADD + 2 * (MUL + ADD))
     return Bound(
-        interval * max(words_read(engine, segments), engine.answer_words),
+        memory.least(words_read(engine, segments), engine.answer_words, engine.bus_bytes),
         rows * engine.columns.row_cycles,
         0,
         0,

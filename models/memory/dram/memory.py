@@ -16,6 +16,7 @@ where p/q is engine clock over DRAM clock. The rules, which `sim/memory/dram.hpp
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -235,6 +236,11 @@ class Dram:
         return -(-dram * self.ratio.numerator // self.ratio.denominator) + self.transit + 1
 
     @property
+    def quickest(self) -> int:
+        """Engine cycles from AR to the first beat of an open row, at least."""
+        return math.floor(self.timing.read_latency * self.ratio) + 1 + self.transit
+
+    @property
     def peak(self) -> Fraction:
         """Bytes an engine cycle of the pins."""
         return Fraction(self.timing.burst_bytes, self.timing.nBL) / self.ratio
@@ -243,10 +249,34 @@ class Dram:
     def sustained(self) -> Fraction:
         """Bytes an engine cycle of a long stream of full DRAM bursts, refreshes taken off."""
         timing = self.timing
-        gap = timing.nCCDS if timing.organisation.groups > 1 else timing.nCCDL
-        every = max(gap, timing.nBL)
-        lost = timing.nRFC + timing.nRP + timing.nRCDRD
-        return Fraction(timing.burst_bytes, every) / self.ratio * (1 - Fraction(lost, timing.nREFI))
+        share = 1 - Fraction(self._lost, timing.nREFI)
+        return Fraction(timing.burst_bytes, self._gap) / self.ratio * share
+
+    def least(self, read: int, written: int, bus_bytes: int) -> int:
+        """The least engine cycles in which a port of `bus_bytes` moves so many words.
+
+        The port moves one a cycle in each direction. The DRAM's pins carry both: full bursts every
+        nCCDS (nCCDL in one bank group), and none from a precharge for a refresh until a row is open
+        again. A stream's other rows are opened while data pass.
+        """
+        timing = self.timing
+        bursts = -(-(read + written) * bus_bytes // timing.burst_bytes)
+        busy = bursts * self._gap
+        # a run of T cycles has T // nREFI refreshes, each of which takes `lost` from the data
+        share = 1 - Fraction(self._lost, timing.nREFI)
+        dram = max(busy, math.floor((busy - self._lost) / share))
+        return max(read, written, math.floor(dram * self.ratio))
+
+    @property
+    def _gap(self) -> int:
+        """Cycles from burst to burst at best."""
+        timing = self.timing
+        return max(timing.nBL, timing.nCCDS if timing.organisation.groups > 1 else timing.nCCDL)
+
+    @property
+    def _lost(self) -> int:
+        """Cycles that a refresh takes from the data, at least."""
+        return self.timing.nRFC + self.timing.nRP + self.timing.nRCDWR
 
     @property
     def bytes_per_cycle(self) -> float:

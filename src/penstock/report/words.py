@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.models.memory import Dram, Memory
 from penstock.models.resources import Resources
 from penstock.models.target import Target
 
@@ -52,6 +53,17 @@ def target_text(target: Target) -> str:
     """Return a target in one line."""
     ports = plural(target.ports, "memory port")
     return f"{target.name}: {amount(target.clock_mhz)} MHz, {ports} of {target.bus_bytes} bytes"
+
+
+def memory_text(memory: Memory, bus_bytes: int) -> str:
+    """Return what a port of `bus_bytes` has behind it."""
+    latency = plural(memory.latency, "cycle")
+    speed = f"{amount(memory.rate(bus_bytes))} bytes a cycle"
+    if not isinstance(memory, Dram):
+        return f"{latency} latency, {speed}"
+    pins = f"{amount(float(memory.peak))} bytes a cycle on its pins"
+    clocks = f"{memory.ratio.denominator} of its cycles in {memory.ratio.numerator}"
+    return f"{memory.timing.title}; {clocks}, {pins}; {latency} latency at most, {speed}"
 
 
 def resource_text(need: Resources, have: Target) -> str:

@@ -21,6 +21,7 @@ from penstock.report.rows import Column, Facts, Grid, Part, Row, Share
 from penstock.report.words import (
     amount,
     byte_rate,
+    memory_text,
     plural,
     seconds_text,
     target_text,
@@ -108,8 +109,7 @@ def _plan(plan: AnalyticsPlan) -> str:
 
 
 def _memory(design: AnalyticsDesign) -> str:
-    speed = amount(design.memory.rate(design.plan.bus_bytes))
-    return f"{plural(design.memory.latency, 'cycle')} latency, {speed} bytes a cycle and port"
+    return f"{memory_text(design.memory, design.plan.bus_bytes)} and port"
 
 
 def _epochs(outcome: Outcome) -> str:

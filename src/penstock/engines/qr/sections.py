@@ -8,7 +8,7 @@ from penstock.dsl.qr.kernel import FitGraph
 from penstock.outcome import Outcome
 from penstock.report.common import agreement, cycle_rows, read_rows, resources, written
 from penstock.report.rows import Facts, Part, Row
-from penstock.report.words import amount, plural, seconds_text, target_text, values_text
+from penstock.report.words import memory_text, plural, seconds_text, target_text, values_text
 
 from .charts import charts
 from .columns import ColumnsDesign, table_engine_text
@@ -50,8 +50,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
 
 
 def _of_keys(outcome: Outcome, design: FitDesign) -> Iterable[Part]:
-    memory, bus = design.memory, design.plan.bus_bytes
-    timing = f"{plural(memory.latency, 'cycle')} latency, {amount(memory.rate(bus))} bytes a cycle"
+    timing = memory_text(design.memory, design.plan.bus_bytes)
     yield _joined(
         fit_facts(design.graph),
         Row("engine", engine_text(design.plan)),

@@ -1,0 +1,95 @@
+"""DRAM behind every engine: `--memory` by name; cycles of the hardware are those of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.targets import target_named, timing_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+#: at the target's clock, and at ratios under which rows, refreshes and turns of the bus decide
+MEMORIES = (
+    "sdr-166",
+    "ddr4-2400",
+    "hbm2",
+    "sdr-166,ratio=7/3,transit=5",
+    "hbm3,ratio=3/7",
+    "ddr4-2400,ratio=5/1",
+)
+#: of every engine: a kernel, its table, its target and the options of a run; one with a test of convergence
+KERNELS: dict[str, tuple[str, str | None, str, dict[str, Any]]] = {
+    "training": ("until.psk", "random:rows=90,seed=2", "small", {}),
+    "keys": ("keys.psk", None, "small", {"rows": 40}),
+    "columns": ("columns.psk", "random:rows=300,seed=2", "kcu105", {}),
+}
+UNTIL = """kernel logistic(x: input[6], y: output, w: model[6], rate: meta = 0.1)
+  error = sigmoid(sum(w * x)) - y
+  step  = merge(error * x, 16)
+  w    <- w - rate * step
+  until norm(step) < 0.9
+  epochs 40
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    Path("until.psk").write_text(UNTIL)
+    Path("keys.psk").write_text(
+        "fit keys(key: key)\n"
+        '  model <- least_squares(window(key, 3), target=slot(key), method="gram", incremental=True)\n'
+    )
+    Path("columns.psk").write_text(
+        "fit columns(x: input[2], y: output)\n  model <- least_squares(x, target=y)\n"
+    )
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_cycles_are_the_models(kind: str) -> None:
+    """One build, every memory, bit for bit and cycle for cycle."""
+    kernel, source, target, options = KERNELS[kind]
+    design = ps.compile(kernel, target, source)
+    golden = design.run(source, **options)
+    taken = set()
+    for memory in MEMORIES:
+        model = design.run(source, backend="model", memory=memory, **options)
+        rtl = design.run(source, backend="rtl", memory=memory, **options)
+        assert rtl.cycles == model.cycles, memory
+        assert model.bound is not None and model.cycles >= model.bound.cycles > 0, memory
+        assert golden.codes is not None and rtl.codes is not None
+        for name, codes in golden.codes.items():
+            assert (codes == rtl.codes[name]).all()
+        taken.add(model.cycles)
+    assert len(taken) == len(MEMORIES)  # each is another one
+
+
+def test_amaranths_simulator() -> None:
+    """The same timing where no tool is needed."""
+    design = ps.compile("columns.psk", "kcu105", "random:rows=12,seed=2")
+    for memory in ("sdr-166,ratio=2/3", "hbm2"):
+        model = design.run("random:rows=12,seed=2", backend="model", memory=memory)
+        run = design.run("random:rows=12,seed=2", backend="pysim", memory=memory)
+        assert run.cycles == model.cycles
+
+
+def test_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names and refusals of the option."""
+    part = target_named("small")
+    assert str(timing_of("hbm2", part)) == "hbm2-2000,ratio=1/20"
+    assert str(timing_of("SDR-166", target_named("ulx3s-85f"))) == "sdr-166,ratio=9/25"
+    for memory, message in {
+        "ddr9": "there is no memory 'ddr9'; known are sdr-166, ddr4-2400",
+        "hbm2,speed=4": "cannot read memory option 'speed=4' in 'hbm2,speed=4'",
+        "hbm2,ratio=0": "memory ratio must be engine clock over DRAM clock as P/Q, not '0'",
+        "latency=20,bytes=3": "a memory port of small cannot carry 3 bytes a cycle",
+    }.items():
+        assert run(["model", "until.psk", "--rows", "9", "--memory", memory]) == 1
+        said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+        assert message.split(";")[0] in said and "E604" in said
