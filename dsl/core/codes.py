@@ -36,6 +36,8 @@ _GROUPS = {
 def _pages(languages: Iterable[Dialect]) -> dict[str, Path]:
     """The pages by code, in order: common ones and these dialects'; what comes first keeps its code."""
     folders = [_PAGES, *(dialect.pages for dialect in languages if dialect.pages is not None)]
+    # packages beside without a keyword of their own have pages too
+    folders += sorted(_PAGES.parents[1].glob("*/pages"))
     found: dict[str, Path] = {}
     for folder in folders:
         found = {page.stem: page for page in folder.glob("*.md")} | found

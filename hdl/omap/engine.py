@@ -315,11 +315,17 @@ class MapEngine(wiring.Component):
             m.d.sync += slot.eq(slot + 1)
 
     def _end(self, m):
+        refused = Signal()  # an earlier run left the map's memory half changed
         with m.If(self.start):
-            m.d.sync += [self.active.eq(1), self.stopped.eq(1), self.retired.eq(0)]
+            m.d.sync += [
+                self.active.eq(1),
+                refused.eq(self.stopped),
+                self.stopped.eq(1),
+                self.retired.eq(0),
+            ]
         front, back = self.front, self.back
         failures = [
-            (self.start & self.stopped, MapError.STOPPED),
+            (self.active & refused, MapError.STOPPED),
             *self.failures,
             (front.bus_error | back.bus_error, ErrorCode.BUS_READ),
         ]
@@ -342,6 +348,7 @@ class MapEngine(wiring.Component):
             & self.reads.empty
             & front.idle
             & back.idle
+            & ~refused
             & ~self.error
         )
         with m.If(self.done):

@@ -246,7 +246,7 @@ class Front(wiring.Component):
         ]
         second = self.filled[1] < self.filled[0]
         full = self.insert & ~Mux(second, self.room[1], self.room[0])
-        self._fail(m, self._at(self.schedule.scanned) & full, MapError.BUCKET_FULL)
+        self._fail(m, self._at(self.schedule.scanned + 1) & full, MapError.BUCKET_FULL)
         # where the entry is written
         self.at_bucket = Signal.like(self.buckets[0])
         self.at_slot = Signal(range(config.bucket_slots))

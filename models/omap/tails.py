@@ -6,7 +6,8 @@ The tails are models, not theorems (`ASSUMPTIONS`). All probabilities are given 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import e, lgamma, log, log2, sqrt
+from functools import lru_cache
+from math import e, log2, sqrt
 
 from .config import OmapConfig
 
@@ -16,6 +17,7 @@ __all__ = [
     "LIFETIME",
     "Failure",
     "failures",
+    "frame_statistics",
     "frames_needed",
     "shares",
     "total",
@@ -72,6 +74,7 @@ def _downwards(load: float, top: int) -> list[float]:
     return chain(2.0**high)[: top + 1]
 
 
+@lru_cache(maxsize=4096)
 def two_choice_tail(load: float, slots: int) -> float:
     """Return log2 of the probability that both choices of an operation hold `slots` items."""
     return 2 * shares(load, slots)[slots] if load > 0 else _NEVER
@@ -84,7 +87,7 @@ def _gauss(distance: float) -> float:
     return max(-(distance**2) / 2 * log2(e), _NEVER)
 
 
-def _frame_mean(config: OmapConfig) -> tuple[float, float]:
+def frame_statistics(config: OmapConfig) -> tuple[float, float]:
     """Return mean and deviation of the frames in use: the items of HBM's bins, and half an item a
     page that waits (an item comes with each operation to one of the bins, and two of them are emptied)."""
     mean = config.hbm_bins * config.load + config.host_bins / 2
@@ -113,7 +116,7 @@ class Failure:
 
 def failures(config: OmapConfig) -> tuple[Failure, ...]:
     """Return all bounds of a map. Bins in HBM have no bound of their own."""
-    mean, deviation = _frame_mean(config)
+    mean, deviation = frame_statistics(config)
     most = min(config.frames - 2, config.capacity)
     spare = 0.0 if config.frames - 2 < config.capacity else _NEVER
     frames = spare if spare else _gauss((most - mean) / deviation)
@@ -137,9 +140,3 @@ def total(config: OmapConfig) -> float:
     logs = [f.lifetime for f in failures(config)[:3]]
     best = max(logs)
     return min(best + log2(sum(2.0 ** max(x - best, -1000) for x in logs)), 0.0)
-
-
-def poisson_tail(mean: float, least: int) -> float:
-    """Return log2 of the probability that a Poisson variable is at least `least` (> mean)."""
-    first = (least * log(mean) - mean - lgamma(least + 1)) / log(2)
-    return first - log2(1 - mean / (least + 1))

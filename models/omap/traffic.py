@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory import split
 from . import ascon
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .golden import Item, Step
@@ -15,6 +16,7 @@ from .messages import Request, pack_request, pack_response, request_nonce, respo
 
 __all__ = [
     "Sent",
+    "bursts",
     "open_page",
     "pack_page",
     "page_nonce",
@@ -129,3 +131,31 @@ def seal_responses(config: OmapConfig, key: int, first: int, steps: Sequence[Ste
     texts = _words([pack_response(config, step.response) for step in steps])
     nonces = [response_nonce(first + k) for k in range(len(steps))]
     return _sealed(key, nonces, texts, config.message_bytes)
+
+
+def _digests(texts: Sequence[bytes]) -> list[int]:
+    """Return FNV-1a (64 bits) of texts, those of one length at once."""
+    found = [0] * len(texts)
+    for size in {len(text) for text in texts}:
+        places = [k for k, text in enumerate(texts) if len(text) == size]
+        rows = np.frombuffer(b"".join(texts[k] for k in places), dtype=np.uint8)
+        rows = rows.reshape(len(places), size).astype(np.uint64)
+        state = np.full(len(places), 0xCBF29CE484222325, dtype=np.uint64)
+        for column in range(size):
+            state = (state ^ rows[:, column]) * np.uint64(0x100000001B3)
+        for k, value in zip(places, state.tolist(), strict=True):
+            found[k] = value
+    return found
+
+
+def bursts(config: OmapConfig, sent: Sequence[Sent], at: int = 0) -> list[tuple[int, int, int]]:
+    """Return address, beats and digest of the bursts of pages on the host's port, in order, as
+    a machine's trace has them. `at`: where pages begin."""
+    places, texts, bus = [], [], config.bus_bytes
+    for page in sent:
+        done = 0
+        for address, beats in split(at + page.page * config.page_bytes, config.page_beats, bus):
+            places.append((address, beats))
+            texts.append(page.data[done : done + beats * bus])
+            done += beats * bus
+    return [(*place, digest) for place, digest in zip(places, _digests(texts), strict=True)]

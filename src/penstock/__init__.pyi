@@ -11,6 +11,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
+from penstock.dsl.omap.kernel import ObliviousMap, bytes_ as bytes, u64
 from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.estimator import Estimator
@@ -27,11 +28,13 @@ __all__ = [
     "Key",
     "Meta",
     "Model",
+    "ObliviousMap",
     "Output",
     "Run",
     "SourceError",
     "__version__",
     "abs",
+    "bytes",
     "compile",
     "exp",
     "fit",
@@ -54,6 +57,7 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "u64",
     "uniform",
     "until",
     "where",

@@ -23,7 +23,7 @@ def _model(state: State, **values: Any) -> int:
     job = Job.begin(state, "model")
     job.check_profile(rest["profile"])
     request, outcome = state.asked, state.record
-    if request.data is None and request.rows is None:
+    if request.data is None and request.rows is None and not job.engine.data_optional:
         needs = job.engine.needs(job.kernel)
         raise error(
             "E904",

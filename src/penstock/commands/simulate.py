@@ -49,7 +49,7 @@ class _How:
             known = ", ".join(sorted(backends))
             message = f"the engine {job.engine.name} has no backend {self.backend}"
             raise Conflict(message, f"it has {known}")
-        if job.given.source is None:
+        if job.given.source is None and not job.engine.data_optional:
             raise error(
                 "E904",
                 f"simulate needs {job.engine.needs(job.kernel)}",

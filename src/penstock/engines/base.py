@@ -495,6 +495,8 @@ class Engine(ABC):
     kernels: tuple[type[Any], ...]
     default_target: str = "small"
     backends: frozenset[str] | None = None
+    #: whether its options alone say what a run does, so that no data need be given
+    data_optional: bool = False
     #: whether it knows what each line of a kernel costs
     profiles: bool = False
     options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
-from penstock.models.memory import FixedLatency, split
+from penstock.models.memory import FixedLatency
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.golden import Step
 from penstock.models.omap.messages import (
@@ -22,7 +22,7 @@ from penstock.models.omap.messages import (
     open_response,
 )
 from penstock.models.omap.shell import key_registers
-from penstock.models.omap.traffic import page_traffic, seal_requests
+from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
 from penstock.sim.native.machine import NativeMachine
@@ -181,37 +181,18 @@ class Board:
 
     def page_bursts(self) -> dict[str, list[tuple[int, int, int]]]:
         """Address, beats and digest of all bursts of pages, in order."""
-        bursts: dict[str, list[tuple[int, int, int]]] = {"read": [], "write": []}
+        seen: dict[str, list[tuple[int, int, int]]] = {"read": [], "write": []}
         for transfer in self.machine.trace(0):
-            bursts[transfer.channel].append((transfer.address, transfer.beats, transfer.digest))
-        return bursts
+            seen[transfer.channel].append((transfer.address, transfer.beats, transfer.digest))
+        return seen
 
     def expected_bursts(self, steps: list[Step]) -> dict[str, list[tuple[int, int, int]]]:
         """The same of golden."""
-        bus, size = self.config.bus_bytes, self.config.page_bytes
-        expected: dict[str, list[tuple[int, int, int]]] = {}
-        for name, pages in zip(
-            ("read", "write"), page_traffic(self.config, KEYS.page, steps), strict=True
-        ):
-            expected[name] = []
-            for sent in pages:
-                done = 0
-                for address, beats in split(sent.page * size, size // bus, bus):
-                    part = sent.data[done : done + beats * bus]
-                    done += beats * bus
-                    expected[name].append((address, beats, _digest(part)))
-        return expected
+        reads, writes = page_traffic(self.config, KEYS.page, steps)
+        return {"read": bursts(self.config, reads), "write": bursts(self.config, writes)}
 
     def __enter__(self) -> Board:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.machine.close()
-
-
-def _digest(data: bytes) -> int:
-    """FNV-1a of 64 bits."""
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
-    return value

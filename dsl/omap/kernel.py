@@ -1,0 +1,118 @@
+"""`ps.ObliviousMap(key=ps.u64, value=ps.bytes(256), capacity=1 << 20)`: what a map holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.constants import kind_of
+from ..core.diagnostics import Diagnostic, Span, error
+from ..core.kernel import AnyKernel
+from ..core.places import caller_span, tree
+
+__all__ = ["U64", "Bytes", "MapKernel", "ObliviousMap", "bytes_", "u64"]
+
+#: the largest map that is planned
+_MOST = 1 << 30
+
+
+@dataclass(frozen=True)
+class U64:
+    """A key of 64 bits."""
+
+
+#: keys of 64 bits, as in `ObliviousMap(key=ps.u64, …)`
+u64 = U64()
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """A value of `size` bytes."""
+
+    size: int
+
+
+def bytes_(size: int) -> Bytes:
+    """Return the type of values of `size` bytes: a multiple of 8, from 8 to 1024.
+
+    Raises
+    ------
+    KernelError: E460 for another size.
+    """
+    whole = isinstance(size, int) and not isinstance(size, bool)
+    if not whole or not 8 <= size <= 1024 or size % 8:
+        shown = size if whole else kind_of(size)
+        raise error(
+            "E460",
+            f"a value cannot have the size {shown}",
+            caller_span(),
+            hint="a value has a multiple of 8 bytes, from 8 to 1024",
+        )
+    return Bytes(size)
+
+
+@dataclass
+class MapKernel(AnyKernel):
+    """A map: its name, the bytes of its values, and how many items it holds."""
+
+    value_bytes: int = 8
+    capacity: int = 1
+    keyword = "map"
+    title = "oblivious map"
+
+    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+        self.check_dims(dims or {})
+        return []
+
+
+def _name(span: Span) -> str:
+    """Return the name that the declaration is assigned to."""
+    module = tree(span.file)
+    for node in ast.walk(module) if module is not None else ():
+        if isinstance(node, ast.Assign) and node.lineno <= span.line <= (node.end_lineno or 0):
+            if isinstance(node.targets[0], ast.Name):
+                return node.targets[0].id
+    return "map"
+
+
+def ObliviousMap(*, key: Any = u64, value: Any, capacity: int, name: str = "") -> MapKernel:
+    """Declare a map whose bulk lies encrypted in memory that others see, and which shows nothing.
+
+    Parameters
+    ----------
+    key: `ps.u64`.
+    value: `ps.bytes(n)`.
+    capacity: how many items it holds, 2 to 2**30.
+    name: of the map; without it, that of the variable.
+
+    Raises
+    ------
+    KernelError: E460 for another key, value or capacity.
+    """
+    place = caller_span()
+    if not isinstance(key, U64):
+        raise error(
+            "E460",
+            f"{kind_of(key)} is not a type of keys",
+            place,
+            hint="keys are 64 bits: write key=ps.u64",
+        )
+    if not isinstance(value, Bytes):
+        raise error(
+            "E460",
+            f"{kind_of(value)} is not a type of values",
+            place,
+            hint="write value=ps.bytes(8), with the bytes of a value",
+        )
+    whole = isinstance(capacity, int) and not isinstance(capacity, bool)
+    if not whole or not 2 <= capacity <= _MOST:
+        shown = f"{capacity:,}" if whole else kind_of(capacity)
+        raise error(
+            "E460",
+            f"a map cannot hold {shown} items",
+            place,
+            hint=f"the capacity is a whole number from 2 to {_MOST:,}",
+        )
+    return MapKernel(name or _name(place), place.file, None, [], place, value.size, capacity)

@@ -1,0 +1,92 @@
+"""Operations for maps: drawn at random, or read from a file."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ...models.omap.messages import Operation, Request
+
+__all__ = ["KEYS", "draw_operations", "read_operations"]
+
+#: how keys are chosen
+KEYS = ("uniform", "zipf:THETA", "hot:N", "sweep", "sawtooth:N")
+
+
+def _keys(spec: str, count: int, universe: int, draw: np.random.Generator) -> list[int]:
+    kind, _, text = spec.partition(":")
+    turn = np.arange(count)
+    if kind == "uniform" and not text:
+        return [int(k) for k in draw.integers(0, universe, count)]
+    if kind == "sweep" and not text:
+        return [int(k) for k in turn % universe]
+    if kind == "sawtooth" and text.isdigit() and int(text) > 0:
+        return [int(k) for k in turn % int(text)]
+    if kind == "hot" and text.isdigit() and int(text) > 0:
+        return [int(k) for k in draw.integers(0, int(text), count)]
+    if kind == "zipf":
+        weights = np.arange(1, universe + 1, dtype=np.float64) ** -float(text)
+        total = np.cumsum(weights)
+        return [int(k) for k in np.searchsorted(total, draw.random(count) * total[-1])]
+    raise ValueError(f"keys {spec!r}; expected one of {', '.join(KEYS)}")
+
+
+def draw_operations(
+    count: int,
+    value_bytes: int,
+    universe: int,
+    *,
+    mix: Mapping[str, float] | None = None,
+    keys: str = "uniform",
+    seed: int = 1,
+) -> list[Request]:
+    """Return random operations on keys below `universe`.
+
+    Parameters: `mix`: shares of get, put and delete, which need not sum to 1 (half get, half put);
+    `keys`: one of `KEYS`. Raises ValueError for another one, and for an unknown operation.
+    """
+    mix = {"get": 0.5, "put": 0.5} if mix is None else mix
+    for name, share in mix.items():
+        if name.upper() not in Operation.__members__ or share < 0:
+            raise ValueError(f"mix {name}={share}; expected shares of get, put and delete")
+    if not sum(mix.values()):
+        raise ValueError("the mix has no operations")
+    source, draw = random.Random(seed), np.random.default_rng(seed)
+    names = source.choices(list(mix), list(mix.values()), k=count)
+    made = []
+    for name, key in zip(names, _keys(keys, count, universe, draw), strict=True):
+        kind = Operation[name.upper()]
+        value = source.randbytes(value_bytes) if kind == Operation.PUT else bytes(value_bytes)
+        made.append(Request(kind, key, value))
+    return made
+
+
+def read_operations(path: str | Path, value_bytes: int) -> list[Request]:
+    """Return the operations of a file: `get KEY`, `put KEY HEX` or `delete KEY`, one a line.
+
+    Raises ValueError with the line's number for a line that is none, OSError for the file.
+    """
+    made = []
+    text = Path(path).read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        name, *rest = words
+        kind = Operation.__members__.get(name.upper())
+        if kind is None or len(rest) != (2 if kind == Operation.PUT else 1):
+            raise ValueError(f"line {number}: not an operation: {line.strip()}")
+        try:
+            key = int(rest[0], 0)
+            value = bytes.fromhex(rest[1]) if kind == Operation.PUT else bytes(value_bytes)
+        except ValueError:
+            raise ValueError(f"line {number}: not a number: {line.strip()}") from None
+        if not 0 <= key < 1 << 64:
+            raise ValueError(f"line {number}: a key has 64 bits, not {key}")
+        if len(value) != value_bytes:
+            raise ValueError(f"line {number}: a value has {value_bytes} bytes, not {len(value)}")
+        made.append(Request(kind, key, value))
+    return made

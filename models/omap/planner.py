@@ -1,0 +1,173 @@
+"""Chooses a map's load, share in HBM, slots, cipher cores and ports' widths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..memory import FixedLatency
+from .config import BLOCK, OmapConfig
+from .schedule import BackSchedule
+from .tails import BUDGET, LIFETIME, frame_statistics, frames_needed, total, two_choice_tail
+
+__all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
+
+#: mean loads that are tried
+LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+#: cycles of refresh and bank conflicts that the deadline adds to a port's latency
+MARGIN = 8
+#: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
+_OPERATION = BUDGET - LIFETIME - 2
+#: share of the bins in HBM where no size of HBM is given: the published system's
+_SHARE = 0.2
+
+
+class NoPlan(ValueError):
+    """There is no map of this size. `hint` says what to change."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class _Asked:
+    capacity: int
+    value_bytes: int
+    bus_bytes: int
+    deadline: int
+    window: int
+    rounds: int
+    openers: int | None
+    sealers: int | None
+
+
+def _slots(load: float, capacity: int) -> int:
+    slots = max(int(load), 1)
+    while slots < capacity and two_choice_tail(load, slots) > _OPERATION:
+        slots += 1
+    return slots
+
+
+def _power(value: int) -> int:
+    return 1 << max(value - 1, 0).bit_length()
+
+
+def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0) -> OmapConfig:
+    bins = max(int(-(-asked.capacity // load)), 2)
+    hbm = min(round(share * bins) if hbm_bins is None else hbm_bins, bins - 1)
+    slots = _slots(asked.capacity / bins, asked.capacity)
+    buckets = _power(-(-asked.capacity // 8))
+    bucket_slots = _slots(asked.capacity / buckets, asked.capacity)
+    unit = max(asked.bus_bytes // 16, 1)
+    bucket_slots = -(-bucket_slots // unit) * unit
+    config = OmapConfig(
+        capacity=asked.capacity,
+        value_bytes=asked.value_bytes,
+        bins=bins,
+        hbm_bins=hbm,
+        slots=slots,
+        buckets=buckets,
+        bucket_slots=bucket_slots,
+        frames=asked.capacity + 2,
+        window=asked.window,
+        rounds=asked.rounds,
+        deadline=asked.deadline,
+        bus_bytes=asked.bus_bytes,
+    )
+    frames = min(frames_needed(*frame_statistics(config), _OPERATION), asked.capacity + 2)
+    return replace(config, frames=max(frames, 4))
+
+
+def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
+    """As many cores as the back can keep busy, and pieces of a page of at most 1 KiB."""
+    chunks = 1
+    if config.value_bytes > 64:
+        chunks = next(
+            (
+                n
+                for n in range(1, 65)
+                if config.page_blocks % n == 0 and config.page_blocks // n <= 64
+            ),
+            1,
+        )
+    config = replace(config, chunks=chunks)
+    each = chunks * (2 + (24 + 8 * config.chunk_blocks) // config.rounds)
+    wanted = -(-2 * each // (BackSchedule.of(config).end + 1))
+    cores = min(max(_power(wanted), 2), 64)
+    return replace(config, openers=asked.openers or cores, sealers=asked.sealers or cores)
+
+
+def plan(
+    capacity: int,
+    value_bytes: int,
+    *,
+    memory: FixedLatency,
+    bus_bytes: int = 32,
+    hbm_bytes: int | None = None,
+    load: float | None = None,
+    share: float | None = None,
+    window: int = 32,
+    rounds: int = 1,
+    openers: int | None = None,
+    sealers: int | None = None,
+) -> OmapConfig:
+    """Return the map that moves the fewest host bytes an operation within the failure budget.
+
+    Parameters: `memory`: timing of HBM's ports; `hbm_bytes`: what the map may take of HBM; the share
+    of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen.
+
+    Raises NoPlan where nothing fits, ValueError for values out of range.
+    """
+    interval = memory.interval(bus_bytes)
+    longest = 64  # bus words of one access at most
+    deadline = memory.latency + MARGIN + (interval - 1) * longest
+    asked = _Asked(capacity, value_bytes, bus_bytes, deadline, window, rounds, openers, sealers)
+    best: OmapConfig | None = None
+    for each in LOADS if load is None else (load,):
+        if each > capacity:
+            continue
+        config = _config(asked, each, None, _SHARE if share is None else share)
+        if hbm_bytes is not None:
+            config = _within(asked, each, hbm_bytes) or config
+            if config.hbm_bytes > hbm_bytes:
+                continue
+        if config.slots > 64 or total(config) > BUDGET:
+            continue
+        if best is None or _cost(config) < _cost(best):
+            best = config
+    if best is None:
+        room = "" if hbm_bytes is None else f" in {hbm_bytes:,} bytes of HBM"
+        raise NoPlan(
+            f"no map of {capacity:,} items{room} keeps the failure budget of 2^{BUDGET}",
+            "give it more HBM, or less capacity",
+        )
+    return _cores(best, asked)
+
+
+def _cost(config: OmapConfig) -> tuple[int, int]:
+    """Host bytes an operation, then bytes of HBM."""
+    return round(config.bytes_per_operation), config.hbm_bytes
+
+
+def _within(asked: _Asked, load: float, hbm_bytes: int) -> OmapConfig | None:
+    """Return the map with the largest share of bins in so much HBM."""
+    bins = max(int(-(-asked.capacity // load)), 2)
+    low, high = -1, bins - 1
+    found: OmapConfig | None = None
+    while low < high:
+        middle = (low + high + 1) // 2
+        config = _config(asked, load, middle)
+        if config.hbm_bytes <= hbm_bytes:
+            low, found = middle, config
+        else:
+            high = middle - 1
+    return found
+
+
+def published(config: OmapConfig) -> dict[str, Any]:
+    """Return what the published choice, 8 items a bin and a fifth of them in HBM, costs: slots and
+    host bytes an operation."""
+    slots = _slots(8.0, 1 << 20)
+    page = (slots * config.slot_blocks + config.chunks) * BLOCK
+    return {"load": 8.0, "share": 0.2, "slots": slots, "bytes": 2 * 0.8 * page}

@@ -1,0 +1,7 @@
+"""The engine of oblivious maps."""
+
+from .engine import MappingEngine
+
+__all__ = ["ENGINE"]
+
+ENGINE = MappingEngine()

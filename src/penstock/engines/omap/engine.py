@@ -1,0 +1,127 @@
+"""The registration of the engine of oblivious maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.omap.kernel import MapKernel
+from penstock.engines.base import Design, Engine, Given
+from penstock.errors import Conflict
+from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.planner import NoPlan, plan
+from penstock.targets import timing_of
+
+from .design import MapDesign
+from .operations import check_options
+from .options import OPTIONS
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.models.target import Target
+    from penstock.options import Request
+    from penstock.outcome import Outcome
+    from penstock.report.rows import Part
+
+__all__ = ["MappingEngine"]
+
+#: a page's way over PCIe and back, as the published system has it, in µs
+_ROUND_TRIP = 1.26
+
+
+class MappingEngine(Engine):
+    """Maps whose accesses show nothing."""
+
+    name = "omap"
+    kernels = (MapKernel,)
+    default_target = "u55c"
+    backends = frozenset({"golden", "rtl", "netlist"})
+    data_optional = True
+    options = OPTIONS
+    errors = (MapError,)
+    names: ClassVar[Mapping[str, str]] = {
+        "ObliviousMap": "penstock.dsl.omap.kernel:ObliviousMap",
+        "bytes": "penstock.dsl.omap.kernel:bytes_",
+        "u64": "penstock.dsl.omap.kernel:u64",
+    }
+    arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "link"})
+
+    def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
+        check_options(set(request.own), request.data is not None)
+        if request.format is not None:
+            raise Conflict(
+                f"--format {request.format} is not for oblivious maps",
+                "leave --format out: values are bytes",
+            )
+
+    def needs(self, kernel: AnyKernel) -> str:
+        return "operations"
+
+    def open(self, source: Any, given: Given) -> Any:
+        return source
+
+    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+        assert isinstance(kernel, MapKernel)
+        kernel.check()
+        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        latency = round(_ROUND_TRIP * part.clock_mhz)
+        link = given.option("link") or f"latency={latency},bytes={part.bus_bytes}"
+        bus = max(part.bus_bytes, 16)
+        cores = given.option("cores")
+        try:
+            config = plan(
+                kernel.capacity,
+                kernel.value_bytes,
+                memory=timing,
+                bus_bytes=bus,
+                hbm_bytes=given.option("hbm"),
+                load=given.option("load"),
+                share=given.option("share"),
+                window=given.option("window", 32),
+                rounds=given.option("rounds", 1),
+                openers=cores,
+                sealers=cores,
+            )
+        except NoPlan as problem:
+            raise error("E461", str(problem), kernel.name_span, hint=problem.hint) from None
+        except ValueError as problem:
+            raise error(
+                "E461",
+                str(problem),
+                kernel.name_span,
+                hint="leave the option out: the planner chooses",
+            ) from None
+        return MapDesign(part.name, timing, kernel.name, config, _link(link))
+
+    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+        return MapDesign(
+            manifest["target"],
+            parse_memory(manifest["memory"]),
+            manifest["kernel"],
+            OmapConfig.from_json(manifest["config"]),
+            parse_memory(manifest["link"]),
+            given_verilog=verilog,
+        )
+
+    def sections(self, outcome: Outcome) -> Iterable[Part]:
+        from .sections import summary
+
+        return summary(outcome)
+
+
+def _link(text: str | FixedLatency) -> FixedLatency:
+    if isinstance(text, FixedLatency):
+        return text
+    try:
+        return parse_memory(text)
+    except ValueError as problem:
+        what, _, hint = str(problem).partition("; ")
+        raise error(
+            "E604",
+            what,
+            Span.whole("--link"),
+            hint=hint or "as in --link latency=315,bytes=32",
+        ) from None

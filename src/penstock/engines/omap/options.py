@@ -1,0 +1,109 @@
+"""The engine's own options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from penstock.options import Count, Option
+
+__all__ = ["OPTIONS"]
+
+
+class _Size(click.ParamType):
+    """Bytes, as in 64M or 2G."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+        digits = text[:-1] if unit > 1 else text
+        if not digits.isdigit() or not int(digits):
+            self.fail(f"{value!r} is not a size, such as 64M or 2G", param, ctx)
+        return int(digits) * unit
+
+
+_PLAN = (
+    Option("--hbm", "hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M.", plans=True),
+    Option(
+        "--load",
+        "load",
+        click.FloatRange(1, 32),
+        "C",
+        "Mean items of a map's bin.  [default: fewest host bytes]",
+        plans=True,
+    ),
+    Option(
+        "--share",
+        "share",
+        click.FloatRange(0, 1, max_open=True),
+        "ALPHA",
+        "Share of a map's bins in HBM.  [default: 0.2, or what --hbm holds]",
+        plans=True,
+    ),
+    Option(
+        "--window",
+        "window",
+        Count(2, 256),
+        "W",
+        "Requests of a map in flight, a power of two.  [default: 32]",
+        plans=True,
+    ),
+    Option(
+        "--rounds",
+        "rounds",
+        click.IntRange(1, 4),
+        "R",
+        "Rounds of a cipher core a cycle: 1, 2 or 4.  [default: 1]",
+        plans=True,
+    ),
+    Option(
+        "--cores",
+        "cores",
+        Count(2, 64),
+        "N",
+        "Cipher cores that open pages, and as many that seal them.  [default: planned]",
+        plans=True,
+    ),
+    Option(
+        "--link",
+        "link",
+        None,
+        "latency=315,bytes=32",
+        "Timing of a map's host ports.  [default: 1.26 µs at the target's clock]",
+        plans=True,
+    ),
+)
+_RUN = (
+    Option("--ops", "ops", Count(1, 1 << 24), "N", "Random operations on a map.  [default: 1000]"),
+    Option(
+        "--mix",
+        "mix",
+        None,
+        "get=0.9,put=0.1",
+        "Shares of get, put and delete.  [default: get=0.5,put=0.5]",
+    ),
+    Option(
+        "--keys",
+        "keys",
+        None,
+        "zipf:0.99",
+        "Keys of random operations: uniform, zipf:THETA, hot:N, sweep or sawtooth:N.  "
+        "[default: uniform]",
+    ),
+    Option(
+        "--interval",
+        "interval",
+        Count(0, 1 << 31),
+        "CYCLES",
+        "Cycles from one request's arrival to the next one's.  [default: 0]",
+    ),
+)
+OPTIONS = {
+    **dict.fromkeys(("check", "compile", "build"), _PLAN),
+    **dict.fromkeys(("model", "simulate"), (*_PLAN, *_RUN)),
+}

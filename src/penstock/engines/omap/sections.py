@@ -1,0 +1,91 @@
+"""Reports on oblivious maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.models.omap.planner import published
+from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, failures, total
+from penstock.outcome import Outcome
+from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
+from penstock.report.rows import Facts, Part, Row
+from penstock.report.words import amount, plural, target_text
+
+from .design import MapDesign
+
+__all__ = ["summary"]
+
+
+def summary(outcome: Outcome) -> Iterable[Part]:
+    """Return the report on a compiled, predicted or simulated map."""
+    design = outcome.design
+    assert isinstance(design, MapDesign)
+    yield _map(design)
+    yield _budget(design)
+    if outcome.rows is not None:
+        yield Facts((*agreement(outcome), *cycle_rows(outcome, clock=True), *_speed(outcome)))
+        yield Facts(tuple(speed_rows(outcome)))
+    yield Facts((resources(outcome),))
+    yield written(outcome)
+
+
+def _map(design: MapDesign) -> Facts:
+    plan = design.plan
+    theirs = published(plan)
+    return Facts.of(
+        ("map", f"{plan.capacity:,} items of 8 and {plan.value_bytes} bytes"),
+        (
+            "bins",
+            f"{plan.bins:,} with {amount(plan.load)} items each, {plan.hbm_bins:,} in HBM "
+            f"({plan.alpha:.1%}), {plan.host_bins:,} pages of {plan.slots} items",
+        ),
+        (
+            "host bytes",
+            f"{amount(plan.bytes_per_operation)} an operation each way; "
+            f"{amount(theirs['bytes'])} with {amount(theirs['load'])} items a bin and "
+            f"{theirs['share']:.0%} in HBM, as published",
+        ),
+        (
+            "memory",
+            f"{plan.hbm_bytes:,} bytes of HBM, {plan.host_bytes:,} bytes of pages "
+            f"of {plan.page_bytes} bytes",
+        ),
+        (
+            "engine",
+            f"{design.text()}, {plural(plan.chunks, 'piece')} a page, {plan.cipher}; "
+            f"HBM's deadline {plan.deadline} cycles",
+        ),
+        ("target", target_text(design.target)),
+    )
+
+
+def _budget(design: MapDesign) -> Facts:
+    """What may fail, and what the tails assume."""
+    rows = [
+        Row(failure.name, f"2^{failure.lifetime:.0f} in 2^{LIFETIME} operations")
+        for failure in failures(design.plan)
+    ]
+    rows.append(Row("any of the first three", f"2^{total(design.plan):.1f}"))
+    rows += [Row("assumed" if not k else "", text) for k, text in enumerate(ASSUMPTIONS)]
+    return Facts(tuple(rows), title="failure budget")
+
+
+def _speed(outcome: Outcome) -> list[Row]:
+    if outcome.cycles is None or outcome.model is None or outcome.design is None:
+        return []
+    mhz = outcome.design.target.clock_mhz
+    counters = outcome.model.counters
+    count = counters["operations"]
+    rows = [
+        Row(
+            "operations",
+            f"{count:,}, {count / outcome.cycles * mhz:.3f} million a second; "
+            f"{counters['pages'] / count:.3f} pages each",
+        ),
+        Row("latency", f"{counters['latency'] / mhz:.2f} µs from arrival to response, mean"),
+    ]
+    if counters["conflicts"]:
+        rows.append(
+            Row("conflicts", f"{counters['conflicts']:,} cycles in which a page was in flight")
+        )
+    return rows
