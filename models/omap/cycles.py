@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..memory import FixedLatency, Reader, Writer
+from ..memory import Memory, Reader, Writer
 from .config import OmapConfig
 from .golden import Step
 from .pairs import AHEAD
@@ -142,7 +142,7 @@ class _Seal:
 class _Drain:
     """Whole texts that leave one after another."""
 
-    def __init__(self, memory: FixedLatency, config: OmapConfig, beats: int) -> None:
+    def __init__(self, memory: Memory, config: OmapConfig, beats: int) -> None:
         self._writer, self._beats, self._ended = Writer(memory, config.bus_bytes), beats, -1
 
     def write(self, ready: int, address: int) -> tuple[int, int]:
@@ -156,7 +156,7 @@ class _Drain:
 def run(
     config: OmapConfig,
     operations: Sequence[Public],
-    memory: FixedLatency,
+    memory: Memory,
     *,
     pages_at: int = 0,
     requests_at: int = 0,
@@ -270,7 +270,7 @@ class Bound:
 
 
 def bound(
-    config: OmapConfig, operations: Sequence[Public], memory: FixedLatency, interval: int = 0
+    config: OmapConfig, operations: Sequence[Public], memory: Memory, interval: int = 0
 ) -> Bound:
     """Return the bound of a run."""
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..memory import FixedLatency
+from ..memory import Memory
 from .config import BLOCK, OmapConfig
 from .schedule import BackSchedule
 from .tails import BUDGET, LIFETIME, frame_statistics, frames_needed, total, two_choice_tail
@@ -102,7 +102,7 @@ def plan(
     capacity: int,
     value_bytes: int,
     *,
-    memory: FixedLatency,
+    memory: Memory,
     bus_bytes: int = 32,
     hbm_bytes: int | None = None,
     load: float | None = None,

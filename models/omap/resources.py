@@ -17,7 +17,7 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     """Return the resources of a map on a part. An estimate: no map has been placed yet."""
     cores = config.openers + config.sealers + 2
     slots = 2 * config.slots + 1
-    lut = cores * (_SPONGE + config.rounds * _ROUND) + config.rounds * _ROUND + _CONTROL
+    lut: float = cores * (_SPONGE + config.rounds * _ROUND) + config.rounds * _ROUND + _CONTROL
     lut += PENDING * config.window * config.bin_bits * _COMPARE
     lut += 4 * config.record_bytes * 8 * 2 + slots * config.frame_bits * 4
     ff = cores * 700 + 4 * config.record_bytes * 16 + PENDING * config.window * config.bin_bits

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import bound, public, run
@@ -46,7 +46,7 @@ class MapDesign(Design):
 
     kernel: str
     plan: OmapConfig
-    link: FixedLatency
+    link: Memory
     engine_name = "omap"
     arguments = frozenset({"ops", "mix", "keys", "interval"})
 
@@ -84,7 +84,7 @@ class MapDesign(Design):
 
         return MapEngine(self.plan, self.identity)
 
-    def memories(self, memory: FixedLatency) -> Mapping[str, FixedLatency]:
+    def memories(self, memory: Memory) -> Mapping[str, Memory]:
         return {"m0": self.link, "m1": self.link, "m2": memory, "m3": memory}
 
     def resources_on(self, part: Target) -> Resources:
@@ -125,7 +125,7 @@ class Mapped(Workload):
         self, design: MapDesign, name: str, requests: Sequence[Request], given: Given
     ) -> None:
         self.design, self.name, self.requests = design, name, list(requests)
-        self.rows = len(self.requests)
+        self.count = self.rows = len(self.requests)
         self.interval = int(given.option("interval", 0))
         draw = random.Random(given.seed or 1)
         self.keys = Keys(*(draw.getrandbits(128) for _ in range(4)))
@@ -143,7 +143,7 @@ class Mapped(Workload):
         at = plan.host_bytes
         return {
             "requests_at": at,
-            "responses_at": at + round_up(self.rows * plan.message_bytes),
+            "responses_at": at + round_up(self.count * plan.message_bytes),
         }
 
     def golden(self) -> Result:
@@ -159,7 +159,7 @@ class Mapped(Workload):
             }
         return Result(self._codes([step.response for step in steps]), None, facts)
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         steps, plan, link = self._steps, self.design.plan, self.design.link
         if isinstance(steps, HardwareError):
             return Cycles(None, error=steps)
@@ -178,18 +178,18 @@ class Mapped(Workload):
 
     def memory_bytes(self) -> int:
         plan = self.design.plan
-        host = self._places["responses_at"] + round_up(self.rows * plan.message_bytes)
+        host = self._places["responses_at"] + round_up(self.count * plan.message_bytes)
         return max(host, plan.hbm_bytes)
 
     def drive(self, machine: Metered) -> Result:
         plan, places = self.design.plan, self._places
         size = plan.message_bytes
-        machine.reserve(0, places["responses_at"] + round_up(self.rows * size))
+        machine.reserve(0, places["responses_at"] + round_up(self.count * size))
         machine.reserve(0, plan.hbm_bytes, space=1)
         sealed = seal_requests(plan, self.keys.session, 0, self.requests)
         data = np.frombuffer(b"".join(sealed), dtype=np.uint8)
         machine.write(places["requests_at"], data)
-        traced = self.rows <= _TRACED
+        traced = self.count <= _TRACED
         try:
             if traced:
                 machine.trace(0)
@@ -202,16 +202,16 @@ class Mapped(Workload):
                 "responses": places["responses_at"],
                 "pages": 0,
                 "hbm": 0,
-                "count": self.rows,
+                "count": self.count,
                 "interval": self.interval,
             }
         )
         if ended.error is not None:
             return Result(None, ended.error)
-        texts = machine.read(places["responses_at"], self.rows * size).tobytes()
+        texts = machine.read(places["responses_at"], self.count * size).tobytes()
         responses = [
             open_response(plan, self.keys.session, k, texts[k * size : (k + 1) * size])
-            for k in range(self.rows)
+            for k in range(self.count)
         ]
         # a response that cannot be opened differs from golden's in everything
         none = Response(255, 0, bytes(plan.value_bytes))

@@ -9,7 +9,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
-from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.memory import Memory, parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, plan
@@ -112,8 +112,8 @@ class MappingEngine(Engine):
         return summary(outcome)
 
 
-def _link(text: str | FixedLatency) -> FixedLatency:
-    if isinstance(text, FixedLatency):
+def _link(text: str | Memory) -> Memory:
+    if isinstance(text, Memory):
         return text
     try:
         return parse_memory(text)
