@@ -34,7 +34,7 @@ class Bytes:
     size: int
 
 
-def bytes_(size: int) -> Bytes:
+def bytes(size: int) -> Bytes:
     """Return the type of values of `size` bytes: a multiple of 8, from 8 to 1024.
 
     Raises

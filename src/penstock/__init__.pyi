@@ -11,7 +11,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
-from penstock.dsl.omap.kernel import ObliviousMap, bytes_ as bytes, u64
+from penstock.dsl.omap.kernel import ObliviousMap, bytes, u64
 from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.estimator import Estimator

@@ -44,7 +44,7 @@ class MappingEngine(Engine):
     errors = (MapError,)
     names: ClassVar[Mapping[str, str]] = {
         "ObliviousMap": "penstock.dsl.omap.kernel:ObliviousMap",
-        "bytes": "penstock.dsl.omap.kernel:bytes_",
+        "bytes": "penstock.dsl.omap.kernel:bytes",
         "u64": "penstock.dsl.omap.kernel:u64",
     }
     arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "link"})
@@ -113,7 +113,7 @@ class MappingEngine(Engine):
 
 
 def _link(text: str | Memory) -> Memory:
-    if isinstance(text, Memory):
+    if not isinstance(text, str):
         return text
     try:
         return parse_memory(text)
