@@ -12,7 +12,7 @@ from ..core.diagnostics import Diagnostic, Span, error
 from ..core.kernel import AnyKernel
 from ..core.places import caller_span, tree
 
-__all__ = ["U64", "Bytes", "MapKernel", "ObliviousMap", "bytes_", "u64"]
+__all__ = ["U64", "Bytes", "MapKernel", "ObliviousMap", "bytes", "u64"]
 
 #: the largest map that is planned
 _MOST = 1 << 30
