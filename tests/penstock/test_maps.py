@@ -1,0 +1,225 @@
+"""Oblivious maps by the command line, the API and as a Python mapping."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+import penstock as ps
+from penstock.cli import run
+from penstock.host.omap import MapStopped, ObliviousMap
+from penstock.host.omap.mapping import GoldenBackend
+from penstock.host.omap.operations import draw_operations
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.planner import NoPlan, plan
+from penstock.models.omap.tails import BUDGET, failures, total
+from testbench.omap import config
+
+_MAP = """import penstock as ps
+
+sessions = ps.ObliviousMap(key=ps.u64, value=ps.bytes(8), capacity=200)
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    path = tmp_path / "maps.py"
+    path.write_text(_MAP)
+    return path
+
+
+class _Found:
+    """How a command ended."""
+
+    def __init__(self, exit_code, output):
+        self.exit_code, self.output = exit_code, output
+
+
+def _run(*words):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run([str(word) for word in words])
+    return _Found(code, out.getvalue() + err.getvalue())
+
+
+def test_model_predicts_cycles_and_prints_the_failure_budget(kernel, tmp_path):
+    report = tmp_path / "report.json"
+    found = _run("model", kernel, "--ops", 60, "--keys", "zipf:0.99", "--json", report)
+    assert found.exit_code == 0, found.output
+    assert "failure budget" in found.output or "a page is full" in found.output
+    made = json.loads(report.read_text())
+    assert made["design"]["engine"] == "omap" and made["design"]["kernel"] == "sessions"
+    assert made["cycles"]["model"] > 0
+
+
+def test_simulate_on_golden_and_a_file_of_operations(kernel, tmp_path):
+    operations = tmp_path / "operations.txt"
+    operations.write_text("# three\nput 7 0102030405060708\nget 7\ndelete 0x7\n")
+    found = _run("simulate", kernel, "--data", operations, "--backend", "golden")
+    assert found.exit_code == 0, found.output
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("take 7", "line 1: not an operation: take 7"),
+        ("get x", "line 1: not a number: get x"),
+        ("put 1 00", "line 1: a value has 8 bytes, not 1"),
+        (f"get {1 << 64}", f"line 1: a key has 64 bits, not {1 << 64}"),
+    ],
+)
+def test_bad_operations(kernel, tmp_path, line, message):
+    operations = tmp_path / "operations.txt"
+    operations.write_text(line)
+    found = _run("model", kernel, "--data", operations)
+    assert found.exit_code == 1
+    assert "E462" in found.output and message in found.output
+
+
+@pytest.mark.parametrize(
+    "words, code",
+    [
+        (["--keys", "zip"], "E462"),
+        (["--mix", "get=x"], "E462"),
+        (["--mix", "take=1"], "E462"),
+        (["--hbm", "1K"], "E461"),
+        (["--window", "3"], "E461"),
+        (["--link", "latency=x"], "E604"),
+    ],
+)
+def test_bad_options(kernel, words, code):
+    found = _run("model", kernel, *words)
+    assert found.exit_code == 1
+    assert code in found.output
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "value=ps.bytes(10), capacity=20",
+        "value=ps.bytes(True), capacity=20",
+        "value=8, capacity=20",
+        "value=ps.bytes(8), capacity=1",
+        "key=8, value=ps.bytes(8), capacity=20",
+    ],
+)
+def test_bad_declarations(tmp_path, declared):
+    path = tmp_path / "bad.py"
+    path.write_text(f"import penstock as ps\n\nm = ps.ObliviousMap({declared})\n")
+    found = _run("check", path)
+    assert found.exit_code == 1
+    assert "E460" in found.output and f"{path}:3:" in found.output
+
+
+def test_compiled_design_loads_again(tmp_path):
+    design = ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m"))
+    manifest = design.manifest()
+    from penstock.engines.omap import ENGINE
+
+    again = ENGINE.load(manifest, None)
+    assert again.plan == design.plan and again.link == design.link
+    assert again.digest == design.digest
+    run = design.run(draw_operations(20, 24, 300), backend="golden")
+    assert run.codes is not None and len(run.codes["status"]) == 20
+
+
+@pytest.mark.parametrize("capacity", [1000, 1 << 20])
+@pytest.mark.parametrize("value_bytes", [8, 256])
+def test_plans_keep_the_budget_and_better_the_published_choice(capacity, value_bytes):
+    memory = FixedLatency(60, 32)
+    chosen = plan(capacity, value_bytes, memory=memory)
+    eight = plan(capacity, value_bytes, memory=memory, load=8.0)
+    assert total(chosen) <= BUDGET and total(eight) <= BUDGET
+    assert chosen.bytes_per_operation < eight.bytes_per_operation
+    assert eight.slots == 15
+
+
+def test_more_hbm_means_fewer_host_bytes():
+    memory = FixedLatency(60, 32)
+    sizes = [16 << 20, 20 << 20, 24 << 20]
+    plans = [plan(1 << 16, 256, memory=memory, hbm_bytes=size) for size in sizes]
+    assert all(p.hbm_bytes <= size for p, size in zip(plans, sizes, strict=True))
+    moved = [p.bytes_per_operation for p in plans]
+    assert moved == sorted(moved, reverse=True) and moved[0] > moved[-1]
+    with pytest.raises(NoPlan):
+        plan(1 << 16, 256, memory=memory, hbm_bytes=1 << 20)
+
+
+def test_a_map_with_few_slots_is_above_the_budget():
+    tight = OmapConfig(
+        **{**plan(1 << 16, 8, memory=FixedLatency(60, 32), load=8.0).to_json(), "slots": 12}
+    )
+    page = failures(tight)[0]
+    assert page.operation == pytest.approx(-27, abs=0.6)
+    assert total(tight) > BUDGET
+
+
+class _Mapping(RuleBasedStateMachine):
+    """`ObliviousMap` against `dict`."""
+
+    def __init__(self):
+        super().__init__()
+        self.box = ObliviousMap(backend=GoldenBackend(config(capacity=12, bins=6, hbm_bins=2)))
+        self.mirror = {}
+
+    keys = st.integers(0, 20)
+
+    @rule(key=keys, value=st.binary(min_size=8, max_size=8))
+    def put(self, key, value):
+        if len(self.mirror) >= 12 and key not in self.mirror:
+            with pytest.raises(OverflowError):
+                self.box[key] = value
+        else:
+            self.box[key] = self.mirror[key] = value
+
+    @rule(key=keys)
+    def get(self, key):
+        assert self.box.get(key) == self.mirror.get(key)
+        assert (key in self.box) == (key in self.mirror)
+
+    @rule(key=keys)
+    def delete(self, key):
+        assert self.box.pop(key, None) == self.mirror.pop(key, None)
+
+    @invariant()
+    def alike(self):
+        assert len(self.box) == len(self.mirror)
+        assert dict(self.box) == self.mirror
+
+
+TestMapping = _Mapping.TestCase
+TestMapping.settings = settings(deadline=None, max_examples=10, stateful_step_count=20)
+
+
+def test_wrong_keys_and_values_leave_the_map_as_it_was():
+    box = ObliviousMap(backend=GoldenBackend(config()))
+    box[1] = bytes(8)
+    for key, value, problem in (
+        ("a", bytes(8), TypeError),
+        (-1, bytes(8), ValueError),
+        (1 << 64, bytes(8), ValueError),
+        (2, bytes(7), ValueError),
+        (2, "12345678", TypeError),
+    ):
+        with pytest.raises(problem):
+            box[key] = value
+    assert dict(box) == {1: bytes(8)}
+
+
+def test_a_stopped_map_says_why():
+    box = ObliviousMap(backend=GoldenBackend(config(slots=1, bins=4, hbm_bins=0)))
+    with pytest.raises(MapStopped, match="more items fall to a page") as first:
+        for key in range(40):
+            box[key] = bytes(8)
+    with pytest.raises(MapStopped) as second:
+        box[0]
+    assert first.value.error == second.value.error
