@@ -38,14 +38,15 @@ from dataclasses import dataclass, field, replace
 
 from .config import COLUMNS, Design, PimConfig
 
-__all__ = ["Charges", "Command", "Round", "Schedule", "round_cycles", "schedule"]
+__all__ = ["Charges", "Command", "Round", "Schedule", "round_cycles", "schedule", "slots_of"]
 
 
 @dataclass(frozen=True)
 class Round:
     """One round of a set, or a transfer of rows.
 
-    `mode`: "update", "score", "attend", or "load" and "store" for rows that the host writes and reads;
+    `mode`: "update", "score", "attend", "load" and "store" for rows that the host writes and reads, or
+    "seed" for the units' random bits, which opens no row;
     `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
     each pair of banks; `first`: whether operands that chunks share come with it.
     """
@@ -187,13 +188,6 @@ class _Set:
             return max(self.interval, need)
         return self.interval * max(1, -(-need // self.interval))
 
-    def slots(self, mode: str) -> int:
-        """COMP commands of a round: as published, or until the last column is written."""
-        design = self.config.design
-        if mode in ("score", "attend"):
-            return Design.PIMBA.slots  # no write: one slot for each column of each bank
-        return design.drained if self.charges.drain else design.slots
-
     def play(self, given: Round) -> _Steps:
         """Give wishes, and take what was issued, until the round is over."""
         t, groups = self.config.timing, self.groups
@@ -208,7 +202,7 @@ class _Set:
             writes = []
         last_act, last_write = start, _NEVER
         behind = start + 1  # where no REG_WRITE is pending
-        acts = list(groups)
+        acts = [] if given.mode == "seed" else list(groups)
         opened: dict[int, int] = {}
         while acts or writes:
             wishes = []
@@ -216,9 +210,9 @@ class _Set:
                 wishes.append(
                     _Wish(max(behind, self.closed + t.tRP), "ACT4", (acts[0],), row=given.row)
                 )
-            if writes and (self.staggered or writes[0][0] in opened):
+            if writes and (self.staggered or not acts or writes[0][0] in opened):
                 group, k = writes[0]
-                after = start + 1 if self.staggered else opened[group] + 2
+                after = start + 1 if self.staggered else opened.get(group, start) + 2
                 wish = _Wish(
                     max(after, last_write + self.step),
                     "REG_WRITE",
@@ -236,11 +230,17 @@ class _Set:
                 last_write = cycle
                 if not self.staggered:
                     behind = cycle + self.step
+        if given.mode == "seed":
+            self.free = last_write + self.step
+            return
         if moves:
             last = yield from self._move(given, last_act)
         else:
             ready = max(last_act + t.tRCD, last_write + self.step)
-            apart, count = self.comp_interval(), self.slots(given.mode)
+            apart, count = (
+                self.comp_interval(),
+                slots_of(self.config, given.mode, self.charges.drain),
+            )
             _, first = yield [_Wish(ready, "COMP", groups, count=count, column=True)]
             last = first + apart * (count - 1) + max(t.tRTP, t.tWR)
         _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]
@@ -271,6 +271,13 @@ class _Set:
             for bank in range(self.config.banks):
                 _, cycle = yield [_Wish(self.closed + t.tRP, "REFpb", (group,), bank)]
         self.free = max(self.free, cycle + t.tRFCpb)
+
+
+def slots_of(config: PimConfig, mode: str, drain: bool = True) -> int:
+    """Return the COMP commands of a round: as published, or until the last column is written."""
+    if mode in ("score", "attend"):
+        return Design.PIMBA.slots  # no write: one slot for each column of each bank
+    return config.design.drained if drain else config.design.slots
 
 
 def round_cycles(config: PimConfig, given: Round, charges: Charges = Charges()) -> int:

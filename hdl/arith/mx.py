@@ -1,0 +1,158 @@
+"""Arithmetic on groups of 16 numbers with shared microexponents, bit for bit as `models.numerics.mx`.
+
+Each function takes a pipeline under construction (`hdl.arith.pipeline.Pipeline`) or plain values, and says how
+many register ranks it adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Mux, Value, signed
+
+from ...models.numerics.mx import GROUP, LARGEST, RANDOM_BITS, SharedMicroexponents
+from .pipeline import Pipeline
+
+__all__ = ["Group", "pack", "product", "renormalise", "shifted_right", "unpack"]
+
+
+@dataclass
+class Group:
+    """Fields of a packed group."""
+
+    exponent: Value
+    micro: list[Value]
+    magnitude: list[Value]
+    sign: list[Value]
+
+
+def unpack(code: Value, format: SharedMicroexponents) -> Group:
+    """Return the fields of a packed group."""
+    wide = 1 + format.magnitude_bits
+    numbers = [code[16 + wide * lane : 16 + wide * (lane + 1)] for lane in range(GROUP)]
+    return Group(
+        code[:8],
+        [code[8 + pair] for pair in range(8)],
+        [n[:-1] for n in numbers],
+        [n[-1] for n in numbers],
+    )
+
+
+def pack(group: Group) -> Value:
+    """Return the code of a group."""
+    numbers = [Cat(m, s) for m, s in zip(group.magnitude, group.sign, strict=True)]
+    return Cat(group.exponent, *group.micro, *numbers)
+
+
+def product(a: Group, b: Group) -> tuple[list[Value], list[Value]]:
+    """Return magnitudes, microexponents folded in, and signs of exact products. No rank."""
+    magnitude, sign = [], []
+    for lane in range(GROUP):
+        micro = a.micro[lane // 2], b.micro[lane // 2]
+        whole = a.magnitude[lane] * b.magnitude[lane]
+        folded = Mux(micro[0] & micro[1], whole, Mux(micro[0] | micro[1], whole << 1, whole << 2))
+        magnitude.append(folded[: len(whole) + 2])
+        sign.append(a.sign[lane] ^ b.sign[lane])
+    return magnitude, sign
+
+
+def shifted_right(value: Value, amount: Value) -> Value:
+    """value >> amount, 0 where the amount is beyond the width; as wide as `value`."""
+    levels = max(1, (len(value) - 1).bit_length())
+    out = value
+    for level in range(min(levels, len(amount))):
+        out = Mux(amount[level], out >> (1 << level), out)[: len(value)]
+    if len(amount) > levels:
+        out = Mux(amount[levels:].any(), 0, out)[: len(value)]
+    return out
+
+
+def _any(values: list[Value]) -> Value:
+    return Cat(*values).any()
+
+
+def renormalise(
+    pipe: Pipeline,
+    format: SharedMicroexponents,
+    magnitude: list[Value],
+    sign: list[Value],
+    exponent: Value,
+    random: list[Value] | None,
+    stochastic: Value,
+) -> tuple[Value, Value]:
+    """Return the code of a group of integers, and whether it saturates. Two ranks.
+
+    `exponent`: signed, the biased exponent of a group whose leading one is bit 0; `random`: 8 bits for each
+    number, as they are one rank later, used where `stochastic`.
+    """
+    bits, width = format.magnitude_bits, len(magnitude[0])
+    low = bits + 1 + RANDOM_BITS
+    joined: Value = magnitude[0]
+    for other in magnitude[1:]:
+        joined = joined | other
+    joined = pipe.wire(joined, name="joined")
+    # the leading one: levels of a shifter, all numbers with the same amount
+    values = [pipe.wire(m, name="m") for m in magnitude]
+    zeros: list[Value] = []
+    for level in reversed(range((width - 1).bit_length())):
+        step = 1 << level
+        none = pipe.wire(~joined[width - step :].any(), name="none")
+        zeros.insert(0, none)
+        joined = pipe.wire(Mux(none, joined << step, joined)[:width], name="joined")
+        values = [pipe.wire(Mux(none, v << step, v)[:width], name="m") for v in values]
+    cut = [v[width - low :] if width >= low else Cat(Const(0, low - width), v) for v in values]
+    lead = (width - 1) - Cat(*zeros)
+    s = pipe.rank(
+        **{f"x{lane}": x for lane, x in enumerate(cut)},
+        sign=Cat(*sign),
+        some=joined.any(),
+        exponent=(exponent + lead),
+        stochastic=stochastic,
+    )
+    x = [getattr(s, f"x{lane}") for lane in range(GROUP)]
+    top, ones = low - 1, (1 << bits) - 1
+
+    def over(value: Value, level: int) -> Value:
+        shift = top - level - (bits - 1)
+        tail = Mux(s.stochastic, value[shift - RANDOM_BITS : shift].any(), value[shift - 1])
+        return (value[shift:] == ones) & tail
+
+    over0 = [pipe.wire(over(v, 0), name="over0") for v in x]
+    over1 = [pipe.wire(over(v, 1), name="over1") for v in x]
+    bump = pipe.wire(_any(over0), name="bump")
+    biased = pipe.wire(s.exponent + bump, signed(len(s.exponent) + 1), name="biased")
+    gone = pipe.wire(~s.some | (biased < 0), name="gone")
+    saturated = ~gone & (biased > LARGEST)
+    micros, magnitudes, signs = [], [], []
+    for pair in range(GROUP // 2):
+        lanes = (2 * pair, 2 * pair + 1)
+        first = _any([x[lane][top] for lane in lanes])
+        micro = pipe.wire(
+            Mux(
+                bump,
+                ~_any([over0[lane] for lane in lanes]),
+                ~(first | _any([over1[lane] for lane in lanes])),
+            ),
+            name="micro",
+        )
+        for lane in lanes:
+            # the last place: one above that of the old exponent, at it, or one below
+            place = top - (bits - 1)
+            parts = [
+                (x[lane] >> (place - level - RANDOM_BITS))[: bits + RANDOM_BITS]
+                for level in (-1, 0, 1)
+            ]
+            coarse, even, fine = parts
+            kept = Mux(bump, Mux(micro, even, coarse), Mux(micro, fine, even))
+            half = Const(1 << (RANDOM_BITS - 1), RANDOM_BITS)
+            add = half if random is None else Mux(s.stochastic, random[lane], half)
+            m = (kept + add)[RANDOM_BITS : RANDOM_BITS + bits]
+            m = pipe.wire(Mux(gone, 0, m)[:bits], name="m")
+            magnitudes.append(m)
+            signs.append(s.sign[lane] & m.any())
+        micros.append(micro & ~gone)
+    code = pack(
+        Group(Mux(gone, 0, Mux(saturated, LARGEST, biased[:8]))[:8], micros, magnitudes, signs)
+    )
+    done = pipe.rank(code=code, saturated=saturated)
+    return done.code, done.saturated

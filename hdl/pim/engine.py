@@ -1,0 +1,276 @@
+"""The device: a stream of commands from memory, banks with their units, results to memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+
+from ...models.errors import ErrorCode
+from ...models.pim.config import PimConfig
+from ...models.pim.errors import PimError
+from ...models.pim.program import BUS, COMMANDS_AHEAD, MODES, OPCODES, RESULTS_AHEAD, register_map
+from ...models.pim.schedule import slots_of
+from ..memory import AXI4, BurstReader, BurstWriter
+from ..modules import Parts, Submodules
+from ..shell import engine_members
+from ..stream import Queue
+from .checker import TimingCheck
+from .pair import Pair
+
+__all__ = ["PimEngine"]
+
+_COMMAND = data.StructLayout(
+    {
+        "opcode": 4,
+        "wait": 16,
+        "groups": 8,
+        "row": 16,
+        "bank": 8,
+        "column": 6,
+        "mode": 3,
+        "unused": 3,
+        "data": 256,
+    }
+)
+
+
+class PimEngine(wiring.Component):
+    """Plays programs (`models.pim.program`). Latency is `models.pim.program.cycles_of`.
+
+    Parameters
+    ----------
+    config
+        The device.
+    design
+        32 bits that identify it.
+    parts
+        Gives the modules of pairs of banks.
+    """
+
+    def __init__(self, config: PimConfig, design: int = 0, parts: Parts | None = None) -> None:
+        self.config, self.parts = config, parts or Submodules()
+        self.register_map = register_map(design)
+        super().__init__(engine_members(self.register_map, [AXI4(data_bytes=BUS)]))
+
+    def elaborate(self, platform: Any) -> Module:
+        m, config = Module(), self.config
+        busy, ended = Signal(), Signal()
+        with m.If(self.start):
+            m.d.sync += [busy.eq(1), ended.eq(0)]
+        with m.Elif(self.done | self.error):
+            m.d.sync += busy.eq(0)
+        commands, reader = self._commands(m)
+        head = commands.o.payload
+        # the device's time: it goes on while the next command is there, and its result has room
+        gap, due, tick, issue, room = Signal(16), Signal(), Signal(), Signal(), Signal()
+        is_read = (head.opcode == OPCODES["RESULT_READ"]) | (head.opcode == OPCODES["READ"])
+        m.d.comb += [
+            due.eq(gap + 1 == head.wait),
+            tick.eq(busy & ~ended & commands.o.valid & ~(due & is_read & ~room)),
+            issue.eq(tick & due),
+            commands.o.ready.eq(issue),
+        ]
+        with m.If(tick):
+            m.d.sync += gap.eq(Mux(due, 0, gap + 1))
+        with m.If(issue & (head.opcode == OPCODES["END"])):
+            m.d.sync += ended.eq(1)
+        acts = {
+            name: Signal(config.groups, name=f"at_{name}")
+            for name in OPCODES
+            if name not in ("END", "IDLE")
+        }
+        for name, groups in acts.items():
+            if name != "COMP":
+                hit = issue & (head.opcode == OPCODES[name])
+                m.d.comb += groups.eq(Mux(hit, head.groups[: config.groups], 0))
+        mode = [Signal(3, name=f"mode{g}") for g in range(config.groups)]
+        slots = [self._runs(m, g, head, issue, tick, mode[g], acts) for g in range(config.groups)]
+        pairs, lost = [], []
+        for g in range(config.groups):
+            row = Signal(range(max(2, config.rows)), name=f"row{g}")
+            with m.If(acts["ACT4"][g]):
+                m.d.sync += row.eq(head.row)
+            for p in range(config.banks // 2):
+                mine = head.bank >> 1 == p
+                pair = self.parts.instance(
+                    m,
+                    f"pair{g}_{p}",
+                    "pim_pair",
+                    lambda: Pair(config),
+                    tick=tick,
+                    round_=acts["ROUND"][g],
+                    mode=head.mode,
+                    comp=acts["COMP"][g],
+                    slot=slots[g],
+                    row=row,
+                    put=acts["WRITE"][g] & mine,
+                    get=acts["READ"][g] & mine,
+                    store=acts["REG_WRITE"][g] & mine,
+                    bank=head.bank[0],
+                    column=head.column[:5],
+                    register=head.column[:3],
+                    data=head.data,
+                )
+                pairs.append(pair)
+                lost.append(Mux(tick, pair["o_saturated"], 0))
+        counted = self._results(m, pairs, head, issue & is_read, room, acts)
+        check = TimingCheck(config)
+        m.submodules.check = check
+        m.d.comb += check.tick.eq(tick)
+        m.d.comb += [getattr(check, f"i_{n}").eq(acts[n]) for n in check.names if n in acts]
+        m.d.comb += [
+            self.counters.commands.eq(issue),
+            self.counters.stalled.eq(busy & ~ended & ~tick),
+            self.counters.saturated.eq(sum(lost) + counted),
+        ]
+        self._errors(m, check, busy, reader)
+        m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
+        return m
+
+    def _commands(self, m: Module) -> tuple[Any, Any]:
+        """Words from memory, put together to commands with their data."""
+        m.submodules.reader = reader = BurstReader(bus_bytes=BUS)
+        m.submodules.commands = commands = Queue(_COMMAND, COMMANDS_AHEAD)
+        ask = Signal()
+        m.d.comb += [
+            reader.i.valid.eq(ask),
+            reader.i.p.address.eq(self.registers.program),
+            reader.i.p.beats.eq(self.registers.words),
+        ]
+        with m.If(self.start):
+            m.d.sync += ask.eq(1)
+        with m.Elif(reader.i.ready):
+            m.d.sync += ask.eq(0)
+        place = Signal(range(5))  # of the next word: 0 is a command, then its data
+        first = Signal(64)
+        kept = [Signal(64, name=f"kept{k}") for k in range(3)]
+        word = reader.o.p.data
+        opcode = Mux(place == 0, word[:4], first[:4])
+        with_data = (opcode == OPCODES["REG_WRITE"]) | (opcode == OPCODES["WRITE"])
+        last = Mux(with_data, place == 4, 1)
+        m.d.comb += [
+            commands.i.payload.eq(Cat(Mux(place == 0, word, first), *kept, word)),
+            commands.i.valid.eq(reader.o.valid & last),
+            reader.o.ready.eq(~last | commands.i.ready),
+        ]
+        with m.If(reader.o.valid & reader.o.ready):
+            m.d.sync += place.eq(Mux(last, 0, place + 1))
+            with m.If(place == 0):
+                m.d.sync += first.eq(word)
+            for k, register in enumerate(kept):
+                with m.If(place == k + 1):
+                    m.d.sync += register.eq(word)
+        return commands, reader
+
+    def _runs(
+        self,
+        m: Module,
+        g: int,
+        head: Any,
+        issue: Any,
+        tick: Any,
+        mode: Signal,
+        acts: dict[str, Any],
+    ) -> Signal:
+        """COMP runs of a bank group: one entry of the program is a COMP every interval."""
+        config = self.config
+        with m.If(acts["ROUND"][g]):
+            m.d.sync += mode.eq(head.mode)
+        begin = issue & (head.opcode == OPCODES["COMP"]) & head.groups[g]
+        active, slot, wait = Signal(), Signal(9), Signal(range(config.interval + 1))
+        again = active & (wait == 1)
+        number = Signal(9, name=f"slot{g}")
+        most = Mux(
+            mode == MODES.index("update"), slots_of(config, "update"), slots_of(config, "score")
+        )
+        m.d.comb += [
+            acts["COMP"][g].eq(tick & (begin | again)),
+            number.eq(Mux(begin, 0, slot)),
+        ]
+        with m.If(tick):
+            with m.If(begin | again):
+                m.d.sync += [
+                    active.eq(number + 1 != most),
+                    slot.eq(number + 1),
+                    wait.eq(config.interval),
+                ]
+            with m.Elif(active):
+                m.d.sync += wait.eq(wait - 1)
+        return number
+
+    def _results(
+        self, m: Module, pairs: list[Any], head: Any, read: Any, room: Signal, acts: dict[str, Any]
+    ) -> Any:
+        """What is read goes to memory, in order; gives how many results did not fit."""
+        config = self.config
+        m.submodules.writer = self._writer = writer = BurstWriter(bus_bytes=BUS)
+        m.submodules.results = results = Queue(256, RESULTS_AHEAD)
+        ask = Signal()
+        m.d.comb += [
+            writer.i.valid.eq(ask),
+            writer.i.p.address.eq(self.registers.results),
+            writer.i.p.beats.eq(self.registers.result_words),
+        ]
+        with m.If(self.start):
+            m.d.sync += ask.eq(self.registers.result_words != 0)
+        with m.Elif(writer.i.ready):
+            m.d.sync += ask.eq(0)
+        for ours, theirs in ((self.m0, writer.bus), (self.m0, m.submodules.reader.bus)):
+            for name, member in theirs.signature.members.items():
+                inner, outer = getattr(theirs, name), getattr(ours, name)
+                m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
+        # the banks give data one cycle after READ
+        pushed, which, half, plain = Signal(), Signal(range(max(2, len(pairs)))), Signal(), Signal()
+        each = config.banks // 2
+        group = Signal(range(max(2, config.groups)))
+        for g in range(config.groups):
+            with m.If(head.groups[g]):
+                m.d.comb += group.eq(g)
+        m.d.sync += [
+            pushed.eq(read),
+            which.eq(group * each + (head.bank >> 1)),
+            half.eq(head.column[0]),
+            plain.eq(head.opcode == OPCODES["READ"]),
+        ]
+        chosen, lost = Signal(256), Signal(6)
+        with m.Switch(which):
+            for n, pair in enumerate(pairs):
+                with m.Case(n):
+                    m.d.comb += [
+                        chosen.eq(
+                            Mux(plain, pair["o_data"], pair["o_result"].word_select(half, 256))
+                        ),
+                        lost.eq(pair["o_lost"]),
+                    ]
+        waiting = Signal(range(RESULTS_AHEAD + 1))
+        word, out = Signal(2), results.o
+        finished = out.valid & writer.i_data.ready & (word == 3)
+        m.d.comb += [
+            results.i.payload.eq(chosen),
+            results.i.valid.eq(pushed),
+            writer.i_data.valid.eq(out.valid),
+            writer.i_data.payload.eq(out.payload.word_select(word, 64)),
+            out.ready.eq(finished),
+            room.eq(waiting != RESULTS_AHEAD),
+        ]
+        with m.If(out.valid & writer.i_data.ready):
+            m.d.sync += word.eq(word + 1)
+        m.d.sync += waiting.eq(waiting + read - finished)
+        return Mux(pushed & ~plain & (half == 0), lost, 0)
+
+    def _errors(self, m: Module, check: TimingCheck, busy: Signal, reader: Any) -> None:
+        m.d.comb += [
+            self.error.eq(
+                busy & (check.o_early | check.o_state | reader.error | self._writer.error)
+            ),
+            self.report.code.eq(
+                Mux(check.o_early, Const(PimError.PIM_TIMING, 8), PimError.PIM_STATE)
+            ),
+            self.report.block.eq(0),
+        ]
+        with m.If(reader.error):
+            m.d.comb += self.report.code.eq(ErrorCode.BUS_READ.value)
+        with m.Elif(self._writer.error):
+            m.d.comb += self.report.code.eq(ErrorCode.BUS_WRITE.value)

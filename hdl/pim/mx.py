@@ -1,0 +1,288 @@
+"""The unit's datapath for MX8, bit for bit as `models.pim.unit.MxUnit`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.numerics.mx import BIAS, FAMILY, GROUP, LARGEST
+from ...models.pim.unit import GUARD, WIDTH
+from ..arith import mx
+from ..arith.pipeline import Pipeline
+
+__all__ = ["MxLane", "MxResults"]
+
+MX8 = FAMILY["mx8"]
+#: an exponent sum of two biased exponents
+_EXPONENT = 9
+
+
+class MxLane(wiring.Component):
+    """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
+
+    Members
+    -------
+    i_valid, i_data, i_d, i_k, i_v, i_q : In
+        A sub-chunk with its operands; `i_v` is {magnitude 6, sign, micro, exponent 8}.
+    i_attend, i_first, i_stochastic : In
+        Of this iteration: `i_first` begins a sum of attend.
+    i_random : In(256)
+        Random bytes, taken where `o_draw` is high.
+    o_draw : Out
+        Four ranks after the sub-chunk.
+    o_code, o_valid, o_saturated : Out
+        The new sub-chunk (in attend the sum so far), five ranks after the old one.
+    o_sum, o_exponent, o_sum_valid : Out
+        The output's sum, three ranks later.
+    """
+
+    depth = 5
+    sum_depth = 8
+    v_bits = 16
+    sum_shape = signed(26)
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "i_valid": In(1),
+                "i_data": In(256),
+                "i_d": In(256),
+                "i_k": In(256),
+                "i_v": In(self.v_bits),
+                "i_q": In(256),
+                "i_attend": In(1),
+                "i_first": In(1),
+                "i_stochastic": In(1),
+                "i_random": In(256),
+                "o_draw": Out(1),
+                "o_code": Out(256),
+                "o_valid": Out(1),
+                "o_saturated": Out(2),
+                "o_sum": Out(self.sum_shape),
+                "o_exponent": Out(_EXPONENT),
+                "o_sum_valid": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        valid = [self.i_valid]
+        for rank in range(self.sum_depth):
+            bit = Signal(name=f"valid{rank + 1}")
+            m.d.sync += bit.eq(valid[-1])
+            valid.append(bit)
+        pipes = [Pipeline(m) for _ in range(2)]
+        groups = [self._group(m, pipe, g, valid) for g, pipe in enumerate(pipes)]
+        m.d.comb += [
+            self.o_code.eq(Cat(*(g.code for g in groups))),
+            self.o_saturated.eq(sum(g.saturated for g in groups)),
+            self.o_valid.eq(valid[self.depth]),
+            self.o_draw.eq(valid[self.depth - 1]),
+        ]
+        a, b = groups
+        big = Signal()
+        m.d.comb += big.eq(a.exponent >= b.exponent)
+        near = Mux(big, a.sum, b.sum)
+        far = Mux(big, b.sum, a.sum)
+        distance = Mux(big, a.exponent - b.exponent, b.exponent - a.exponent)[:_EXPONENT]
+        m.d.sync += [
+            self.o_sum.eq(near + floored(far, distance)),
+            self.o_exponent.eq(Mux(big, a.exponent, b.exponent)),
+        ]
+        m.d.comb += self.o_sum_valid.eq(valid[self.sum_depth])
+        return m
+
+    def _group(self, m: Module, pipe: Pipeline, g: int, valid: list[Signal]) -> SimpleNamespace:
+        part = slice(128 * g, 128 * (g + 1))
+        data, d = (mx.unpack(v[part], MX8) for v in (self.i_data, self.i_d))
+        element = self.i_v
+        one = mx.Group(element[8:], [element[7]] * 8, [element[:6]] * GROUP, [element[6]] * GROUP)
+        # rank 1: both products
+        kept = mx.unpack(Mux(self.i_attend, self.i_data[part], self.i_k[part])[:128], MX8)
+        decayed, decayed_sign = mx.product(d, data)
+        added, added_sign = mx.product(kept, one)
+        s = pipe.rank(
+            **{f"a{n}": v for n, v in enumerate(decayed)},
+            **{f"b{n}": v for n, v in enumerate(added)},
+            a_sign=Cat(*decayed_sign),
+            b_sign=Cat(*added_sign),
+            a_exponent=d.exponent + data.exponent,
+            b_exponent=Mux(one.magnitude[0].any(), kept.exponent + one.exponent, 0)[:_EXPONENT],
+            attend=self.i_attend,
+            first=self.i_first,
+            stochastic=self.i_stochastic,
+        )
+        # rank 2: align; attend adds to its own sum
+        sums = [Signal(WIDTH, name=f"sum{g}_{n}") for n in range(GROUP)]
+        sum_signs, sum_exponent = Signal(GROUP, name=f"signs{g}"), Signal(10, name=f"exponent{g}")
+        old = [
+            Mux(s.attend, Mux(s.first, 0, sums[n]), getattr(s, f"a{n}") << GUARD)[:WIDTH]
+            for n in range(GROUP)
+        ]
+        old_exponent = Mux(s.attend, Mux(s.first, 0, sum_exponent), s.a_exponent)[:10]
+        big = pipe.wire(old_exponent >= s.b_exponent, name="big")
+        up = pipe.wire(Mux(big, 0, s.b_exponent - old_exponent)[:10], name="up")
+        down = pipe.wire(Mux(big, old_exponent - s.b_exponent, 0)[:10], name="down")
+        s = pipe.rank(
+            **{f"a{n}": mx.shifted_right(v, up) for n, v in enumerate(old)},
+            **{
+                f"b{n}": mx.shifted_right((getattr(s, f"b{n}") << GUARD)[:WIDTH], down)
+                for n in range(GROUP)
+            },
+            a_sign=Mux(s.attend, sum_signs, s.a_sign),
+            b_sign=s.b_sign,
+            exponent=Mux(big, old_exponent, s.b_exponent)[:10],
+            attend=s.attend,
+            stochastic=s.stochastic,
+        )
+        # rank 3: add; in attend, all are shifted where one needs another bit
+        totals, signs = [], []
+        for n in range(GROUP):
+            a, b = getattr(s, f"a{n}"), getattr(s, f"b{n}")
+            differ = s.a_sign[n] ^ s.b_sign[n]
+            less = pipe.wire(a < b, name="less")
+            minus = Mux(less, b - a, a - b)[: WIDTH + 1]
+            totals.append(pipe.wire(Mux(differ, minus, a + b)[: WIDTH + 1], name="total"))
+            signs.append(Mux(less, s.b_sign[n], s.a_sign[n]))
+        carry = pipe.wire(Cat(*(t[WIDTH] for t in totals)).any() & s.attend, name="carry")
+        taken = valid[2]
+        with m.If(taken):
+            for n in range(GROUP):
+                m.d.sync += sums[n].eq(Mux(carry, totals[n][1:], totals[n][:WIDTH]))
+            m.d.sync += [sum_signs.eq(Cat(*signs)), sum_exponent.eq(s.exponent + carry)]
+        pipe.depth += 1
+        stochastic = pipe.delay(s.stochastic, 1, name="stochastic")
+        # ranks 4 and 5: the new groups
+        unit = (sum_exponent - (BIAS + 2 * (MX8.magnitude_bits - 1) + 2 + GUARD)).as_signed()
+        random = [
+            self.i_random[8 * (GROUP * g + n) : 8 * (GROUP * g + n + 1)] for n in range(GROUP)
+        ]
+        code, saturated = mx.renormalise(
+            pipe, MX8, list(sums), [sum_signs[n] for n in range(GROUP)], unit, random, stochastic
+        )
+        # rank 6: products with q; rank 7: their sum; rank 8 joins the groups
+        state, query = mx.unpack(code, MX8), mx.unpack(self.i_q[part], MX8)
+        magnitude, sign = mx.product(state, query)
+        t = pipe.rank(
+            **{f"p{n}": v for n, v in enumerate(magnitude)},
+            sign=Cat(*sign),
+            exponent=state.exponent + query.exponent,
+        )
+        total: Value = Mux(t.sign[0], -t.p0, t.p0)
+        for n in range(1, GROUP):
+            p = getattr(t, f"p{n}")
+            total = total + Mux(t.sign[n], -p, p)
+        total = pipe.wire(total, signed(20), name="total")
+        u = pipe.rank(
+            sum=total << GUARD,
+            exponent=Mux(total == 0, 0, t.exponent)[:_EXPONENT],
+        )
+        return SimpleNamespace(code=code, saturated=saturated, sum=u.sum, exponent=u.exponent)
+
+
+def floored(value: Value, amount: Value) -> Value:
+    """A signed value shifted right, rounded down; as wide as `value`."""
+    width = len(value)
+    out = value.as_signed()
+    levels = (width - 1).bit_length()
+    for level in range(min(levels, len(amount))):
+        out = Mux(amount[level], (out >> (1 << level)), out)[:width].as_signed()
+    if len(amount) > levels:
+        out = Mux(amount[levels:].any(), out[-1].replicate(width), out)[:width].as_signed()
+    return out
+
+
+class MxResults(wiring.Component):
+    """Results of 32 columns: sums in, one after another; packed groups out.
+
+    Members
+    -------
+    i_sum, i_exponent, i_column, i_valid : In
+        The sum of a column.
+    o_code, o_saturated : Out
+        The groups of all 32 as they are now, two ranks after the last sum.
+    """
+
+    reads = 1
+    sum_shape = signed(28)
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "i_sum": In(self.sum_shape),
+                "i_exponent": In(_EXPONENT),
+                "i_column": In(5),
+                "i_valid": In(1),
+                "o_code": Out(256),
+                "o_saturated": Out(2),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        pipe = Pipeline(m)
+        magnitude = pipe.wire(Mux(self.i_sum < 0, -self.i_sum, self.i_sum)[:28], name="magnitude")
+        value, zeros = magnitude, []
+        for level in reversed(range(5)):
+            step = 1 << level
+            none = pipe.wire(~value[28 - step :].any(), name="none")
+            zeros.insert(0, none)
+            value = pipe.wire(Mux(none, value << step, value)[:28], name="value")
+        cut = value[-7:]
+        offset = 2 * BIAS + 2 * (MX8.magnitude_bits - 1) + 2 + GUARD
+        power = pipe.wire(self.i_exponent + 27 - Cat(*zeros) - offset, signed(11), name="power")
+        entry = Cat(self.i_sum < 0, cut, magnitude.any(), power)
+        entries = [Signal(len(entry), name=f"entry{n}") for n in range(32)]
+        for n, held in enumerate(entries):
+            with m.If(self.i_valid & (self.i_column == n)):
+                m.d.sync += held.eq(entry)
+        codes, lost = [], []
+        for g in (0, 1):
+            code, saturated = self._group(m, pipe, entries[GROUP * g : GROUP * (g + 1)])
+            codes.append(code)
+            lost.append(saturated)
+        m.d.sync += [self.o_code.eq(Cat(*codes)), self.o_saturated.eq(lost[0] + lost[1])]
+        return m
+
+    def _group(self, m: Module, pipe: Pipeline, entries: list[Signal]) -> tuple[Value, Value]:
+        sign = [e[0] for e in entries]
+        cut = [e[1:8] for e in entries]
+        some = [e[8] for e in entries]
+        power = [e[9:].as_signed() for e in entries]
+        least = -(1 << 11)
+        reach = [
+            pipe.wire(Mux(s, p + c.all(), least), signed(12), name="reach")
+            for s, p, c in zip(some, power, cut, strict=True)
+        ]
+        nodes = reach
+        pairs: list[Value] = []
+        while len(nodes) > 1:
+            nodes = [
+                pipe.wire(Mux(a > b, a, b), signed(12), name="larger")
+                for a, b in zip(nodes[::2], nodes[1::2], strict=True)
+            ]
+            pairs = pairs or nodes
+        top = nodes[0]
+        biased = pipe.wire(top + BIAS, signed(13), name="biased")
+        gone = pipe.wire(biased < 0, name="gone")
+        saturated = biased > LARGEST
+        micros, magnitudes, signs = [], [], []
+        for pair in range(GROUP // 2):
+            micro = pipe.wire(pairs[pair] < top, name="micro")
+            micros.append(micro & ~gone)
+            for lane in (2 * pair, 2 * pair + 1):
+                # how far below: 1 drops the seventh bit
+                shift = pipe.wire(top - micro - power[lane] + 1, signed(14), name="shift")
+                rounded = Value.cast(0)
+                for amount in range(1, 8):
+                    kept = ((cut[lane] + (1 << (amount - 1))) >> amount)[:6]
+                    rounded = Mux(shift == amount, kept, rounded)
+                value = pipe.wire(Mux(some[lane] & ~gone, rounded, 0)[:6], name="m")
+                magnitudes.append(value)
+                signs.append(sign[lane] & value.any())
+        exponent = Mux(gone, 0, Mux(saturated, LARGEST, biased[:8]))[:8]
+        return mx.pack(mx.Group(exponent, micros, magnitudes, signs)), saturated

@@ -1,0 +1,289 @@
+"""Two banks with what serves them: their memory, registers, units and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.pim.config import COLUMNS, PimConfig
+from .float16 import Float16Lane, Float16Results
+from .mx import MX8, MxLane, MxResults, floored
+
+__all__ = ["MODES", "Pair"]
+
+#: what ROUND says
+MODES = ("update", "score", "attend", "load", "store", "seed")
+
+
+class Pair(wiring.Component):
+    """An upper and a bottom bank.
+
+    Time goes on only where `tick` is high: cycles without are not there for anything but `o_data` and
+    `o_result`, which stay. A sub-chunk that COMP reads in slot s is written three slots later. Registers are
+    d, k, q, v0, v1 and, of the pair, the seed (`models.pim.device.REGISTERS`).
+
+    Members
+    -------
+    tick : In
+    round_, mode : In
+        ROUND; the mode holds until the next.
+    comp, slot : In
+        COMP, and its number in the round.
+    row : In
+        The row that is open.
+    put, get, bank, column, register, data : In
+        WRITE (`put`) and READ (`get`) of a column, or of a register (`store`).
+    o_data : Out(256)
+        What READ read, in the next cycle.
+    o_result : Out(256 or 512)
+        Results as they are.
+    o_saturated : Out
+        Groups (numbers in float16) of the new state that saturate in this cycle.
+    o_lost : Out
+        Of the results as they are.
+    """
+
+    def __init__(self, config: PimConfig) -> None:
+        self.config = config
+        self.lane, self.results = (
+            (MxLane, MxResults) if config.format == "mx8" else (Float16Lane, Float16Results)
+        )
+        interval = config.interval
+        if interval < (3 if config.format == "mx8" else 4):
+            raise ValueError(f"{config.format} units need more than {interval} cycles an iteration")
+        if max(config.timing.tRTP, config.timing.tWR) < 14:
+            raise ValueError(
+                f"{config.timing.name}: results are there 15 cycles after the last COMP"
+            )
+        super().__init__(
+            {
+                "tick": In(1),
+                "round_": In(1),
+                "mode": In(3),
+                "comp": In(1),
+                "slot": In(9),
+                "row": In(range(max(2, config.rows))),
+                "put": In(1),
+                "get": In(1),
+                "store": In(1),
+                "bank": In(1),
+                "column": In(5),
+                "register": In(3),
+                "data": In(256),
+                "o_data": Out(256),
+                "o_result": Out(256 * self.results.reads),
+                "o_saturated": Out(7),
+                "o_lost": Out(6),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        outer, m = Module(), Module()
+        outer.submodules.inner = EnableInserter(self.tick)(m)
+        config, design = self.config, self.config.design
+        units = 2 // design.banks
+        mode = Signal(3)
+        with m.If(self.round_):
+            m.d.sync += mode.eq(self.mode)
+        update, attend = mode == MODES.index("update"), mode == MODES.index("attend")
+        # which unit begins which column in this slot; attention takes a column in each
+        launch, bank, column = Signal(), Signal(), Signal(5)
+        number = Signal(9)
+        step = (design.spacing - 1).bit_length()
+        begins = (self.slot[:step] == 0) if step else 1
+        m.d.comb += [
+            number.eq(self.slot >> step),
+            launch.eq(self.comp & begins & (number < COLUMNS * design.banks)),
+            bank.eq(number[0] if units == 1 else 0),
+            column.eq(number >> (2 - units)),
+        ]
+        # slots until the write
+        later = [(launch, bank, column)]
+        for _ in range(3):
+            kept = Signal(), Signal(), Signal(5)
+            with m.If(self.comp):
+                m.d.sync += [k.eq(v) for k, v in zip(kept, later[-1], strict=True)]
+            with m.If(self.round_):  # attention leaves columns behind that nothing writes
+                m.d.sync += kept[0].eq(0)
+            later.append(kept)
+        wrote, wrote_bank, wrote_column = later[-1]
+        registers = self._registers(m)
+        lanes = [
+            self._lane(m, n, registers, launch, bank, column, update, attend) for n in range(units)
+        ]
+        ready = []
+        for n, lane in enumerate(lanes):
+            # the latest results, as many as wait for their slot
+            apart = config.interval * design.spacing
+            depth = (3 * config.interval - self.lane.depth - 2) // apart
+            chain = [Signal(256, name=f"ready{n}_{k}") for k in range(depth + 1)]
+            come: Any = lane.o_valid
+            for k, held in enumerate(chain):
+                with m.If(come):
+                    m.d.sync += held.eq(chain[k - 1] if k else lane.o_code)
+                for _ in range(apart if k < depth else 0):  # as long as the one before holds it
+                    late = Signal()
+                    m.d.sync += late.eq(come)
+                    come = late
+            ready.append(chain)
+        reads = []
+        for b in (0, 1):
+            m.submodules[f"bank{b}"] = cells = memory.Memory(
+                shape=256, depth=config.rows * COLUMNS, init=[]
+            )
+            read, write = cells.read_port(), cells.write_port()
+            mine = 1 if units == 2 else (bank == b)
+            wrote_mine = 1 if units == 2 else (wrote_bank == b)
+            write_back = Signal(name=f"back{b}")
+            m.d.comb += [
+                write_back.eq(self.comp & wrote & wrote_mine & update),
+                read.en.eq((launch & mine) | self.get),
+                read.addr.eq(Cat(Mux(self.get, self.column, column)[:5], self.row)),
+                write.en.eq(write_back | (self.put & (self.bank == b))),
+                write.addr.eq(Cat(Mux(self.put, self.column, wrote_column)[:5], self.row)),
+                write.data.eq(Mux(self.put, self.data, ready[b if units == 2 else 0][-1])),
+            ]
+            reads.append(read.data)
+        read_bank = Signal()
+        with m.If(self.get):
+            m.d.sync += read_bank.eq(self.bank)
+        m.d.comb += self.o_data.eq(Mux(read_bank, reads[1], reads[0]))
+        for n, lane in enumerate(lanes):
+            which = registers["bank"] if units == 1 else n
+            m.d.comb += lane.i_data.eq(Mux(which, reads[1], reads[0]))
+        self._join(m, lanes, update, attend, [chain[0] for chain in ready])
+        return outer
+
+    def _registers(self, m: Module) -> dict[str, Any]:
+        """The registers of both banks; ROUND of a score sets those that change nothing."""
+        found: dict[str, Any] = {}
+        from ...models.pim.unit import Float16Unit, MxUnit
+
+        one = int.from_bytes(
+            (MxUnit if self.config.format == "mx8" else Float16Unit).one.tobytes(), "little"
+        )
+        score = self.round_ & (self.mode == MODES.index("score"))
+        names = ("d", "k", "q", "v0") + (("v1",) if self.config.format == "float16" else ())
+        order = ("d", "k", "q", "v0", "v1")
+        for name in names:
+            both = [Signal(256, name=f"{name}_{b}") for b in (0, 1)]
+            for b, register in enumerate(both):
+                with m.If(self.store & (self.register == order.index(name)) & (self.bank == b)):
+                    m.d.sync += register.eq(self.data)
+                if name != "q":
+                    with m.If(score):
+                        m.d.sync += register.eq(one if name == "d" else 0)
+            found[name] = both
+        return found
+
+    def _lane(
+        self,
+        m: Module,
+        n: int,
+        registers: dict[str, Any],
+        launch: Any,
+        bank: Any,
+        column: Any,
+        update: Any,
+        attend: Any,
+    ) -> Any:
+        units = 2 // self.config.design.banks
+        lane = self.lane()
+        m.submodules[f"lane{n}"] = lane
+        valid, at, number = Signal(), Signal(), Signal(5)
+        first = Signal()
+        m.d.sync += [valid.eq(launch), at.eq(bank), number.eq(column)]
+        m.d.sync += first.eq((column == 0) & (bank == 0))
+        # which bank's q, when the output's products are taken
+        late = at
+        for _ in range(self.lane.depth):
+            kept = Signal()
+            m.d.sync += kept.eq(late)
+            late = kept
+        which = at if units == 1 else n
+        registers["bank"] = at  # of the sub-chunk that is read now
+        pick = lambda name, index: Mux(index, registers[name][1], registers[name][0])
+        m.d.comb += [
+            lane.i_valid.eq(valid),
+            lane.i_d.eq(pick("d", which)),
+            lane.i_k.eq(pick("k", which)),
+            lane.i_q.eq(pick("q", late if units == 1 else n)),
+            lane.i_attend.eq(attend),
+            lane.i_first.eq(first),
+            lane.i_stochastic.eq(update & int(self.config.stochastic)),
+        ]
+        v = Cat(pick("v0", which), *([pick("v1", which)] if "v1" in registers else []))
+        if self.config.format == "float16":
+            m.d.comb += lane.i_v.eq(v.word_select(number, 16))
+        else:
+            half = v.word_select(number[4], 128)
+            wide = 1 + MX8.magnitude_bits
+            value = half[16:].word_select(number[:4], wide)
+            micro = half[8:16].bit_select(number[1:4], 1)
+            m.d.comb += lane.i_v.eq(Cat(value, micro, half[:8]))
+            if self.config.stochastic:
+                self._random(m, lane, n, update)
+        return lane
+
+    def _random(self, m: Module, lane: Any, n: int, update: Any) -> None:
+        """Four words of 64 bits for each iteration (`models.numerics.lfsr`)."""
+        state = [Signal(64, name=f"random{n}_{k}") for k in (0, 1)]
+        words: list[Any] = list(state)
+        for _ in range(4):
+            old, new = words[-2:]
+            word = Signal(64, name="word")
+            m.d.comb += word.eq(new ^ (old >> 1) ^ (new << 63)[:64])
+            words.append(word)
+        m.d.comb += lane.i_random.eq(Cat(*words[2:]))
+        with m.If(lane.o_draw & update):
+            m.d.sync += [state[0].eq(words[-2]), state[1].eq(words[-1])]
+        mine = 1 if self.config.design.banks == 2 else (self.bank == n)
+        upper = (self.bank == 0) if self.config.design.banks == 2 else 1
+        with m.If(self.store & (self.register == 5) & mine & upper):
+            m.d.sync += [state[0].eq(self.data[:64]), state[1].eq(self.data[64:128])]
+
+    def _join(self, m: Module, lanes: list[Any], update: Any, attend: Any, sums: list[Any]) -> None:
+        """The sums of both banks together, and what is lost on the way."""
+        m.submodules.results = results = self.results()
+        bank, column = Signal(), Signal(5)
+        number = Signal(6)  # of sums in this round: upper and bottom alternate
+        with m.If(self.round_):
+            m.d.sync += number.eq(0)
+        if len(lanes) == 1:
+            [lane] = lanes
+            upper, upper_exponent = Signal(lane.sum_shape), Signal(len(lane.o_exponent))
+            m.d.comb += [bank.eq(number[0]), column.eq(number >> 1)]
+            with m.If(lane.o_sum_valid):
+                m.d.sync += number.eq(number + 1)
+                with m.If(~bank):
+                    m.d.sync += [upper.eq(lane.o_sum), upper_exponent.eq(lane.o_exponent)]
+            a, b = (upper, upper_exponent), (lane.o_sum, lane.o_exponent)
+            valid = lane.o_sum_valid & bank
+        else:
+            m.d.comb += column.eq(number)
+            with m.If(lanes[0].o_sum_valid):
+                m.d.sync += number.eq(number + 1)
+            a, b = ((lane.o_sum, lane.o_exponent) for lane in lanes)
+            valid = lanes[0].o_sum_valid
+        big = Signal()
+        m.d.comb += big.eq(a[1] >= b[1])
+        near, far = Mux(big, a[0], b[0]), Mux(big, b[0], a[0])
+        distance = Mux(big, a[1] - b[1], b[1] - a[1])[: len(a[1])]
+        m.d.sync += [
+            results.i_sum.eq(near + floored(far, distance)),
+            results.i_exponent.eq(Mux(big, a[1], b[1])),
+            results.i_column.eq(column),
+            results.i_valid.eq(valid & ~attend),
+        ]
+        lost = sum(Mux(lane.o_valid & update, lane.o_saturated, 0) for lane in lanes)
+        held = Signal(len(lanes[0].o_saturated))
+        with m.If(lanes[0].o_valid):
+            m.d.sync += held.eq(lanes[0].o_saturated)
+        m.d.comb += [
+            self.o_saturated.eq(lost),
+            self.o_lost.eq(Mux(attend, held, results.o_saturated)),
+            self.o_result.eq(Mux(attend, sums[0], results.o_code)),
+        ]

@@ -1,0 +1,136 @@
+"""A device's banks and units, round by round: the golden model.
+
+A round opens a row in each bank of a set. Each *pair* of banks, upper and bottom, belongs together: in
+updates and scores both hold slices of dim_head of the same columns, and their outputs are added; in attend
+they hold different tokens of the same slice of dim_head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.lfsr import Lfsr
+from .config import COLUMNS, PimConfig
+from .schedule import Round
+from .unit import Float16Unit, MxUnit
+
+__all__ = ["REGISTERS", "Device", "Step", "registers_of"]
+
+Bytes = NDArray[np.uint8]
+#: registers of a unit for one bank, and the seed of a pair's random bits
+REGISTERS = ("d", "k", "q", "v0", "v1", "seed")
+
+
+def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
+    """Return which registers a round writes in each bank, in order."""
+    wide = config.format == "float16"
+    v = ("v0", "v1") if wide else ("v0",)
+    if given.mode == "update":
+        return ("d", "k", "q", *v) if given.first else v
+    return {"score": ("q",), "attend": v, "seed": ("seed",)}.get(given.mode, ())
+
+
+@dataclass(frozen=True)
+class Step:
+    """A round with its data: operands (banks of the set, registers, 32), or for a load (banks, 32, 32)."""
+
+    round: Round
+    data: Bytes
+
+
+class Device:
+    """The state of all banks and registers, and of the units' random bits."""
+
+    def __init__(self, config: PimConfig) -> None:
+        self.config = config
+        self.unit: MxUnit | Float16Unit = MxUnit() if config.format == "mx8" else Float16Unit()
+        self.count = config.groups * config.banks
+        self.banks = np.zeros((self.count, config.rows, COLUMNS, 32), dtype=np.uint8)
+        self.registers = {name: np.zeros((self.count, 32), dtype=np.uint8) for name in REGISTERS}
+        self._streams: dict[int, Lfsr] = {}
+        self.saturated = 0
+
+    def set_banks(self, number: int) -> NDArray[np.int64]:
+        """Return the banks of a set."""
+        each = self.count // self.config.sets
+        return np.arange(number * each, (number + 1) * each)
+
+    def play(self, number: int, step: Step) -> Bytes:
+        """Run a round of a set; return what is read from it: (transfers, 32)."""
+        own, given = self.set_banks(number), step.round
+        if given.mode == "load":
+            self.banks[own, given.row] = step.data
+            return np.zeros((0, 32), dtype=np.uint8)
+        if given.mode == "store":
+            return self.banks[own, given.row].reshape(-1, 32)
+        if given.mode == "score":  # ROUND sets what makes an update that changes nothing
+            for name, value in (("d", self.unit.one), ("k", self.unit.zero)):
+                self.registers[name][own] = value
+            for name in ("v0", "v1"):
+                self.registers[name][own] = 0
+        for index, name in enumerate(registers_of(self.config, given)):
+            self.registers[name][own] = step.data[:, index]
+        if given.mode == "seed":
+            words = np.ascontiguousarray(step.data[:, 0, :16]).view("<u8")
+            streams = self._units(own)
+            for bank in streams:
+                self._streams[int(bank)] = Lfsr(words[bank - own[0]][None])
+            return np.zeros((0, 32), dtype=np.uint8)
+        return self._compute(own, given)
+
+    def _units(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first bank of each unit."""
+        return own[:: self.config.design.banks]
+
+    def _v(self, own: NDArray[np.int64]) -> Bytes:
+        both = [self.registers[name][own] for name in ("v0", "v1")]
+        return both[0] if self.config.format == "mx8" else np.concatenate(both, axis=-1)
+
+    def _compute(self, own: NDArray[np.int64], given: Round) -> Bytes:
+        unit, columns = self.unit, np.arange(COLUMNS)
+        state = self.banks[own, given.row]  # (banks, columns, 32)
+        v = np.repeat(self._v(own)[:, None], COLUMNS, axis=1)
+        element = unit.element(v, np.broadcast_to(columns, v.shape[:2]))
+        if given.mode == "attend":
+            # upper and bottom alternate, column by column
+            half = len(own) // 2
+            turn = lambda a: a.reshape(half, 2, COLUMNS, *a.shape[2:]).swapaxes(1, 2)
+            both = turn(state).reshape(half, 2 * COLUMNS, 32)
+            scores = turn(v).reshape(half, 2 * COLUMNS, -1)
+            which = np.broadcast_to(np.repeat(columns, 2), scores.shape[:2])
+            out, lost = unit.attend(both, unit.element(scores, which))  # type: ignore[arg-type]
+            self.saturated += int(lost.sum())
+            return out.reshape(-1, 32)
+        d, k, q = (self.registers[name][own][:, None] for name in ("d", "k", "q"))
+        shape = state.shape
+        random = self._random(own) if self.config.stochastic and given.mode == "update" else None
+        new, lost = unit.update(
+            state,
+            np.broadcast_to(d, shape),
+            np.broadcast_to(k, shape),
+            element,
+            random,  # type: ignore[arg-type]
+        )
+        if given.mode == "update":
+            self.banks[own, given.row] = new
+            self.saturated += int(lost.sum())
+        sums = unit.output(new, np.broadcast_to(q, shape))
+        pair = type(sums)(sums.value[::2], sums.exponent[::2]).joined(
+            type(sums)(sums.value[1::2], sums.exponent[1::2])
+        )
+        out, lost = unit.results(pair)
+        self.saturated += int(lost.sum())
+        return out.reshape(-1, 32)
+
+    def _random(self, own: NDArray[np.int64]) -> Bytes:
+        """Return bytes (banks, columns, 32) in the order in which each unit takes them."""
+        served = self.config.design.banks
+        units = self._units(own)
+        drawn = np.stack(
+            [self._streams[int(unit)].bytes(served * COLUMNS * 32)[0] for unit in units]
+        )
+        drawn = drawn.reshape(len(units), COLUMNS, served, 32).swapaxes(1, 2)
+        return drawn.reshape(len(own), COLUMNS, 32)

@@ -1,0 +1,264 @@
+"""Where states and operands of a recurrence lie in the banks, and which rounds work on them.
+
+Words are Pimba's. A *sub-chunk* is 32 bytes of one state column along dim_head; a *chunk* 32 sub-chunks along
+dim_state: a row; a *chunk group* all chunks of one slice of dim_head, in consecutive rows of one bank, with
+the same d, k and q. Two slices of a head go to the upper and the bottom bank of a pair, so that their outputs
+add up there; a head with an odd number of slices gets one of zeros. Pairs of slices of all heads and requests
+are dealt to the pairs of banks in turn; the sums over pairs of slices are the host's.
+
+A cache of keys (score) lies like a state whose columns are tokens. A cache of values (attend) has tokens as
+sub-chunks; upper and bottom bank hold alternate chunks of 32 tokens of the same slice, and the host adds the
+sums of the chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.floating import float16
+from ..numerics.lfsr import seed_words
+from ..numerics.mx import FAMILY
+from .config import COLUMNS, PimConfig
+from .device import Device, Step, registers_of
+from .program import Program, program
+from .schedule import Round
+
+__all__ = ["Layout", "Operands", "Traffic"]
+
+MX8 = FAMILY["mx8"]
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What a run computes with, in float64: d, k, q (tokens, items, dim_head), v (tokens, items, dim_state), the
+    state (items, dim_head, dim_state); items are requests times heads. Those that a mode lacks are None."""
+
+    state: Floats | None
+    q: Floats | None = None
+    d: Floats | None = None
+    k: Floats | None = None
+    v: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes between host and device, by what they are."""
+
+    registers: int
+    results: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One recurrence on one device.
+
+    `mode`: "update", "score" or "attend"; `head` and `columns`: dim_head and dim_state (for a cache, the
+    dimension and its tokens); `items`: requests times heads; `tokens`: steps.
+    """
+
+    config: PimConfig
+    mode: str
+    head: int
+    columns: int
+    items: int
+    tokens: int
+    seed: int = 1
+
+    @property
+    def slices(self) -> int:
+        """Slices of a head."""
+        return -(-self.head // self.config.lanes)
+
+    @property
+    def parts(self) -> int:
+        """What goes to one pair of banks, of an item: pairs of slices, or slices in attend."""
+        return self.slices if self.mode == "attend" else -(-self.slices // 2)
+
+    @property
+    def chunks(self) -> int:
+        """Rows of a bank for one part of an item."""
+        return -(-self.columns // (2 * COLUMNS if self.mode == "attend" else COLUMNS))
+
+    @property
+    def seats(self) -> int:
+        """Parts that a pair of banks serves."""
+        return -(-self.items * self.parts // self.config.pairs)
+
+    @property
+    def rows(self) -> int:
+        """Rows of each bank that are used."""
+        return self.seats * self.chunks
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of each set, without loads and stores."""
+        return self.tokens * self.rows
+
+    def _bytes(self, values: Floats) -> Bytes:
+        if self.config.format == "mx8":
+            return MX8.pack(MX8.encode(values))
+        codes = float16.encode(values)
+        return np.ascontiguousarray(codes.astype("<u2")).view(np.uint8)
+
+    def _numbers(self, data: Bytes) -> Floats:
+        if self.config.format == "mx8":
+            return MX8.decode(MX8.unpack(data))
+        return float16.decode(np.ascontiguousarray(data).view("<u2").astype(np.int64))
+
+    def _dealt(self, parts: NDArray[np.uint8]) -> Bytes:
+        """Deal (…, items · parts, 2, rest) to (…, seats, banks, rest), absent ones zero."""
+        shape = list(parts.shape)
+        shape[1] = self.seats * self.config.pairs
+        full = np.zeros(shape, dtype=np.uint8)
+        full[:, : parts.shape[1]] = parts
+        return full.reshape(shape[0], self.seats, self.config.pairs * 2, *shape[3:])
+
+    def _vectors(self, x: Floats) -> Bytes:
+        """(tokens, items, dim_head) as bytes (tokens, seats, banks, 32)."""
+        lanes, tokens = self.config.lanes, len(x)
+        wide = np.zeros((tokens, self.items, 2 * self.parts * lanes))
+        wide[..., : self.head] = x
+        data = self._bytes(wide.reshape(tokens, self.items, self.parts, 2, lanes))
+        return self._dealt(data.reshape(tokens, self.items * self.parts, 2, 32))
+
+    def _columns(self, x: Floats) -> Bytes:
+        """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
+        tokens, each = len(x), 2 * COLUMNS if self.mode == "attend" else COLUMNS
+        wide = np.zeros((tokens, self.items, self.chunks * each))
+        wide[..., : self.columns] = x
+        if self.mode == "attend":
+            halves = wide.reshape(tokens, self.items, 1, self.chunks, 2, COLUMNS).swapaxes(3, 4)
+        else:
+            halves = wide.reshape(tokens, self.items, 1, 1, self.chunks, COLUMNS)
+        full = np.broadcast_to(halves, (tokens, self.items, self.parts, 2, self.chunks, COLUMNS))
+        data = self._bytes(full)
+        return self._dealt(data.reshape(tokens, self.items * self.parts, 2, self.chunks, -1))
+
+    def rows_of(self, state: Floats) -> Bytes:
+        """Return a state (items, dim_head, dim_state), or a cache of keys (items, dim, tokens) or of values
+        (items, dim, tokens), as bytes (rows, banks, 32, 32)."""
+        lanes, parts = self.config.lanes, self.parts
+        if self.mode == "attend":
+            wide = np.zeros((self.items, parts * lanes, self.chunks * 2 * COLUMNS))
+            wide[:, : self.head, : self.columns] = state
+            x = wide.reshape(self.items, parts, lanes, self.chunks, 2, COLUMNS)
+            x = x.transpose(0, 1, 4, 3, 5, 2)  # item, part, bank, chunk, column, lane
+        else:
+            wide = np.zeros((self.items, 2 * parts * lanes, self.chunks * COLUMNS))
+            wide[:, : self.head, : self.columns] = state
+            x = wide.reshape(self.items, parts, 2, lanes, self.chunks, COLUMNS)
+            x = x.transpose(0, 1, 2, 4, 5, 3)
+        data = self._bytes(np.ascontiguousarray(x))
+        data = data.reshape(1, self.items * parts, 2, self.chunks, COLUMNS, 32)
+        dealt = self._dealt(data)[0]  # seats, banks, chunks, …
+        return dealt.swapaxes(1, 2).reshape(self.rows, -1, COLUMNS, 32)
+
+    def state_of(self, rows: Bytes) -> Floats:
+        """Return the state (items, dim_head, dim_state) of rows (rows, banks, 32, 32)."""
+        data = rows.reshape(self.seats, self.chunks, -1, COLUMNS, 32).swapaxes(1, 2)
+        data = data.reshape(self.seats * self.config.pairs, 2, self.chunks, COLUMNS, 32)
+        data = data[: self.items * self.parts]
+        x = self._numbers(data).reshape(
+            self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes
+        )
+        x = x.transpose(0, 1, 2, 5, 3, 4).reshape(self.items, -1, self.chunks * COLUMNS)
+        return x[:, : self.head, : self.columns]
+
+    def steps(self, given: Operands) -> list[list[Step]]:
+        """Return the steps of each set: seed, load, the rounds token by token, store."""
+        config, banks = self.config, self.config.groups * self.config.banks
+        zero = np.zeros((self.rows, banks, COLUMNS, 32), dtype=np.uint8)
+        start = zero if given.state is None else self.rows_of(given.state)
+        vectors = {
+            name: self._vectors(x)
+            for name, x in (("d", given.d), ("k", given.k), ("q", given.q))
+            if x is not None
+        }
+        columns = None if given.v is None else self._columns(given.v)
+        reads = config.result_reads if self.mode != "attend" else 1
+        each = banks // config.sets
+        made: list[list[Step]] = []
+        for number in range(config.sets):
+            own = slice(number * each, (number + 1) * each)
+            steps: list[Step] = []
+            if config.stochastic and self.mode == "update":
+                words = [seed_words(self.seed, bank) for bank in range(own.start, own.stop)]
+                data = np.zeros((each, 1, 32), dtype=np.uint8)
+                data[:, 0, :16] = np.array(words, dtype="<u8").view(np.uint8)
+                steps.append(Step(Round("seed", 1), data))
+            steps += [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
+            for token in range(self.tokens):
+                for row in range(self.rows):
+                    seat, chunk = divmod(row, self.chunks)
+                    given_round = Round(self.mode, 1, row, reads, chunk == 0)
+                    names = registers_of(config, given_round)
+                    data = np.zeros((each, len(names), 32), dtype=np.uint8)
+                    for index, name in enumerate(names):
+                        if name[0] == "v":
+                            assert columns is not None
+                            half = slice(32 * int(name[1]), 32 * int(name[1]) + 32)
+                            data[:, index] = columns[token, seat, own, chunk, half]
+                        else:
+                            data[:, index] = vectors[name][token, seat, own]
+                    steps.append(Step(replace(given_round, registers=len(names)), data))
+            if self.mode == "update":
+                steps += [
+                    Step(Round("store", row=r), np.zeros(0, dtype=np.uint8))
+                    for r in range(self.rows)
+                ]
+            made.append(steps)
+        return made
+
+    def program(self, given: Operands) -> tuple[Program, list[list[Step]]]:
+        """Return the program of a run, and its steps."""
+        steps = self.steps(given)
+        return program(self.config, steps), steps
+
+    def play(self, made: Program, steps: list[list[Step]]) -> tuple[Bytes, int]:
+        """Return the bytes that the device sends to memory, in order, and what saturates."""
+        device = Device(self.config)
+        outs = [[device.play(number, step) for step in own] for number, own in enumerate(steps)]
+        taken = [outs[a][b][c] for a, b, c in made.order]
+        return np.array(taken, dtype=np.uint8).reshape(-1, 32), device.saturated
+
+    def results(self, made: Program, out: Bytes) -> tuple[Floats, Floats | None]:
+        """Return the outputs (tokens, items, dim_state; dim of values in attend) as the host adds them, and
+        the state after the last token (None for a cache)."""
+        config = self.config
+        each = config.pairs // config.sets
+        before = int(config.stochastic and self.mode == "update") + self.rows
+        reads = config.result_reads if self.mode != "attend" else 1
+        partial = np.zeros((self.rounds, config.pairs, reads, 32), dtype=np.uint8)
+        rows = np.zeros((self.rows, config.pairs * 2 * COLUMNS, 32), dtype=np.uint8)
+        for data, (number, step, index) in zip(out, made.order, strict=True):
+            place = step - before
+            if place < self.rounds:
+                pair, half = divmod(index, reads)
+                partial[place, number * each + pair, half] = data
+            else:
+                rows[place - self.rounds, number * each * 2 * COLUMNS + index] = data
+        x = self._numbers(partial.reshape(*partial.shape[:2], -1))
+        x = x.reshape(self.tokens, self.seats, self.chunks, config.pairs, -1)
+        x = x.transpose(0, 1, 3, 2, 4).reshape(self.tokens, -1, self.chunks, x.shape[-1])
+        x = x[:, : self.items * self.parts].reshape(
+            self.tokens, self.items, self.parts, self.chunks, -1
+        )
+        if self.mode == "attend":
+            y = x.sum(axis=3).reshape(self.tokens, self.items, -1)[..., : self.head]
+            return y, None
+        y = x.sum(axis=2).reshape(self.tokens, self.items, -1)[..., : self.columns]
+        return y, self.state_of(rows) if self.mode == "update" else None
+
+    def traffic(self, made: Program) -> Traffic:
+        """Return the bytes that a run moves."""
+        count = {"REG_WRITE": 0, "RESULT_READ": 0, "WRITE": 0, "READ": 0}
+        for command in made.schedule.commands:
+            if command.name in count:
+                count[command.name] += 32
+        return Traffic(count["REG_WRITE"], count["RESULT_READ"], count["WRITE"] + count["READ"])

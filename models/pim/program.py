@@ -1,0 +1,231 @@
+"""Schedules as the device's programs: words of 64 bits, and the cycles that it takes over them.
+
+A word is a command with the cycles since the one before; REG_WRITE and WRITE are followed by their 32
+bytes. The device's time stands still where a command is not there yet, or where results wait for memory,
+so that what a schedule keeps apart stays apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import FixedLatency, Reader, Writer
+from ..shell import Counter, EngineRegister, RegisterMap
+from .config import COLUMNS, PimConfig
+from .device import REGISTERS, Step, registers_of
+from .errors import PimError
+from .schedule import Charges, Schedule, schedule
+
+__all__ = [
+    "BUS",
+    "COMMANDS_AHEAD",
+    "MODES",
+    "OPCODES",
+    "RESULTS_AHEAD",
+    "Cycles",
+    "Program",
+    "cycles_of",
+    "program",
+    "register_map",
+]
+
+#: bytes of a word of the memory port
+BUS = 8
+#: commands with their data, and results, that the device holds
+COMMANDS_AHEAD, RESULTS_AHEAD = 16, 8
+OPCODES = {
+    name: code
+    for code, name in enumerate(
+        (
+            "END",
+            "ROUND",
+            "ACT4",
+            "REG_WRITE",
+            "COMP",
+            "PRECHARGES",
+            "RESULT_READ",
+            "WRITE",
+            "READ",
+            "REFab",
+            "REFpb",
+            "IDLE",
+        )
+    )
+}
+MODES = ("update", "score", "attend", "load", "store", "seed")
+_LONGEST = (1 << 16) - 1
+_WITH_DATA = ("REG_WRITE", "WRITE")
+
+
+def register_map(design: int) -> RegisterMap:
+    """Return the registers of a device."""
+    registers = [
+        EngineRegister("program", 40, "the first word of the program, aligned to the bus"),
+        EngineRegister("words", 24, "words of the program"),
+        EngineRegister("results", 40, "where results go, aligned to the bus"),
+        EngineRegister("result_words", 24, "words of results"),
+    ]
+    counters = [
+        Counter("commands", "commands that were issued"),
+        Counter("stalled", "cycles in which the device's time stood still", progress=False),
+        Counter("saturated", "groups (numbers in float16) that did not fit", step_bits=10),
+    ]
+    return RegisterMap(registers, counters, design=design, errors=(PimError,))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: its words, and for each command the cycles to wait, its words, whether it gives a result.
+
+    `order`: for each transfer of results (set, round of the set, number in the round).
+    """
+
+    schedule: Schedule
+    words: NDArray[np.uint64]
+    waits: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    reads: NDArray[np.bool_]
+    order: list[tuple[int, int, int]]
+
+
+def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
+    """Return the program that plays the steps of each set."""
+    made = schedule(config, [[step.round for step in own] for own in steps], Charges())
+    each = config.groups // config.sets
+    words: list[NDArray[np.uint64]] = []
+    waits: list[int] = []
+    sizes: list[int] = []
+    reads: list[bool] = []
+    order: list[tuple[int, int, int]] = []
+    before = -1
+
+    def put(name: str, wait: int, fields: int, data: NDArray[np.uint8] | None = None) -> None:
+        nonlocal before
+        while wait > _LONGEST:
+            words.append(np.array([OPCODES["IDLE"] | (_LONGEST << 4)], dtype=np.uint64))
+            waits.append(_LONGEST)
+            sizes.append(1)
+            reads.append(False)
+            wait -= _LONGEST
+        words.append(np.array([OPCODES[name] | (wait << 4) | fields], dtype=np.uint64))
+        if data is not None:
+            words.append(np.ascontiguousarray(data).view("<u8"))
+        waits.append(wait)
+        sizes.append(1 if data is None else 5)
+        reads.append(name in ("RESULT_READ", "READ"))
+
+    for c in made.commands:
+        mask = sum(1 << group for group in c.groups) << 20
+        wait, before = c.cycle - before, c.cycle
+        if c.name == "REFab":
+            put(c.name, wait, mask)
+            continue
+        group = c.groups[0]
+        base = (group - c.set * each) * config.banks  # in the set
+        if c.name == "REFpb":
+            put(c.name, wait, mask)
+            continue
+        step = steps[c.set][c.round]
+        if c.name == "ROUND":
+            put(c.name, wait, mask | MODES.index(step.round.mode) << 58)
+        elif c.name == "REG_WRITE":
+            names = registers_of(config, step.round)
+            bank, index = divmod(c.index, len(names))
+            fields = mask | bank << 44 | REGISTERS.index(names[index]) << 52
+            put(c.name, wait, fields, step.data[base + bank, index])
+        elif c.name in ("WRITE", "READ"):
+            bank, column = divmod(c.index, COLUMNS)
+            fields = mask | bank << 44 | column << 52
+            data = step.data[base + bank, column] if c.name == "WRITE" else None
+            put(c.name, wait, fields, data)
+            if c.name == "READ":
+                order.append((c.set, c.round, (base + bank) * COLUMNS + column))
+        elif c.name == "RESULT_READ":
+            pair, half = _result(config, c.index, step.round.reads)
+            local = pair % (config.banks // 2)
+            put(c.name, wait, mask | (2 * local) << 44 | half << 52)
+            order.append((c.set, c.round, pair * step.round.reads + half))
+        else:
+            put(c.name, wait, mask | c.row << 28)
+    put("END", 1, 0)
+    return Program(
+        made,
+        np.concatenate(words),
+        np.array(waits, dtype=np.int64),
+        np.array(sizes, dtype=np.int64),
+        np.array(reads, dtype=np.bool_),
+        order,
+    )
+
+
+def _result(config: PimConfig, index: int, reads: int) -> tuple[int, int]:
+    """Return pair of the set and half of the result of a round's RESULT_READ."""
+    pairs = config.groups // config.sets * config.banks // 2
+    return index % pairs, index // pairs
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Cycles of a run, and those in which the device's time stood still."""
+
+    total: int
+    stalled: int
+
+
+def cycles_of(
+    program: Program, memories: Mapping[str, FixedLatency], at: int, results: int
+) -> Cycles:
+    """Return the cycles of a program at address `at` with results at `results`, exactly."""
+    reader = Reader(memories["m0"], BUS)
+    reader.command(1, at, len(program.words))
+    waits, sizes, reads = program.waits.tolist(), program.sizes.tolist(), program.reads.tolist()
+    issued: list[int] = []
+    transfers: list[int] = []  # of the last word of each result
+    latest, started, number = 0, -1, 0
+    results_issued: list[int] = []
+    held = 0
+
+    def issue() -> None:
+        """Issue the next command."""
+        nonlocal latest, started, number, held
+        room = issued[number - COMMANDS_AHEAD] + 1 if number >= COMMANDS_AHEAD else 0
+        for _ in range(sizes[number] - 1):
+            reader.accept(0)
+        ready = reader.accept(room) + 1
+        begin = max(latest + 1, ready)
+        if started < 0:
+            started = begin
+        latest = begin + waits[number] - 1
+        if reads[number]:
+            count = len(results_issued)
+            if count >= RESULTS_AHEAD:
+                latest = max(latest, transfers[count - RESULTS_AHEAD] + 1)
+            results_issued.append(latest)
+        issued.append(latest)
+        number += 1
+
+    beats = 0
+
+    def source(previous: int) -> int:
+        nonlocal beats
+        which, word = divmod(beats, 4)
+        if word == 0 and which:
+            transfers.append(previous)
+        while len(results_issued) <= which:
+            issue()
+        beats += 1
+        return max(results_issued[which] + 2, previous + 1)
+
+    idle = 0
+    count = int(program.reads.sum())
+    if count:
+        writer = Writer(memories["m0"], BUS)
+        idle = writer.write(1, results, 4 * count, source)[2]
+    while number < len(waits):
+        issue()
+    total = max(latest + 1, idle)
+    return Cycles(total, latest - int(program.waits.sum()))

@@ -1,0 +1,238 @@
+"""What one unit computes in an iteration, bit for bit, over arrays of iterations.
+
+MX8 (`MxUnit`), from a sub-chunk of 32 numbers (two groups of 16 along dim_head):
+
+* The products d ⊙ S and k · v are exact: 14 bits, with the microexponents folded in. A product with a v of
+  0 has exponent 0, so that nothing is lost in aligning to it.
+* The sum: both products get `GUARD` more bits; that of the smaller exponent is shifted right and what
+  falls out is dropped (of the magnitude). The sum of 19 bits is renormalised (`models.numerics.mx`): the new
+  state has microexponents of its own again, and is rounded to nearest or stochastically.
+* The output takes the new state as it is stored: exact products with q, summed exactly in each group; then
+  the two groups, and then the bank pair's two sums, are aligned (`GUARD` more bits, floor) and added.
+* Results of 16 columns make a group: each is cut to 7 bits from its leading one, then rounded to nearest.
+* Attention scores are the output of a state that nothing changes. Attend adds s_t · V, 32 lanes wide, into
+  sums of 19 bits and an exponent; where one of a group's 16 sums would need 20, all are shifted right.
+
+float16 (`Float16Unit`): products and sums rounded to nearest even by `models.numerics.floating` (subnormal
+numbers are zeros). The output's 16 products are exact, aligned to the largest exponent with `GUARD` more
+bits (what falls out of a magnitude is dropped) and summed; the pair's two sums as above; the result is
+rounded once. Attend adds in float16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.floating import float16
+from ..numerics.mx import BIAS, FAMILY, GROUP, LARGEST, Blocks
+
+__all__ = ["GUARD", "WIDTH", "Float16Unit", "MxUnit", "Sums"]
+
+MX8 = FAMILY["mx8"]
+#: bits below an exact product in sums
+GUARD = 4
+#: bits of a magnitude in the sum of two products
+WIDTH = 19
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of the output: value · 2^(exponent − bias), with exponents that are sums of biased ones."""
+
+    value: Ints
+    exponent: Ints
+
+    def joined(self, other: Sums) -> Sums:
+        """Return the sum of two, aligned to the larger exponent, what falls out rounded down."""
+        top = np.maximum(self.exponent, other.exponent)
+        a = self.value >> np.minimum(top - self.exponent, 40)
+        b = other.value >> np.minimum(top - other.exponent, 40)
+        return Sums(a + b, top)
+
+
+def _shifted(value: Ints, amount: Ints) -> Ints:
+    """Shift magnitudes right."""
+    magnitude = np.abs(value) >> np.minimum(amount, 62)
+    return np.where(value < 0, -magnitude, magnitude)
+
+
+class MxUnit:
+    """MX8. Sub-chunks are bytes (…, 32): two packed groups."""
+
+    lanes = 32
+    #: 1.0 and 0.0 in all lanes
+    one = MX8.pack(MX8.encode(np.ones(32)))
+    zero = np.zeros(32, dtype=np.uint8)
+
+    @staticmethod
+    def element(v: NDArray[np.uint8], column: NDArray[np.int64]) -> Blocks:
+        """Return the numbers of register v (…, 32) that belong to columns (…), as groups of one."""
+        blocks = MX8.unpack(v)
+        group = column // GROUP
+        take = lambda a, i: np.take_along_axis(a, i[..., None], axis=-1)[..., 0]
+        exponent = take(blocks.exponent, group)
+        micro = take(blocks.micro.reshape(*v.shape[:-1], 16), column // 2)
+        value = take(blocks.value.reshape(*v.shape[:-1], 32), column)
+        return Blocks(exponent, micro, value)
+
+    @staticmethod
+    def _scaled(k: Blocks, v: Blocks) -> tuple[Ints, Ints]:
+        """Return k · v as integers and the sum of biased exponents."""
+        value, _ = MX8.scaled(k, v.value[..., None], v.micro[..., None], v.exponent[..., None])
+        none = v.value[..., None] == 0
+        return value, np.where(none, 0, k.exponent + v.exponent[..., None])
+
+    def update(
+        self,
+        state: NDArray[np.uint8],
+        d: NDArray[np.uint8],
+        k: NDArray[np.uint8],
+        v: Blocks,
+        random: NDArray[np.uint8] | None,
+    ) -> tuple[NDArray[np.uint8], Ints]:
+        """Return the new state (…, 32), and how many groups of it saturate (…)."""
+        decay, old, key = MX8.unpack(d), MX8.unpack(state), MX8.unpack(k)
+        p1, _ = MX8.product(decay, old)
+        e1 = decay.exponent + old.exponent
+        p2, e2 = self._scaled(key, v)
+        top = np.maximum(e1, e2)
+        total = _shifted(p1 << GUARD, (top - e1)[..., None]) + _shifted(
+            p2 << GUARD, (top - e2)[..., None]
+        )
+        drawn = None if random is None else random.reshape(*random.shape[:-1], 2, 16)
+        blocks, saturated = self._coded(total, top, drawn)
+        return MX8.pack(blocks), saturated.sum(axis=-1)
+
+    @staticmethod
+    def _coded(
+        total: Ints, exponent: Ints, random: NDArray[np.uint8] | None = None
+    ) -> tuple[Blocks, NDArray[np.bool_]]:
+        drawn = None if random is None else random.astype(np.int64)
+        unit = exponent - 2 * BIAS - 2 * (MX8.magnitude_bits - 1) - 2 - GUARD
+        return MX8.renormalise(total, unit, WIDTH, drawn)
+
+    @staticmethod
+    def output(state: NDArray[np.uint8], q: NDArray[np.uint8]) -> Sums:
+        """Return the sums over the lanes of sub-chunks."""
+        s, query = MX8.unpack(state), MX8.unpack(q)
+        value, _ = MX8.product(s, query)
+        total = value.sum(axis=-1)
+        exponent = np.where(total == 0, 0, s.exponent + query.exponent)
+        low, high = (Sums(total[..., g] << GUARD, exponent[..., g]) for g in (0, 1))
+        return low.joined(high)
+
+    @staticmethod
+    def results(sums: Sums) -> tuple[NDArray[np.uint8], Ints]:
+        """Return results of 32 columns (…, 32) as bytes (…, 32), and how many groups saturate (…)."""
+        magnitude = np.abs(sums.value)
+        some = magnitude > 0
+        lead = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64) - 1
+        cut = np.where(lead >= 6, magnitude >> np.maximum(lead - 6, 0), 0)
+        cut = np.where(lead < 6, magnitude << np.clip(6 - lead, 0, 6), cut)
+        power = sums.exponent + lead - 2 * BIAS - 2 * (MX8.magnitude_bits - 1) - 2 - GUARD
+        reach = np.where(some, power + (cut == 127), -(1 << 20))
+        groups = lambda a: a.reshape(*a.shape[:-1], 2, GROUP)
+        reach, cut, power = groups(reach), groups(cut), groups(power)
+        top = reach.max(axis=-1)
+        pair = reach.reshape(*reach.shape[:-1], 8, 2).max(axis=-1)
+        micro = (pair < top[..., None]).astype(np.int64)
+        shift = np.clip(top[..., None] - np.repeat(micro, 2, axis=-1) - power + 1, 1, 9)
+        rounded = (cut + (np.int64(1) << (shift - 1))) >> shift
+        rounded = np.where(groups(some), rounded, 0)
+        biased = top + BIAS
+        gone = biased < 0
+        saturated = biased > LARGEST
+        value = np.where(groups(sums.value) < 0, -rounded, rounded)
+        blocks = Blocks(
+            np.where(gone, 0, np.minimum(biased, LARGEST)),
+            np.where(gone[..., None], 0, micro),
+            np.where(gone[..., None], 0, value),
+        )
+        return MX8.pack(blocks), saturated.sum(axis=-1)
+
+    def attend(self, values: NDArray[np.uint8], scores: Blocks) -> tuple[NDArray[np.uint8], Ints]:
+        """Return Σ s · V over the last but one axis of sub-chunks (…, n, 32), in its order, as bytes
+        (…, 1, 32), and how many groups saturate."""
+        p, e = self._scaled(MX8.unpack(values), scores)
+        total = np.zeros((*p.shape[:-3], 2, GROUP), dtype=np.int64)
+        exponent = np.zeros((*p.shape[:-3], 2), dtype=np.int64)
+        for step in range(p.shape[-3]):
+            top = np.maximum(exponent, e[..., step, :])
+            total = _shifted(total, (top - exponent)[..., None]) + _shifted(
+                p[..., step, :, :] << GUARD, (top - e[..., step, :])[..., None]
+            )
+            carry = (np.abs(total) >> WIDTH).any(axis=-1)
+            total = np.where(carry[..., None], _shifted(total, np.int64(1)), total)
+            exponent = top + carry
+        blocks, saturated = self._coded(total, exponent)
+        return MX8.pack(blocks)[..., None, :], saturated.sum(axis=-1)[..., None]
+
+
+class Float16Unit:
+    """float16. Sub-chunks are bytes (…, 32): 16 numbers, low byte first."""
+
+    lanes = 16
+    one = np.full(16, float16.one, dtype="<u2").view(np.uint8)
+    zero = np.zeros(32, dtype=np.uint8)
+
+    @staticmethod
+    def _codes(data: NDArray[np.uint8]) -> Ints:
+        return np.ascontiguousarray(data).view("<u2").astype(np.int64)
+
+    @staticmethod
+    def _bytes(codes: Ints) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(codes.astype("<u2")).view(np.uint8)
+
+    def element(self, v: NDArray[np.uint8], column: NDArray[np.int64]) -> Ints:
+        """Return the codes of register v (…, 64) that belong to columns (…)."""
+        return np.take_along_axis(self._codes(v), column[..., None], axis=-1)[..., 0]
+
+    def update(
+        self,
+        state: NDArray[np.uint8],
+        d: NDArray[np.uint8],
+        k: NDArray[np.uint8],
+        v: Ints,
+        random: NDArray[np.uint8] | None,
+    ) -> tuple[NDArray[np.uint8], Ints]:
+        """Return the new state (…, 32), and how many numbers of it are infinite or NaN (…)."""
+        del random
+        decayed = float16.mul(self._codes(d), self._codes(state))
+        new = float16.add(decayed, float16.mul(self._codes(k), v[..., None]))
+        return self._bytes(new), self._lost(new)
+
+    @staticmethod
+    def _lost(codes: Ints) -> Ints:
+        return ((codes & 0x7C00) == 0x7C00).sum(axis=-1)
+
+    def output(self, state: NDArray[np.uint8], q: NDArray[np.uint8]) -> Sums:
+        """Return the sums over the lanes of sub-chunks."""
+        a, b = self._codes(state), self._codes(q)
+        ea, eb = a >> 10 & 31, b >> 10 & 31
+        product = (a & 1023 | 1024) * (b & 1023 | 1024) << GUARD
+        none = (ea == 0) | (eb == 0)
+        product, exponent = np.where(none, 0, product), np.where(none, 0, ea + eb)
+        top = exponent.max(axis=-1)
+        product = product >> np.minimum(top[..., None] - exponent, 40)
+        negative = (a ^ b) >> 15 == 1
+        return Sums(np.where(negative, -product, product).sum(axis=-1), top)
+
+    def results(self, sums: Sums) -> tuple[NDArray[np.uint8], Ints]:
+        """Return results of 32 columns (…, 32) as bytes (…, 64), and how many are infinite (…)."""
+        value = np.ldexp(sums.value.astype(np.float64), sums.exponent - 30 - 20 - GUARD)
+        codes = float16.encode(value)
+        return self._bytes(codes), self._lost(codes)
+
+    def attend(self, values: NDArray[np.uint8], scores: Ints) -> tuple[NDArray[np.uint8], Ints]:
+        """Return Σ s · V over the last but one axis of sub-chunks (…, n, 32), in its order, as bytes
+        (…, 1, 32), and how many are infinite or NaN."""
+        products = float16.mul(self._codes(values), scores[..., None])
+        total = np.zeros_like(products[..., 0, :])
+        for step in range(products.shape[-2]):
+            total = float16.add(total, products[..., step, :])
+        return self._bytes(total)[..., None, :], self._lost(total)[..., None]
