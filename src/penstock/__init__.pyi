@@ -12,6 +12,8 @@ from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
 from penstock.dsl.omap.kernel import ObliviousMap, bytes, u64
+from penstock.dsl.pim.front import PythonRecurrence
+from penstock.dsl.pim.kernel import Recurrence
 from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.estimator import Estimator
@@ -30,8 +32,10 @@ __all__ = [
     "Model",
     "ObliviousMap",
     "Output",
+    "Recurrence",
     "Run",
     "SourceError",
+    "State",
     "__version__",
     "abs",
     "bytes",
@@ -52,6 +56,7 @@ __all__ = [
     "outer",
     "prod",
     "rank",
+    "recurrence",
     "sigmoid",
     "slot",
     "sqrt",
@@ -70,6 +75,7 @@ Key: Annotation
 Meta: Annotation
 Model: Annotation
 Output: Annotation
+State: Annotation
 
 def abs(v: Any) -> Tensor:
     """The magnitude, elementwise."""
@@ -155,6 +161,20 @@ def prod(v: Any, *, axis: int | None = None) -> Tensor:
 
 def rank(key: Any) -> Tensor:
     """How many keys of the group lie before this one."""
+
+@overload
+def recurrence(function: Callable[..., Any], /) -> PythonRecurrence: ...
+@overload
+def recurrence() -> Callable[[Callable[..., Any]], PythonRecurrence]:
+    """Make a recurrence of a function: `@recurrence`.
+
+    The function is one step of one head: it takes the state and the step's inputs, and returns the new
+    state and the output. A function that returns an output alone reads a cache.
+
+    Raises
+    ------
+    KernelError: the signature is not one of a recurrence.
+    """
 
 def sigmoid(v: Any) -> Tensor:
     """1 / (1 + exp(-v)), elementwise."""

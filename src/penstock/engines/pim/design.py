@@ -1,0 +1,135 @@
+"""A recurrence compiled for a device."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.pim.graph import HostNode, Recurrent
+from penstock.engines.base import Design, Given
+from penstock.models.numerics.floating import float16
+from penstock.models.pim.config import PimConfig
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.program import BUS, register_map
+from penstock.models.pim.resources import resources_of
+from penstock.sim.native import PortSpec
+
+if TYPE_CHECKING:
+    from penstock.hdl.modules import Parts
+    from penstock.models.resources import Resources
+    from penstock.models.target import Target
+
+    from .workload import Stepping
+
+__all__ = ["PimDesign", "recurrent_from"]
+
+
+def recurrent_from(data: dict[str, Any]) -> Recurrent:
+    """Return a recurrence from plain data."""
+    values = dict(data)
+    values["nodes"] = tuple(
+        HostNode(op, tuple(inputs), attrs) for op, inputs, attrs in values["nodes"]
+    )
+    values["sizes"], values["inputs"] = tuple(values["sizes"]), tuple(values["inputs"])
+    values["dims"] = tuple((name, tuple(dims)) for name, dims in values["dims"])
+    return Recurrent(**values)
+
+
+@dataclass(frozen=True, repr=False)
+class PimDesign(Design):
+    """A recurrence with the device that steps it."""
+
+    recurrent: Recurrent
+    device: PimConfig
+    batch: int
+    heads: int
+    engine_name = "pim"
+    arguments = frozenset({"tokens", "batch", "heads", "on_nan"})
+
+    @property
+    def name(self) -> str:
+        return self.recurrent.name
+
+    @cached_property
+    def digest(self) -> str:
+        built = json.dumps(["pim", self.part, self.device.to_json()], sort_keys=True)
+        return hashlib.sha256(built.encode()).hexdigest()
+
+    @property
+    def format(self) -> Any:
+        return float16
+
+    @property
+    def format_name(self) -> str:
+        return self.device.format
+
+    @property
+    def registers(self) -> Any:
+        return register_map(self.identity)
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        return (PortSpec("m0_axi", BUS, True, True),)
+
+    def component(self, parts: Parts) -> Any:
+        from penstock.hdl.pim.engine import PimEngine
+
+        return PimEngine(self.device, self.identity, parts)
+
+    def resources_on(self, part: Target) -> Resources:
+        return resources_of(self.device, part)
+
+    @property
+    def device_memory(self) -> tuple[str, int]:
+        return "block RAM", 0
+
+    def config(self) -> dict[str, Any]:
+        device = self.device
+        return {
+            "mode": self.recurrent.mode,
+            "dim_head": self.recurrent.sizes[0],
+            "dim_state": self.recurrent.sizes[1],
+            "batch": self.batch,
+            "heads": self.heads,
+            "banks": device.groups * device.banks,
+            "bank_groups": device.groups,
+            "rows": device.rows,
+            "unit": device.design.label,
+            "sets": device.sets,
+            "rounding": "stochastic" if device.stochastic else "nearest",
+            "refresh": device.refresh,
+            "dram": device.timing.name,
+            "memory": str(self.memory),
+            "clock_mhz": self.target.clock_mhz,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        recurrent = {**vars(self.recurrent), "nodes": [n.to_json() for n in self.recurrent.nodes]}
+        return {
+            "recurrent": recurrent,
+            "device": self.device.to_json(),
+            "batch": self.batch,
+            "heads": self.heads,
+        }
+
+    def text(self) -> str:
+        device = self.device
+        units = device.pairs * 2 // device.design.banks
+        return f"{units} units ({device.design.label}) beside {device.groups * device.banks} banks"
+
+    def layout(self, tokens: int, seed: int = 1) -> Layout:
+        """Return where a run's state lies."""
+        rows, columns = self.recurrent.sizes
+        assert rows is not None and columns is not None
+        head, many = (rows, columns) if self.recurrent.mode == "update" else (columns, rows)
+        return Layout(
+            self.device, self.recurrent.mode, head, many, self.batch * self.heads, tokens, seed
+        )
+
+    def workload(self, given: Given) -> Stepping:
+        from .workload import Stepping
+
+        return Stepping.of(self, given)

@@ -1,0 +1,222 @@
+"""The registration of the engine of recurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.pim.kernel import Recurrence
+from penstock.engines.base import Design, Engine, Given
+from penstock.models.pim.errors import PimError
+
+from .options import OPTIONS, SCHEDULES
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.dsl.pim.graph import Recurrent
+    from penstock.models.pim.config import PimConfig
+    from penstock.models.target import Target
+    from penstock.outcome import Outcome
+    from penstock.report.rows import Part
+
+__all__ = ["PimEngine"]
+
+#: sizes of dimensions where nothing is said
+_SIZE = 64
+
+
+class PimEngine(Engine):
+    """State updates and attention in units beside the banks of a DRAM."""
+
+    name = "pim"
+    kernels = (Recurrence,)
+    default_target = "small"
+    options = OPTIONS
+    errors = (PimError,)
+    arguments = frozenset({"tokens"})
+
+    def needs(self, kernel: AnyKernel) -> str:
+        return "inputs for each token"
+
+    def open(self, source: Any, given: Given) -> Any:
+        """Return the arrays of a file .npz; texts for data that are made when their sizes are known."""
+        from pathlib import Path
+
+        import numpy as np
+
+        from penstock.host.sources import SourceError
+
+        if not isinstance(source, str):
+            return source
+        if source.startswith("random:"):
+            return source
+        if not source.endswith(".npz"):
+            raise SourceError(
+                f"recurrences read arrays, not {source}",
+                "write random:seed=1, or a file .npz",
+                code="E701",
+            )
+        try:
+            with np.load(Path(source)) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError) as problem:
+            raise SourceError(
+                f"cannot read {source}: {problem}", "it must be written by numpy.savez", code="E701"
+            ) from None
+
+    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+        from penstock.targets import timing_of
+
+        from .design import PimDesign
+
+        assert isinstance(kernel, Recurrence)
+        recurrent = self._sized(kernel, given)
+        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
+        batch, heads = self._heads(recurrent, given)
+        device = self._device(kernel, recurrent, part, given, batch * heads)
+        return PimDesign(
+            part.name, timing, recurrent, device, batch, heads, source=kernel.source or ""
+        )
+
+    def _sized(self, kernel: Recurrence, given: Given) -> Recurrent:
+        """Return the recurrence with all its sizes: those that were given, those of the data, or 64."""
+        dims = dict(given.option("dims", {}))
+        if isinstance(given.data, Mapping):
+            for parameter in kernel.parameters:
+                value = given.data.get(parameter.name)
+                shape = getattr(value, "shape", ())
+                for name, size in zip(reversed(parameter.dims), reversed(shape), strict=False):
+                    if isinstance(name, str):
+                        dims.setdefault(name, int(size))
+        kernel.trace(dims)
+        for name in kernel.dim_names:
+            dims.setdefault(name, _SIZE)
+        return kernel.trace(dims)
+
+    def _heads(self, recurrent: Recurrent, given: Given) -> tuple[int, int]:
+        """Return requests and heads: those that were given, or those of the data."""
+        batch, heads = given.option("batch"), given.option("heads")
+        if isinstance(given.data, Mapping):
+            for name, dims in recurrent.dims:
+                shape = getattr(given.data.get(name), "shape", ())
+                lead = len(shape) - len(dims) - (name != recurrent.state)
+                if lead == 2:
+                    at = len(shape) - len(dims) - 2
+                    batch, heads = batch or int(shape[at]), heads or int(shape[at + 1])
+                elif lead == 0 and len(shape):
+                    batch, heads = batch or 1, heads or 1
+        return batch or 1, heads or 2
+
+    def _device(
+        self, kernel: Recurrence, recurrent: Recurrent, part: Target, given: Given, items: int
+    ) -> PimConfig:
+        from penstock.models.pim.config import Design as Unit
+        from penstock.models.pim.config import PimConfig
+        from penstock.models.pim.layout import Layout
+        from penstock.models.pim.timing import timing_named
+
+        chosen = getattr(given.format, "name", given.format) or "mx8"
+        if chosen not in ("mx8", "float16"):
+            raise error(
+                "E603",
+                f"units compute in mx8 or float16, not in {chosen}",
+                Span.whole("--format"),
+                hint="write --format mx8",
+            )
+        unit = Unit.named(given.option("unit", "pimba"))
+        if recurrent.mode != "update" and unit is not Unit.PIMBA:
+            raise error(
+                "E464",
+                f"{recurrent.name} reads a cache, which units of the kind {unit.label} cannot",
+                Span.whole("--unit"),
+                hint="leave --unit out",
+            )
+        rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
+        if rounding == "stochastic" and chosen != "mx8":
+            raise error(
+                "E464",
+                "float16 is rounded to nearest",
+                Span.whole("--rounding"),
+                hint="leave --rounding out",
+            )
+        sets, local = SCHEDULES[given.option("schedule", "together")]
+        timing = timing_named(given.option("dram", "pimba"))
+        banks = given.option("banks")
+        if banks is None:
+            banks = max(2 * sets, 2 if part.lut < 300_000 else 16)
+        if banks not in (2, 4, 8, 16, 32, 64) or banks < 2 * sets:
+            raise error(
+                "E464",
+                f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
+                Span.whole("--banks"),
+                hint=f"write --banks {max(2 * sets, 2)} or a larger power of two",
+            )
+        groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
+        config = PimConfig(
+            chosen,
+            rounding == "stochastic" and recurrent.mode == "update",
+            groups,
+            banks // groups,
+            1,
+            unit,
+            sets,
+            local,
+            timing,
+            given.option("refresh", "none"),
+        )
+        rows, columns = recurrent.sizes
+        assert rows is not None and columns is not None
+        head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
+        used = Layout(config, recurrent.mode, head, many, items, 1).rows
+        if used > 1 << 16:
+            raise error(
+                "E464",
+                f"the states of {items} heads take {used:,} rows of each bank; a bank has 65,536",
+                kernel.name_span,
+                hint="take more banks, fewer heads or requests",
+                source=kernel.source,
+            )
+        config = replace(config, rows=1 << max(0, used - 1).bit_length())
+        least = 3 if chosen == "mx8" else 4
+        if config.interval < least or max(timing.tRTP, timing.tWR) < 14:
+            raise error(
+                "E464",
+                f"units need {least} cycles an iteration and 14 from the last one to its result; {timing.name} has "
+                f"{config.interval} and {max(timing.tRTP, timing.tWR)}",
+                Span.whole("--dram"),
+                hint="leave --dram out",
+            )
+        return config
+
+    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+        from penstock.models.memory import parse_memory
+        from penstock.models.pim.config import PimConfig
+
+        from .design import PimDesign, recurrent_from
+
+        return PimDesign(
+            manifest["target"],
+            parse_memory(manifest["memory"]),
+            recurrent_from(manifest["recurrent"]),
+            PimConfig.from_json(manifest["device"]),
+            manifest["batch"],
+            manifest["heads"],
+            given_verilog=verilog,
+        )
+
+    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+        from .sections import facts
+
+        assert isinstance(kernel, Recurrence)
+        return (facts(kernel.trace(given.option("dims", {}))),)
+
+    def sections(self, outcome: Outcome) -> Iterable[Part]:
+        from .sections import summary
+
+        return summary(outcome)
+
+    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+        return "fewer heads or requests take fewer rows; or choose a board with a larger device"

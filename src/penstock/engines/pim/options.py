@@ -1,0 +1,79 @@
+"""The engine's own options."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.models.memory.dram import PRESETS
+from penstock.models.pim.config import Design
+from penstock.options import TABLE, Count, Option
+
+__all__ = ["OPTIONS", "SCHEDULES"]
+
+#: schedules by name: (sets of bank groups, whether COMP is bank-local)
+SCHEDULES = {"together": (1, False), "halves": (2, False), "quarters": (4, True)}
+
+_DIMS = tuple(option for option in TABLE if option.name == "dims")
+_RUN = (
+    Option("--tokens", "tokens", Count(1, 1 << 20), "N", "Steps of the recurrence.  [default: 4]"),
+    Option("--batch", "batch", Count(1, 1 << 16), "N", "Requests.  [default: 1]", plans=True),
+    Option("--heads", "heads", Count(1, 1 << 16), "N", "Heads of each.  [default: 2]", plans=True),
+)
+_DEVICE = (
+    Option(
+        "--schedule",
+        "schedule",
+        click.Choice(list(SCHEDULES)),
+        None,
+        "All banks together (as published), or bank groups staggered.  [default: together]",
+        plans=True,
+    ),
+    Option(
+        "--unit",
+        "unit",
+        click.Choice([design.label for design in Design]),
+        None,
+        "How units and banks go together.  [default: pimba]",
+        plans=True,
+    ),
+    Option(
+        "--rounding",
+        "rounding",
+        click.Choice(["nearest", "stochastic"]),
+        None,
+        "Of the new state.  [default: stochastic in mx8]",
+        plans=True,
+    ),
+    Option(
+        "--refresh",
+        "refresh",
+        click.Choice(["none", "window", "all-bank", "per-bank"]),
+        None,
+        "How refresh is placed and charged.  [default: none]",
+        plans=True,
+    ),
+    Option(
+        "--dram",
+        "dram",
+        click.Choice(list(PRESETS)),
+        None,
+        "Timing of the banks.  [default: pimba]",
+        plans=True,
+    ),
+    Option(
+        "--banks",
+        "banks",
+        Count(2, 64),
+        "N",
+        "Banks of the device: 2, 4, 8 or 16.  [default: as many as fit]",
+        plans=True,
+    ),
+    Option(
+        "--on-nan",
+        "on_nan",
+        click.Choice(["error", "skip", "pass"]),
+        None,
+        "What a NaN in the data does: an error, since a block cannot hold it.",
+    ),
+)
+OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE))

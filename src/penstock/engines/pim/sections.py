@@ -1,0 +1,89 @@
+"""Reports on recurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.dsl.pim.graph import Recurrent
+from penstock.models.pim.rules import check
+from penstock.models.pim.schedule import Charges, Round, round_cycles
+from penstock.outcome import Outcome
+from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
+from penstock.report.rows import Facts, Part, Row, Verdict
+from penstock.report.words import plural, target_text, values_text
+
+from .design import PimDesign
+from .workload import Stepping
+
+__all__ = ["facts", "summary"]
+
+_MODES = {
+    "update": "state update: S = d ⊙ S + k vᵀ, y = Sᵀ q",
+    "score": "a cache's rows times q",
+    "attend": "weights times a cache's rows",
+}
+
+
+def facts(recurrent: Recurrent) -> Facts:
+    """Return what a recurrence is."""
+    rows, columns = recurrent.sizes
+    return Facts.of(
+        ("recurrence", recurrent.name),
+        ("form", _MODES[recurrent.mode]),
+        ("state", f"{recurrent.state}[{rows or '?'}, {columns or '?'}]"),
+    )
+
+
+def summary(outcome: Outcome) -> Iterable[Part]:
+    """Return the report on a compiled, predicted or simulated recurrence."""
+    design = outcome.design
+    assert isinstance(design, PimDesign)
+    yield facts(design.recurrent)
+    device = design.device
+    yield Facts.of(
+        ("target", target_text(design.target)),
+        ("format", f"{device.format}, {'stochastic' if device.stochastic else 'nearest'} rounding"),
+        ("device", f"{design.text()}, {device.rows} rows of 1 KB each"),
+        ("heads", f"{plural(design.heads, 'head')} of {plural(design.batch, 'request')}"),
+    )
+    if outcome.rows is not None:
+        yield Facts(tuple(_run(outcome, design)))
+    results = (
+        Row(name, values_text(value.ravel().tolist()))
+        for name, value in (outcome.result or {}).items()
+    )
+    yield Facts((resources(outcome), *results))
+    yield written(outcome)
+
+
+def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
+    workload = outcome.workload
+    yield Row("tokens", f"{outcome.rows}" + (", assumed" if outcome.assumed else ""))
+    yield from agreement(outcome)
+    yield from cycle_rows(outcome, clock=True)
+    if isinstance(workload, Stepping):
+        made, _ = workload._run
+        wrong = check(made.schedule)
+        count = plural(len(made.schedule.commands), "command")
+        yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
+        yield Row("a round", _round(design))
+    if outcome.rtl is not None:
+        yield Row("saturated", str(outcome.rtl.counters.get("saturated", 0)))
+    yield from speed_rows(outcome)
+
+
+def _round(design: PimDesign) -> str:
+    """Return the cycles of a round in steady state."""
+    from penstock.models.pim.device import registers_of
+
+    device, mode = design.device, design.recurrent.mode
+    reads = device.result_reads if mode != "attend" else 1
+    texts = []
+    for first in (True, False):
+        given = Round(mode, 1, 0, reads, first)
+        count = len(registers_of(device, given))
+        given = Round(mode, count, 0, reads, first)
+        hardware, published = (round_cycles(device, given, Charges(drain=d)) for d in (True, False))
+        texts.append(f"{hardware} cycles ({published} without the slots that drain)")
+    same = texts[0] == texts[1]
+    return texts[0] if same else f"first chunk {texts[0]}, later ones {texts[1]}"

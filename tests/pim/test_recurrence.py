@@ -1,0 +1,130 @@
+"""Recurrences from both front ends: what fits the unit, and what a message says of what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import load_kernel
+from penstock.dsl.core.text import parse_kernel
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+HEAD = "recurrence f(S: state[k, v], d: input[k], e: input[v], k: input[k], v: input[v], q: input[k], a: input)\n"
+
+
+def text(*lines: str) -> str:
+    return HEAD + "".join(f"  {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", ["mamba2", "retnet", "gla", "hgrn2", "zamba2"])
+def test_examples_are_the_same_in_both_languages(name):
+    python, written = (
+        load_kernel(str(EXAMPLES / f"{name}.{kind}")).trace() for kind in ("py", "psk")
+    )
+    assert python.mode == written.mode == "update"
+    assert [n.op for n in python.nodes] == [n.op for n in written.nodes]
+    assert (python.d, python.k, python.v, python.q) == (written.d, written.k, written.v, written.q)
+
+
+def test_caches():
+    for name, mode in (("score", "score"), ("attend", "attend")):
+        assert load_kernel(str(EXAMPLES / f"{name}.psk")).trace().mode == mode
+        assert load_kernel(f"{EXAMPLES / 'attention.py'}:{name}").trace().mode == mode
+
+
+FORMS = [
+    ("S <- d[:, None] * S + outer(k, v)", "y <- q @ S"),
+    ("S <- S + outer(k, v)", "y <- q @ S"),
+    ("S <- S * a / 2 + k[:, None] * v[None, :]", "y <- q @ S"),
+    ("S <- outer(k, v) - -(d[:, None] * (a * S))", "y <- S.T @ q"),
+    ("S <- d[:, None] * S - a * outer(k, v) / 3", "y <- 2 * (q @ S) + e * v"),
+    ("S <- (1 - a) * S + e[None, :] * outer(d * k, v)", "y <- tanh(q @ S)"),
+    ("S <- d[:, None] * S + d[:, None] * outer(k, exp(v))", "y <- (q * k) @ S"),
+]
+
+
+@pytest.mark.parametrize("lines", FORMS)
+def test_every_form_of_the_update_fits(lines):
+    """The unit's operands, put into its form, give what the kernel's own operations give."""
+    sizes = {"k": 5, "v": 3}
+    found = parse_kernel(text(*lines)).trace(sizes)
+    rng = np.random.default_rng(1)
+    values = {
+        n: rng.normal(size=(4, *({"d": [5], "k": [5], "q": [5], "e": [3], "v": [3]}.get(n, []))))
+        for n in "dekvqa"
+    }
+    state = rng.normal(size=(4, 5, 3))
+    of = lambda node, size: np.broadcast_to(found.host(values, node).reshape(4, -1), (4, size))
+    d = np.ones((4, 5)) if found.d is None else of(found.d, 5)
+    new = d[..., None] * state + of(found.k, 5)[..., None] * of(found.v, 3)[:, None, :]
+    y = np.einsum("nk,nkv->nv", of(found.q, 5), new)
+    y = found.host({**values, "": y}, found.output)
+    for n in range(4):
+        names = {name: value[n] for name, value in values.items()}
+        names |= {"S": state[n], "outer": np.outer, "exp": np.exp, "tanh": np.tanh, "None": None}
+        for line in lines:
+            name, _, expression = line.partition(" <- ")
+            names[name] = eval(expression, {}, names)
+        assert np.allclose(new[n], names["S"]) and np.allclose(y[n], names["y"])
+
+
+MISFITS = [
+    (("S <- exp(S) + outer(k, v)", "y <- q @ S"), "exp of the state does not fit in the new state"),
+    (
+        ("S <- e[None, :] * S + outer(k, v)", "y <- q @ S"),
+        "a decay that differs from column to column of the state",
+    ),
+    (
+        ("S <- S + outer(k, v) + outer(d, e)", "y <- q @ S"),
+        "two outer products are added to the state",
+    ),
+    (("S <- S * S + outer(k, v)", "y <- q @ S"), "* of the state by itself"),
+    (
+        ("S <- S + k[:, None]", "y <- q @ S"),
+        "is added to the state; the unit adds an outer product",
+    ),
+    (("y <- q @ S", "S <- S + outer(k, v)"), "the output reads the old state"),
+    (("S <- S + outer(k, v)", "y <- S @ v"), "S @ q adds along the columns of the state"),
+    (("S <- S + outer(k, v)", "y <- sum(S, axis=0)"), "sum of the state in the output"),
+    (("S <- outer(k, v)", "y <- q @ S"), "the new state does not depend on the old one"),
+    (("S <- a * S", "y <- q @ S"), "nothing is added to the state"),
+    (("S <- S + outer(k, v)", "y <- (q @ S) * (k @ S)"), "the output reads the state twice"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), MISFITS)
+def test_what_does_not_fit_is_named(lines, message):
+    with pytest.raises(KernelError) as caught:
+        parse_kernel(text(*lines)).check()
+    found = caught.value.diagnostic
+    assert found.code == "E462" and message in found.message and found.hint
+
+
+@pytest.mark.parametrize(
+    ("kernel", "code"),
+    [
+        (text("S <- S + outer(k, v)"), "E461"),
+        ("recurrence f(S: state[k, v], q: input[k])\n  S <- q\n  y <- q @ S\n", "E461"),
+        ("recurrence f(q: input[k])\n  y <- q\n", "E463"),
+        ("recurrence f(S: state[k], q: input[k])\n  y <- q * S\n", "E463"),
+        ("recurrence f(S: state[k, v], q: input[k, v])\n  y <- q * S\n", "E463"),
+    ],
+)
+def test_what_a_recurrence_is(kernel, code):
+    with pytest.raises(KernelError) as caught:
+        parse_kernel(kernel).check()
+    assert caught.value.diagnostic.code == code
+
+
+def test_python_places():
+    @ps.recurrence
+    def wrong(S: ps.State["k", "v"], k: ps.Input["k"], v: ps.Input["v"], q: ps.Input["k"]):
+        S = S + ps.outer(k, v)
+        return S, S @ v
+
+    with pytest.raises(KernelError, match="adds along the columns"):
+        wrong.check()
