@@ -226,7 +226,8 @@ class MxResults(wiring.Component):
         m = Module()
         pipe = Pipeline(m)
         magnitude = pipe.wire(Mux(self.i_sum < 0, -self.i_sum, self.i_sum)[:28], name="magnitude")
-        value, zeros = magnitude, []
+        value: Value = magnitude
+        zeros: list[Value] = []
         for level in reversed(range(5)):
             step = 1 << level
             none = pipe.wire(~value[28 - step :].any(), name="none")

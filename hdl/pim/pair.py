@@ -48,6 +48,8 @@ class Pair(wiring.Component):
 
     def __init__(self, config: PimConfig) -> None:
         self.config = config
+        self.lane: Any
+        self.results: Any
         self.lane, self.results = (
             (MxLane, MxResults) if config.format == "mx8" else (Float16Lane, Float16Results)
         )

@@ -8,6 +8,7 @@ they hold different tokens of the same slice of dim_head.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class Device:
 
     def __init__(self, config: PimConfig) -> None:
         self.config = config
-        self.unit: MxUnit | Float16Unit = MxUnit() if config.format == "mx8" else Float16Unit()
+        self.unit: Any = MxUnit() if config.format == "mx8" else Float16Unit()
         self.count = config.groups * config.banks
         self.banks = np.zeros((self.count, config.rows, COLUMNS, 32), dtype=np.uint8)
         self.registers = {name: np.zeros((self.count, 32), dtype=np.uint8) for name in REGISTERS}
@@ -101,7 +102,7 @@ class Device:
             both = turn(state).reshape(half, 2 * COLUMNS, 32)
             scores = turn(v).reshape(half, 2 * COLUMNS, -1)
             which = np.broadcast_to(np.repeat(columns, 2), scores.shape[:2])
-            out, lost = unit.attend(both, unit.element(scores, which))  # type: ignore[arg-type]
+            out, lost = unit.attend(both, unit.element(scores, which))
             self.saturated += int(lost.sum())
             return out.reshape(-1, 32)
         d, k, q = (self.registers[name][own][:, None] for name in ("d", "k", "q"))
@@ -112,7 +113,7 @@ class Device:
             np.broadcast_to(d, shape),
             np.broadcast_to(k, shape),
             element,
-            random,  # type: ignore[arg-type]
+            random,
         )
         if given.mode == "update":
             self.banks[own, given.row] = new

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory import FixedLatency, Reader, Writer
+from ..memory import Memory, Reader, Writer
 from ..shell import Counter, EngineRegister, RegisterMap
 from .config import COLUMNS, PimConfig
 from .device import REGISTERS, Step, registers_of
@@ -176,11 +176,10 @@ class Cycles:
     stalled: int
 
 
-def cycles_of(
-    program: Program, memories: Mapping[str, FixedLatency], at: int, results: int
-) -> Cycles:
+def cycles_of(program: Program, memories: Mapping[str, Memory], at: int, results: int) -> Cycles:
     """Return the cycles of a program at address `at` with results at `results`, exactly."""
-    reader = Reader(memories["m0"], BUS)
+    channel = memories["m0"].channel()
+    reader = Reader(channel, BUS)
     reader.command(1, at, len(program.words))
     waits, sizes, reads = program.waits.tolist(), program.sizes.tolist(), program.reads.tolist()
     issued: list[int] = []
@@ -223,7 +222,7 @@ def cycles_of(
     idle = 0
     count = int(program.reads.sum())
     if count:
-        writer = Writer(memories["m0"], BUS)
+        writer = Writer(channel, BUS)
         idle = writer.write(1, results, 4 * count, source)[2]
     while number < len(waits):
         issue()

@@ -167,7 +167,7 @@ class MxUnit:
                 p[..., step, :, :] << GUARD, (top - e[..., step, :])[..., None]
             )
             carry = (np.abs(total) >> WIDTH).any(axis=-1)
-            total = np.where(carry[..., None], _shifted(total, np.int64(1)), total)
+            total = np.where(carry[..., None], _shifted(total, np.ones_like(total)), total)
             exponent = top + carry
         blocks, saturated = self._coded(total, exponent)
         return MX8.pack(blocks)[..., None, :], saturated.sum(axis=-1)[..., None]

@@ -67,6 +67,7 @@ class PimEngine(Engine):
             ) from None
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+        from penstock.models.memory import FixedLatency
         from penstock.targets import timing_of
 
         from .design import PimDesign
@@ -74,7 +75,8 @@ class PimEngine(Engine):
         assert isinstance(kernel, Recurrence)
         recurrent = self._sized(kernel, given)
         timing = timing_of(part.memory if given.memory is None else given.memory, part)
-        timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
+        if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
+            timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)
         device = self._device(kernel, recurrent, part, given, batch * heads)
         return PimDesign(

@@ -76,4 +76,6 @@ _DEVICE = (
         "What a NaN in the data does: an error, since a block cannot hold it.",
     ),
 )
-OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE))
+OPTIONS = dict.fromkeys(
+    ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE)
+)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
 from penstock.host.sources import SourceError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.layout import Layout, Operands
 from penstock.models.pim.program import cycles_of
@@ -164,7 +164,7 @@ class Stepping(Workload):
     def _results_at(self) -> int:
         return round_up(self._run[0].words.nbytes)
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         made, _ = self._run
         cycles = cycles_of(made, {"m0": memory}, 0, self._results_at)
         compute = sum(
