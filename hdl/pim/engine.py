@@ -85,9 +85,31 @@ class PimEngine(wiring.Component):
             if name != "COMP":
                 hit = issue & (head.opcode == OPCODES[name])
                 m.d.comb += groups.eq(Mux(hit, head.groups[: config.groups], 0))
+        pairs = self._pairs(m, head, issue, tick, acts)
+        counted = self._results(m, pairs, head, issue & is_read, room, acts)
+        check = TimingCheck(config)
+        m.submodules.check = check
+        m.d.comb += check.tick.eq(tick)
+        m.d.comb += [getattr(check, f"i_{n}").eq(acts[n]) for n in check.names if n in acts]
+        m.d.comb += [
+            self.counters.commands.eq(issue),
+            self.counters.stalled.eq(busy & ~ended & ~tick),
+            self.counters.saturated.eq(
+                sum(Mux(tick, pair["o_saturated"], 0) for pair in pairs) + counted
+            ),
+        ]
+        self._errors(m, check, busy, reader)
+        m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
+        return m
+
+    def _pairs(
+        self, m: Module, head: Any, issue: Any, tick: Any, acts: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """The pairs of banks, group by group; gives their outputs."""
+        config = self.config
         mode = [Signal(3, name=f"mode{g}") for g in range(config.groups)]
         slots = [self._runs(m, g, head, issue, tick, mode[g], acts) for g in range(config.groups)]
-        pairs, lost = [], []
+        pairs = []
         for g in range(config.groups):
             row = Signal(range(max(2, config.rows)), name=f"row{g}")
             with m.If(acts["ACT4"][g]):
@@ -114,20 +136,7 @@ class PimEngine(wiring.Component):
                     data=head.data,
                 )
                 pairs.append(pair)
-                lost.append(Mux(tick, pair["o_saturated"], 0))
-        counted = self._results(m, pairs, head, issue & is_read, room, acts)
-        check = TimingCheck(config)
-        m.submodules.check = check
-        m.d.comb += check.tick.eq(tick)
-        m.d.comb += [getattr(check, f"i_{n}").eq(acts[n]) for n in check.names if n in acts]
-        m.d.comb += [
-            self.counters.commands.eq(issue),
-            self.counters.stalled.eq(busy & ~ended & ~tick),
-            self.counters.saturated.eq(sum(lost) + counted),
-        ]
-        self._errors(m, check, busy, reader)
-        m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
-        return m
+        return pairs
 
     def _commands(self, m: Module) -> tuple[Any, Any]:
         """Words from memory, put together to commands with their data."""

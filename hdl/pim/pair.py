@@ -116,21 +116,7 @@ class Pair(wiring.Component):
         lanes = [
             self._lane(m, n, registers, launch, bank, column, update, attend) for n in range(units)
         ]
-        ready = []
-        for n, lane in enumerate(lanes):
-            # the latest results, as many as wait for their slot
-            apart = config.interval * design.spacing
-            depth = (3 * config.interval - self.lane.depth - 2) // apart
-            chain = [Signal(256, name=f"ready{n}_{k}") for k in range(depth + 1)]
-            come: Any = lane.o_valid
-            for k, held in enumerate(chain):
-                with m.If(come):
-                    m.d.sync += held.eq(chain[k - 1] if k else lane.o_code)
-                for _ in range(apart if k < depth else 0):  # as long as the one before holds it
-                    late = Signal()
-                    m.d.sync += late.eq(come)
-                    come = late
-            ready.append(chain)
+        ready = self._waiting(m, lanes)
         reads = []
         for b in (0, 1):
             m.submodules[f"bank{b}"] = cells = memory.Memory(
@@ -158,6 +144,25 @@ class Pair(wiring.Component):
             m.d.comb += lane.i_data.eq(Mux(which, reads[1], reads[0]))
         self._join(m, lanes, update, attend, [chain[0] for chain in ready])
         return outer
+
+    def _waiting(self, m: Module, lanes: list[Any]) -> list[list[Signal]]:
+        """The latest results of each unit, as many as wait for their slot, the newest first."""
+        config = self.config
+        ready: list[list[Signal]] = []
+        for n, lane in enumerate(lanes):
+            apart = config.interval * config.design.spacing
+            depth = (3 * config.interval - self.lane.depth - 2) // apart
+            chain = [Signal(256, name=f"ready{n}_{k}") for k in range(depth + 1)]
+            come: Any = lane.o_valid
+            for k, held in enumerate(chain):
+                with m.If(come):
+                    m.d.sync += held.eq(chain[k - 1] if k else lane.o_code)
+                for _ in range(apart if k < depth else 0):  # as long as the one before holds it
+                    late = Signal()
+                    m.d.sync += late.eq(come)
+                    come = late
+            ready.append(chain)
+        return ready
 
     def _registers(self, m: Module) -> dict[str, Any]:
         """The registers of both banks; ROUND of a score sets those that change nothing."""
