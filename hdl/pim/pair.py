@@ -102,16 +102,7 @@ class Pair(wiring.Component):
             bank.eq(number[0] if units == 1 else 0),
             column.eq(number >> (2 - units)),
         ]
-        # slots until the write
-        later = [(launch, bank, column)]
-        for _ in range(3):
-            kept = Signal(), Signal(), Signal(5)
-            with m.If(self.comp):
-                m.d.sync += [k.eq(v) for k, v in zip(kept, later[-1], strict=True)]
-            with m.If(self.round_):  # attention leaves columns behind that nothing writes
-                m.d.sync += kept[0].eq(0)
-            later.append(kept)
-        wrote, wrote_bank, wrote_column = later[-1]
+        wrote, wrote_bank, wrote_column = self._later(m, (launch, bank, column))
         registers = self._registers(m)
         lanes = [
             self._lane(m, n, registers, launch, bank, column, update, attend) for n in range(units)
@@ -144,6 +135,18 @@ class Pair(wiring.Component):
             m.d.comb += lane.i_data.eq(Mux(which, reads[1], reads[0]))
         self._join(m, lanes, update, attend, [chain[0] for chain in ready])
         return outer
+
+    def _later(self, m: Module, begun: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        """What began three slots ago, and is written now."""
+        later: list[tuple[Any, Any, Any]] = [begun]
+        for _ in range(3):
+            kept = Signal(), Signal(), Signal(5)
+            with m.If(self.comp):
+                m.d.sync += [k.eq(v) for k, v in zip(kept, later[-1], strict=True)]
+            with m.If(self.round_):  # attention leaves columns behind that nothing writes
+                m.d.sync += kept[0].eq(0)
+            later.append(kept)
+        return later[-1]
 
     def _waiting(self, m: Module, lanes: list[Any]) -> list[list[Signal]]:
         """The latest results of each unit, as many as wait for their slot, the newest first."""
