@@ -1,7 +1,7 @@
 """Linear regression by batched gradient descent: predict a number from the features.
 
 Data: any table with a float4[] column `x` and a numeric column `y`; `examples/data/diabetes` (442 patients, 10 features, the
-progression of their disease a year later) is one. Features and label should be of the order of 1; the step divides by the batch.
+progression of their disease a year later) is one. Features and label should be of the order of 1; the step is a mean over the batch.
 """
 
 import penstock as ps
@@ -10,5 +10,5 @@ import penstock as ps
 @ps.kernel(epochs=20)
 def linear(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Meta = 0.1):
     error = ps.sum(w * x) + b - y
-    step = ps.merge(error * x, 16) / 16
-    return w - rate * step, b - rate * ps.merge(error, 16) / 16
+    step = ps.mean(error * x, 16)
+    return w - rate * step, b - rate * ps.mean(error, 16)

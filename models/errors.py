@@ -1,7 +1,8 @@
 """Named errors that hardware reports, the same on every backend (contract C4).
 
 A run that meets one of these publishes no result. The status registers carry the code, the block
-number and the line pointer (0 where the error is not about one tuple). Codes below 64 are of
+number, the line pointer (0 where the error is not about one tuple) and, where the error is about
+one value, which it is. Codes below 64 are of
 packages that several engines use, 64 to 79 are common to all engines, those from 80 on are an
 engine's own. An engine's codes travel in its register map (`models.shell.RegisterMap.errors`).
 """
@@ -88,12 +89,15 @@ class ErrorEntry:
 @dataclass(frozen=True)
 class HardwareError:
     """One error report. `block` is the page's index in the run's pages (or what the engine counts
-    in place of pages), `line` the 1-based line pointer (0: none)."""
+    in place of pages), `line` the 1-based line pointer (0: none), `item` what of it, counted from 1
+    as the code says (0: none): of a value that does not fit, its flat position in the tuple."""
 
     code: NamedCode
     block: int = 0
     line: int = 0
+    item: int = 0
 
     def __str__(self) -> str:
         place = f"block {self.block}" + (f", line pointer {self.line}" if self.line else "")
-        return f"{self.code.name} at {place}"
+        item = f", value {self.item}" if self.item else ""
+        return f"{self.code.name} at {place}{item}"

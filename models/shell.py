@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
-VERSION = 0x0001_0000  #: of the common block: major in the high half, minor in the low
+VERSION = 0x0001_0001  #: of the common block: major in the high half, minor in the low
 
 
 class Control(IntFlag):
@@ -131,6 +131,7 @@ CONTROL: tuple[Register, ...] = (
         "ro",
         "cycles from the one after the start until and including that of done",
     ),
+    Register("error_item", 0x30, 32, "ro", "which value of the line, counted from 1; 0 for none"),
 )
 
 #: where counters begin
@@ -277,7 +278,8 @@ class RegisterMap:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RegisterMap:
-        """The inverse of `to_json`; offsets are placed anew and must come out the same.
+        """The inverse of `to_json`; offsets are placed anew and must come out the same. A map of
+        version 1.0 has no `error_item`; it reads as 0.
 
         Raises ValueError when they do not: the manifest was written by an incompatible version.
         """
@@ -289,6 +291,8 @@ class RegisterMap:
             cycle_bits=data["cycle_bits"],
             errors=[ErrorEntry(**entry) for entry in data.get("errors", ())],
         )
-        if [asdict(r) for r in made.registers] != list(data["registers"]):
+        known = {register["name"] for register in data["registers"]}
+        kept = [asdict(r) for r in made.registers if r.name in known or r.name != "error_item"]
+        if kept != list(data["registers"]):
             raise ValueError("the manifest's register map was placed by an incompatible version")
         return made

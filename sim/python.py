@@ -193,10 +193,10 @@ class PythonMachine:
             return
         error = None
         if Status(await self._read(ctx, "status")) & Status.ERROR:
-            code, block, line = [
-                await self._read(ctx, name) for name in ("error_code", "error_block", "error_line")
+            code, *place = [
+                await self._read(ctx, f"error_{name}") for name in ("code", "block", "line", "item")
             ]
-            error = HardwareError(self.register_map.error(code), block, line)
+            error = HardwareError(self.register_map.error(code), *place)
         cycles = await self._read(ctx, "cycles")
         names = [counter.name for counter in self.register_map.counters]
         self._ended = (

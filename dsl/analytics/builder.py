@@ -38,6 +38,19 @@ class AnalyticsBuilder(GraphBuilder):
         super().__init__(dialect, parameters, sizes, source)
         self.until: tuple[Ref, Span] | None = None
         self.merges: list[int] = []
+        self._counts: dict[int, Ref] = {}  # tuples of a batch, by the most that it takes
+
+    def mean(self, value: Operand, count: Any, span: Span) -> Ref:
+        """Add the mean of a value over `count` tuples (None: over the epoch), fewer where the batch
+        has fewer."""
+        total = self.merge(value, count, "+", span)
+        most = int(self.nodes[total.index].attrs["count"])
+        if most not in self._counts:
+            attrs = {"count": most, "op": "add", "counts": True}
+            one = self.constant(1.0, span)
+            self._counts[most] = self.add("merge", (one.index,), (), Region.MERGED, span, attrs)
+            self.merges.append(self._counts[most].index)
+        return self.elementwise("div", [total, self._counts[most]], span)
 
     def merge(self, value: Operand, count: Any, op: Any, span: Span) -> Ref:
         """Add a merge: combine a value over `count` tuples in row order (None: over the epoch)."""

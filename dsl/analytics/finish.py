@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,4 +186,28 @@ def _warnings(graph: Graph) -> list[Diagnostic]:
             hint = "let it depend on an input, as in `w - rate * merge(error * x, 16)`"
             what = "the new value of a model does not depend on the table"
             out.append(Diagnostic("W102", what, node.span, hint=hint, severity="warning"))
-    return out
+    return [*out, *_divided_merges(graph)]
+
+
+def _divided_merges(graph: Graph) -> Iterator[Diagnostic]:
+    """Yield a warning for each sum over a batch that is divided by the most tuples that a batch has."""
+    nodes = graph.nodes
+    for node in nodes:
+        if node.op not in ("div", "mul"):
+            continue
+        pairs = [node.inputs, node.inputs[::-1]] if node.op == "mul" else [node.inputs]
+        for merged, by in ((nodes[a], nodes[b]) for a, b in pairs):
+            count = merged.attrs.get("count", 0)
+            if merged.op != "merge" or merged.attrs["op"] != "add" or count < 2 or by.op != "const":
+                continue
+            number = by.attrs["value"]
+            if np.ndim(number) == 0 and number == (count if node.op == "div" else 1 / count):
+                yield Diagnostic(
+                    "W104",
+                    f"a sum over at most {count} tuples is divided by {count}, "
+                    "also where an epoch's last batch has fewer",
+                    node.span,
+                    (merged.span, "summed here"),
+                    hint=f"mean(v, {count}) divides by as many tuples as there are",
+                    severity="warning",
+                )

@@ -23,6 +23,12 @@ def merge(
     return builder.merge(v, n, op, span)
 
 
+@function(usage="mean(v, n), or mean(v) over the whole epoch")
+def mean(builder: AnalyticsBuilder, span: Span, v: Any, n: int | None = None) -> Ref:
+    """The mean of `v` over `n` tuples, over the whole epoch without `n`; over as many as there are where the last batch has fewer."""
+    return builder.mean(v, n, span)
+
+
 @function
 def until(builder: AnalyticsBuilder, span: Span, condition: Any) -> None:
     """Stop the training when the condition holds after an epoch's last batch."""
@@ -35,4 +41,4 @@ def uniform(source: str | None, span: Span, low: float, high: float, seed: int =
     return make_uniform(low, high, seed, span, source)
 
 
-FUNCTIONS: dict[str, Function] = VALUES | {f.name: f for f in (merge, until, uniform)}
+FUNCTIONS: dict[str, Function] = VALUES | {f.name: f for f in (merge, mean, until, uniform)}

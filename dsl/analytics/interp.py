@@ -138,7 +138,10 @@ class _Run:
             self.compute(Region.TUPLE, tuples, batched=True)
             for i in self.merges:
                 node = self.graph.nodes[i]
-                new = _MERGES[node.attrs["op"]](tuples[node.inputs[0]], axis=0)
+                merged = tuples[node.inputs[0]]
+                if node.attrs.get("counts"):
+                    merged = np.ones(part.stop - part.start)
+                new = _MERGES[node.attrs["op"]](merged, axis=0)
                 values[i] = _COMBINE[node.attrs["op"]](values[i], new) if i in values else new
             if end - first == 1:
                 values.update(

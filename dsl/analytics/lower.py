@@ -295,9 +295,10 @@ class _Lowering:
         merge: str | None = None,
     ) -> None:
         """Add an operation; `columns` > 0 says that so many columns are reduced, lanes first."""
-        home = (
-            "thread" if any(self.buffers[o.buffer].home == "thread" for o in operands) else "core"
+        of_tuples = merge is not None or any(
+            self.buffers[o.buffer].home == "thread" for o in operands
         )
+        home = "thread" if of_tuples else "core"
         self.ops.append(
             Op(
                 f"{node.op}{index}",

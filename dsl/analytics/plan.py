@@ -46,6 +46,8 @@ class Choices:
     ports: int | None = None
     walkers: int | None = None
     on_null: str = "error"
+    on_overflow: str = "error"
+    on_nan: str = "error"
     visibility: str = "hints"
 
 
@@ -237,14 +239,17 @@ class _Planner:
             schedule=s,
             schema=self.schema,
             visibility=self.choices.visibility,
+            on_overflow=self.choices.on_overflow,
+            on_nan=self.choices.on_nan,
             lean=self.target.lean,
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
+                "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
                 "run_values": {
                     buffers[remap[n]].name: np.asarray(v).tolist()
                     for n, v in zip(program.runs, program.run_values, strict=True)
                     if n in remap
-                }
+                },
             },
         )
 

@@ -5,18 +5,54 @@ number that it has, so these are warnings.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from ...models.numerics.formats import Fixed, Format, float32
-from ..core.diagnostics import Diagnostic, Span
+from ...models.numerics.formats import Fixed, Float, Format, float32
+from ...models.numerics.policy import InputPolicy
+from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 
-__all__ = ["out_of_range"]
+__all__ = ["check_means", "most_counted", "out_of_range", "too_many"]
 
 
-def out_of_range(graph: Graph, fmt: Format) -> list[Diagnostic]:
-    """Return a warning (W103) for every number, or array of numbers, that overflows the format or becomes 0 in it."""
+#: warnings alone
+_GOES_ON = InputPolicy("saturate", "pass")
+
+
+def most_counted(fmt: Format) -> int:
+    """Return up to which number tuples can be counted exactly in a format."""
+    if isinstance(fmt, Float):
+        return min(2 << fmt.fraction_bits, int(fmt.max_value))
+    return int(fmt.max_value)
+
+
+def check_means(graph: Graph, fmt: Format, rows: int | None = None) -> None:
+    """Raise KernelError (E428) where a mean is over more tuples than the format can count. `rows`: of
+    an epoch, for means over all of it."""
+    for node in graph.nodes:
+        if node.op == "merge" and node.attrs.get("counts"):
+            too_many(node.attrs["count"] or rows or 0, fmt, node.span)
+
+
+def too_many(count: int, fmt: Format, span: Span) -> None:
+    """Raise KernelError (E428) where so many tuples cannot be counted."""
+    if count > (most := most_counted(fmt)):
+        raise error(
+            "E428",
+            f"a mean over {count:,} tuples, but {fmt.name} counts exactly up to {most:,}",
+            span,
+            hint="take the mean over fewer tuples, or a format that counts further; "
+            "float32 counts to 16,777,216",
+        )
+
+
+def out_of_range(graph: Graph, fmt: Format, policy: InputPolicy = _GOES_ON) -> list[Diagnostic]:
+    """Return a warning (W103) for every number, or array of numbers, that overflows the format or becomes 0 in it.
+
+    `policy`: what numbers do that do not fit. Raises KernelError (E445) for one that is an error.
+    """
     numbers = [
         ("constant", node.attrs["value"], node.span) for node in graph.nodes if node.op == "const"
     ]
@@ -27,14 +63,21 @@ def out_of_range(graph: Graph, fmt: Format) -> list[Diagnostic]:
         start = [model.init.low, model.init.high] if isinstance(model.init, Uniform) else model.init
         numbers.append((f"start of {model.name}", start, model.span))
     found = (
-        _finding(what, np.asarray(value, dtype=np.float64), span, fmt)
+        _finding(what, np.asarray(value, dtype=np.float64), span, fmt, policy)
         for what, value, span in numbers
     )
     return [diagnostic for diagnostic in found if diagnostic is not None]
 
 
-def _finding(what: str, values: np.ndarray, span: Span, fmt: Format) -> Diagnostic | None:
+def _finding(
+    what: str, values: np.ndarray, span: Span, fmt: Format, policy: InputPolicy
+) -> Diagnostic | None:
     held = fmt.decode(fmt.encode(values))
+    special = ~np.isfinite(values) if isinstance(fmt, Float) else np.isnan(values)
+    if special.any() and not policy.passes:
+        message = f"the {what} is {values[special].flat[0]}, which is no finite number"
+        hint = "--on-nan pass computes with it, in formats that have NaN; or give a number"
+        raise error("E445", message.replace("the constant", "a constant"), span, hint=hint)
     nonzero = values != 0
     over = ~np.isfinite(held)
     if isinstance(fmt, Fixed):
@@ -56,9 +99,11 @@ def _finding(what: str, values: np.ndarray, span: Span, fmt: Format) -> Diagnost
     else:
         many = f"{int(over.sum())} of {values.size} elements of the {what}"
         message = f"{many}: {value:g} {why} {fmt.name} and becomes {becomes:.12g}"
-    return Diagnostic(
-        "W103", message.replace("the constant", "a constant"), span, hint=hint, severity="warning"
-    )
+    message = message.replace("the constant", "a constant")
+    if becomes != 0 and not policy.saturates and not special.any():
+        hint += "; --on-overflow saturate computes with the end of the range"
+        raise error("E445", message, span, hint=hint)
+    return Diagnostic("W103", message, span, hint=hint, severity="warning")
 
 
 def _wider(fmt: Format, largest: float) -> str:

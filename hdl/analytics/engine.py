@@ -211,14 +211,22 @@ class AnalyticsEngine(wiring.Component):
             error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)
         ).all()
         worst = self.errors[0]
-        found, block, code, line = worst.valid, worst.block, worst.code, worst.line
+        found, block, code, line, item = (
+            worst.valid,
+            worst.block,
+            worst.code,
+            worst.line,
+            worst.item,
+        )
         for error in self.errors[1:]:
             better = Signal()
             m.d.comb += better.eq(error.valid & (~found | (error.block < block)))
-            block, code, line = (
+            block, code, line, item = (
                 Mux(better, a, b)
                 for a, b in zip(
-                    (error.block, error.code, error.line), (block, code, line), strict=True
+                    (error.block, error.code, error.line, error.item),
+                    (block, code, line, item),
+                    strict=True,
                 )
             )
             found = found | error.valid
@@ -228,6 +236,7 @@ class AnalyticsEngine(wiring.Component):
                 self.report.code.eq(code),
                 self.report.block.eq(block),
                 self.report.line.eq(line),
+                self.report.item.eq(item),
             ]
         for bad, reason in (
             (Cat(port["bus_error"] for port in self.ports).any(), ErrorCode.BUS_READ),
@@ -239,4 +248,5 @@ class AnalyticsEngine(wiring.Component):
                     self.report.code.eq(reason.value),
                     self.report.block.eq(0),
                     self.report.line.eq(0),
+                    self.report.item.eq(0),
                 ]

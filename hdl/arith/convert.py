@@ -1,4 +1,4 @@
-"""`pg_converter`: stored PostgreSQL values to codes, bit for bit as `models.numerics.convert.from_pg`."""
+"""`pg_converter`: stored PostgreSQL values to codes, bit for bit as `models.numerics.convert.from_pg`, and how they fit."""
 
 from collections.abc import Collection
 from types import SimpleNamespace
@@ -8,11 +8,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
-from penstock.models.numerics.convert import PG_BITS, in_order
+from penstock.models.numerics.convert import PG_BITS, in_order, may_be_unfit
 from penstock.models.numerics.formats import Fixed, Float, Format
 from penstock.models.numerics.latency import convert_latency
 
-from .fixeds import extreme, saturate
+from .fixeds import extreme, outside, saturate
 from .pipeline import Pipeline, align, leading_zeros, round_pack
 
 __all__ = ["PgConverter", "pg_converter"]
@@ -45,6 +45,9 @@ class PgConverter(wiring.Component):
         Index into `models.numerics.convert.in_order(pgtypes)`; absent if there is only one type.
     o : Out(unsigned(format.width))
         Its code.
+    over, nan : Out(1)
+        With `o`: it lies beyond the format's range; it is no (finite) number, as
+        `models.numerics.convert.unfit` says. Constant 0 where no value of these types is such.
 
     Raises
     ------
@@ -61,7 +64,13 @@ class PgConverter(wiring.Component):
             {"type": In(unsigned(bits_for(len(self.pgtypes) - 1)))} if len(self.pgtypes) > 1 else {}
         )
         super().__init__(
-            {"i": In(unsigned(64)), **choice, "o": Out(unsigned(format.width))},
+            {
+                "i": In(unsigned(64)),
+                **choice,
+                "o": Out(unsigned(format.width)),
+                "over": Out(1),
+                "nan": Out(1),
+            },
             src_loc_at=1 + src_loc_at,
         )
 
@@ -69,11 +78,16 @@ class PgConverter(wiring.Component):
         m = Module()
         pipe = Pipeline(m)
         if isinstance(self.format, Float):
-            result = self._to_float(pipe, self.format)
+            result, over, nan = self._to_float(pipe, self.format)
         else:
             assert isinstance(self.format, Fixed)
-            result = self._to_fixed(pipe, self.format)
+            result, over, nan = self._to_fixed(pipe, self.format)
+        fits = [may_be_unfit(name, self.format) for name in self.pgtypes]
         m.d.comb += self.o.eq(result)
+        if any(overflows for overflows, _ in fits):
+            m.d.comb += self.over.eq(over)
+        if any(special for _, special in fits):
+            m.d.comb += self.nan.eq(nan)
         if pipe.depth != self.latency:
             raise RuntimeError(
                 f"the converter has {pipe.depth} stages, its latency says {self.latency}"
@@ -131,7 +145,7 @@ class PgConverter(wiring.Component):
             )
         return SimpleNamespace(**fields[0])
 
-    def _to_float(self, pipe: Pipeline, format: Float) -> Value:
+    def _to_float(self, pipe: Pipeline, format: Float) -> tuple[Value, Value, Value]:
         f = format.fraction_bits
         parts: dict[str, Value] = {
             "sign": Const(0, 1),
@@ -200,25 +214,33 @@ class PgConverter(wiring.Component):
                     for name in count
                 }
             )
-        return pipe.rank(
-            o=round_pack(
-                format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan
-            )
-        ).o
+        code = round_pack(
+            format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan
+        )
+        packed = pipe.rank(o=code, special=s.inf | s.nan)
+        return packed.o, packed.o[f:-1].all() & ~packed.special, packed.special
 
-    def _to_fixed(self, pipe: Pipeline, format: Fixed) -> Value:
+    def _to_fixed(self, pipe: Pipeline, format: Fixed) -> tuple[Value, Value, Value]:
         w, f = format.width, format.fraction_bits
         whole: Value = Mux(self.i[:8].any(), Const(format.one, unsigned(w)), 0)[:w]
+        beyond: Value = self.i[:8].any() & int(format.integer_bits == 1)
         if self._integers:
-            integer = saturate(format, Cat(Const(0, f), self._integer()))
-            whole = Mux(self._is("bool"), whole, integer)[:w]
+            wide = Cat(Const(0, f), self._integer())
+            is_bool = self._is("bool")
+            whole = Mux(is_bool, whole, saturate(format, wide))[:w]
+            beyond = Mux(is_bool, beyond, outside(format, wide))
         if not self._floats:
-            return pipe.rank(o=whole).o
+            s = pipe.rank(o=whole, beyond=beyond)
+            return s.o, s.beyond, Const(0)
         x = self._float(0)
         # frame: w − 1 bits of the magnitude, a rounding bit and the or of the rest, for the greatest exponent in range; then shift right
         significand = Cat(Const(0, max(w + 1 - len(x.fraction), 0)), x.fraction, Const(1, 1))
         frame = Cat(significand[:-w].any(), significand[-w:])
         distance = pipe.wire(w - 2 - f - x.exponent, _EXPONENT, name="distance")
+        # the lowest number's exponent is beyond those of the others; what rounds to it fits
+        fraction = Cat(Const(0, max(w + 1 - len(x.fraction), 0)), x.fraction)
+        tied = fraction[-w] & fraction[:-w].any()
+        lowest = x.sign & (distance == -1) & ~fraction[1 - w :].any() & ~tied
         is_real = Const(0, 1)
         for name in self._floats:
             is_real = is_real | self._is(name)
@@ -230,14 +252,24 @@ class PgConverter(wiring.Component):
             nan=x.nan,
             real=is_real,
             whole=whole,
+            beyond=beyond,
+            far=distance[-1] & ~x.zero & ~lowest,
         )
         s = pipe.rank(
             aligned=align(s.frame, s.distance),
-            **{name: getattr(s, name) for name in ("out", "sign", "nan", "real", "whole")},
+            **{
+                name: getattr(s, name)
+                for name in ("out", "far", "sign", "nan", "real", "whole", "beyond")
+            },
         )
         up = s.aligned[2] & (s.aligned[:2].any() | s.aligned[3])
         value = ((Cat(s.aligned[3:], Const(0, 2)) ^ s.sign.replicate(w + 1)) + (s.sign ^ up))[
             : w + 1
         ]
         result = Mux(s.out, extreme(format, s.sign), saturate(format, value))
-        return pipe.rank(o=Mux(s.real, Mux(s.nan, 0, result), s.whole)[:w]).o
+        s = pipe.rank(
+            o=Mux(s.real, Mux(s.nan, 0, result), s.whole)[:w],
+            over=Mux(s.real, (s.far | (~s.out & outside(format, value))) & ~s.nan, s.beyond),
+            nan=s.real & s.nan,
+        )
+        return s.o, s.over, s.nan

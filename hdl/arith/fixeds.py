@@ -29,8 +29,15 @@ def saturate(format: Fixed, value: Value) -> Value:
     value = value.as_signed()
     if len(value) <= w:
         return Cat(value, value[-1].replicate(w - len(value)))
-    over = value[w - 1 : -1] != value[-1].replicate(len(value) - w)
-    return Mux(over, extreme(format, value[-1]), value[:w])[:w]
+    return Mux(outside(format, value), extreme(format, value[-1]), value[:w])[:w]
+
+
+def outside(format: Fixed, value: Value) -> Value:
+    """Whether a signed integer of any width saturates."""
+    w = format.width
+    if len(value) <= w:
+        return Const(0)
+    return value[w - 1 : -1] != value[-1].replicate(len(value) - w)
 
 
 def add(pipe: Pipeline, format: Fixed, a: Value, b: Value) -> Value:

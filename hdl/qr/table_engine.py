@@ -248,19 +248,20 @@ class TableFitEngine(wiring.Component):
             *observe(self.monitors.tuples, access.o),
         ]
         what_ends = [
-            (access.error.valid, access.error.code, access.error.block, access.error.line),
-            (reader.error, ErrorCode.BUS_READ.value, 0, 0),
-            (self.writer.error, ErrorCode.BUS_WRITE.value, 0, 0),
+            (access.error.valid, *(access.error[n] for n in ("code", "block", "line", "item"))),
+            (reader.error, ErrorCode.BUS_READ.value, 0, 0, 0),
+            (self.writer.error, ErrorCode.BUS_WRITE.value, 0, 0, 0),
         ]
         if self.config.columns.wide:
-            what_ends.append((beyond, ColumnsError.FIT_RANGE.value, order, 0))
-        for bad, reason, block, line in what_ends:
+            what_ends.append((beyond, ColumnsError.FIT_RANGE.value, order, 0, 0))
+        for bad, reason, block, line, item in what_ends:
             with m.If(bad):
                 m.d.comb += [
                     self.error.eq(1),
                     self.report.code.eq(reason),
                     self.report.block.eq(block),
                     self.report.line.eq(line),
+                    self.report.item.eq(item),
                 ]
 
     def _write(self) -> None:

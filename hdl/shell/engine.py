@@ -8,8 +8,8 @@ from ..stream.monitor import monitor_shape
 
 __all__ = ["engine_members", "report_shape", "restarted"]
 
-#: where a run failed: `models.errors.ErrorCode`, page index, line pointer
-report_shape = data.StructLayout({"code": 8, "block": 32, "line": 16})
+#: where a run failed: `models.errors.ErrorCode`, page index, line pointer, which value of the line
+report_shape = data.StructLayout({"code": 8, "block": 32, "line": 16, "item": 32})
 
 
 def engine_members(register_map, ports):

@@ -199,6 +199,7 @@ class Shell(wiring.Component):
             values.error_code.eq(self.report.code),
             values.error_block.eq(self.report.block),
             values.error_line.eq(self.report.line),
+            values.error_item.eq(self.report.item),
             values.cycles.eq(self.cycles),
             self.irq.eq(self.registers.irq),
         ]

@@ -446,5 +446,7 @@ class Body:
                 self.tag_in.beat.eq(u.beat),
                 self.tag_in.lane.eq(u.lane),
                 self.tag_in.value.eq(u.value),
+                self.tag_in.over.eq(u.keep),
+                self.tag_in.nan.eq(u.use),
             ]
         self._done(m)

@@ -52,7 +52,7 @@ def tag_layout(config):
 
     `begin`: the tuple must be long enough for what is issued. `code` is an error found at the issue. `enter`: the issue enters a tuple; `token`: it is
     an error that the front has found. `commit` completes a tuple, `end` a page. `skip` counts a tuple left out. `value` is a constant, or the bytes of
-    an array's elements.
+    an array's elements; `over`, `nan`: the constant stands for a value that does not fit.
     """
     widest = max(config.elements(name) for name in config.types)
     return data.StructLayout(
@@ -75,6 +75,8 @@ def tag_layout(config):
             "value": 32,
             "big": 1,
             "unaligned": 1,
+            "over": 1,
+            "nan": 1,
         }
     )
 

@@ -89,6 +89,11 @@ class Front:
             ]
             if fixed.setup.flag:
                 m.d.comb += decoder.all.eq(1)
+            m.d.comb += [
+                self.policy.saturate.eq(fixed.setup.keep),
+                self.policy.skip.eq(fixed.setup.test),
+                self.policy.go.eq(fixed.setup.use),
+            ]
         self._look_ahead(m, per_window)
         with m.If(decoder.header):
             m.d.sync += self.next_valid.eq(1)
@@ -199,6 +204,9 @@ class Front:
                     self.version.eq(self.i.offset),
                     self.decoder.columns.eq(self.i.attr),
                     self.decoder.need.eq(self.i.count),
+                    self.policy.saturate.eq(self.i.keep),
+                    self.policy.skip.eq(self.i.test),
+                    self.policy.go.eq(self.i.use),
                 ]
 
     def _enter_page(self, m):

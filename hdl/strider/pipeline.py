@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .address import Addresses
@@ -13,7 +13,12 @@ from .fetch import Fetch, program_layout
 from .front import Front, State
 from .pages import PageBuffers
 
-__all__ = ["StriderPipeline", "program_layout"]
+__all__ = ["StriderPipeline", "policy_layout", "program_layout"]
+
+
+def policy_layout():
+    """What values do that do not fit: `saturate`: an overflow is no error; `skip`: a NaN leaves its tuple out; `go`: it passes."""
+    return data.StructLayout({"saturate": 1, "skip": 1, "go": 1})
 
 
 class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
@@ -43,8 +48,11 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
     freed : Out(1)
         A page buffer is free again.
     tag : Out(tag_layout(config)), window : Out(8 * bus_bytes)
+    policy : Out(policy_layout())
+        As the program says; it stands still while tuples come.
     code : Out(8), line : Out(13)
-        The first error and its line pointer, from the cycle after its `tag` on; what comes after it does not count.
+        The first error and its line pointer, from the cycle after its `tag` on; what comes after it does not count. Before it `line`
+        is the line pointer of the `tag`'s tuple, from the cycle after the first tag of it on.
     """
 
     def __init__(self, config, parts, *, src_loc_at=0):
@@ -62,6 +70,7 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 "freed": Out(1),
                 "tag": Out(layout),
                 "window": Out(8 * config.bus_bytes),
+                "policy": Out(policy_layout()),
                 "code": Out(8),
                 "line": Out(13),
             },

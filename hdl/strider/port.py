@@ -25,15 +25,15 @@ def beat_layout(config):
 
 
 def error_layout():
-    """An error report: what, in which block, at which line pointer (0: the page as a whole)."""
-    return data.StructLayout({"valid": 1, "code": 8, "block": 32, "line": 13})
+    """An error report: what, in which block, at which line pointer (0: the page as a whole), at which value of it (0: none)."""
+    return data.StructLayout({"valid": 1, "code": 8, "block": 32, "line": 13, "item": 32})
 
 
 class AccessPort(wiring.Component):
     """Striders, and the collector that puts their tuples in row order.
 
-    Strider w takes pages w, w + striders, …. The collector reads one beat a cycle; it spends one cycle without a beat on the end of each
-    page, except that the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
+    Strider w takes pages w, w + striders, …. The collector reads one beat a cycle; it spends one cycle without a beat on a tuple that a
+    NaN leaves out and on the end of each page, except that the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class AccessPort(wiring.Component):
     error : Out(error_layout())
         The first error in row order, after all tuples before it; stays until `flush`. Nothing is output after it.
     tuples, skipped, stalls : Out(32)
-        Tuples delivered; tuples left out (invisible, or NULL under the policy "skip"; pages ahead of `o` included); cycles in which `o`
+        Tuples delivered; tuples left out (invisible, or NULL or NaN under the policy "skip"; pages ahead of `o` included); cycles in which `o`
         waited for `o.ready`.
     """
 
@@ -189,8 +189,10 @@ class _Core(wiring.Component):
             m.d.sync += oldest.eq(self._after(oldest))
         for w, strider in enumerate(striders):
             m.d.sync += freed[w].eq(freed[w] + strider["freed"] - (self.free & (oldest == w)))
-        m.d.sync += self.skipped.eq(self.skipped + sum(strider["skipped"] for strider in striders))
-        self._collect(m, striders, turn, beat, read, take)
+        voided = self._collect(m, striders, turn, beat, read, take)
+        m.d.sync += self.skipped.eq(
+            self.skipped + sum((strider["skipped"] for strider in striders), voided)
+        )
         return m
 
     def _after(self, index):
@@ -202,12 +204,17 @@ class _Core(wiring.Component):
         valid = Signal()
         bits = 32 if config.fixed is None else FIXED_COUNT_BITS
         page, block, last_page = Signal(bits), Signal(bits), Signal()
-        # one Strider's pages do not end in neighbouring cycles: it is known before the page ends whether it is the last
-        m.d["sync" if config.striders == 1 else "comb"] += last_page.eq(page + 1 == self.pages)
+        ending = Signal()
+        if config.striders == 1:  # it is known before the page ends whether it is the last
+            following = Mux(last_page, self.pages == 1, page + 2 == self.pages)
+            m.d.sync += last_page.eq(Mux(ending, following, page + 1 == self.pages))
+        else:
+            m.d.comb += last_page.eq(page + 1 == self.pages)
         chosen = {
             name: Signal.like(striders[0][name], name=f"chosen_{name}")
-            for name in ("ready", "end", "error", "code", "line")
+            for name in ("ready", "end", "error", "void", "code", "line", "item")
         }
+        voided = Signal()
         for name, signal in chosen.items():
             m.d.comb += signal.eq(Array(strider[name] for strider in striders)[turn])
         final, go, failed = Signal(), Signal(), Signal()
@@ -219,6 +226,7 @@ class _Core(wiring.Component):
             self.error.valid.eq(failed),
             self.error.code.eq(chosen["code"]),
             self.error.line.eq(chosen["line"]),
+            self.error.item.eq(chosen["item"]),
             self.error.block.eq(self.first_block + block),
         ]
         m.d.comb += [
@@ -232,7 +240,7 @@ class _Core(wiring.Component):
                 with m.If(chosen["error"]):
                     m.d.sync += failed.eq(1)
                 with m.Elif(chosen["end"]):
-                    m.d.comb += take.eq(1)
+                    m.d.comb += [take.eq(1), ending.eq(1)]
                     m.d.sync += [
                         turn.eq(self._after(turn)),
                         page.eq(page + 1),
@@ -246,6 +254,8 @@ class _Core(wiring.Component):
                             block.eq(0),
                             self.o.p.last.eq(0),
                         ]
+                with m.Elif(chosen["void"]):
+                    m.d.comb += [take.eq(1), voided.eq(1)]
                 with m.Else():
                     m.d.comb += [read.eq(1), take.eq(final)]
                     m.d.sync += [
@@ -255,3 +265,4 @@ class _Core(wiring.Component):
                     ]
         m.d.sync += self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last))
         m.d.sync += self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready))
+        return voided

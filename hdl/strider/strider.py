@@ -1,11 +1,11 @@
 """A Strider: what reads pages, with its tuple buffer: the unit that a port has many of."""
 
-from amaranth.hdl import Module, unsigned
+from amaranth.hdl import Module, Mux, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import StriderPipeline, program_layout
-from .tuples import TupleBuffer
+from .tuples import TupleBuffer, item_bits
 
 __all__ = ["Strider"]
 
@@ -24,10 +24,10 @@ class Strider(wiring.Component):
     -------
     word, write, program, program_length : In, freed : Out
         As of `StriderPipeline`.
-    ready, end, error, lanes, skipped : Out, beat, read, take : In
+    ready, end, error, void, lanes, skipped : Out, beat, read, take : In
         As of `TupleBuffer`.
-    code : Out(8), line : Out(13)
-        With `error`: what, and at which line pointer.
+    code : Out(8), line : Out(13), item : Out(item_bits(config))
+        With `error`: what, at which line pointer, and of a value its flat position, counted from 1.
     """
 
     def __init__(self, config, parts, *, src_loc_at=0):
@@ -45,6 +45,8 @@ class Strider(wiring.Component):
                 "error": Out(1),
                 "code": Out(8),
                 "line": Out(13),
+                "item": Out(item_bits(config)),
+                "void": Out(1),
                 "skipped": Out(1),
                 "beat": In(range(config.beats)),
                 "read": In(1),
@@ -65,12 +67,16 @@ class Strider(wiring.Component):
             m.d.comb += getattr(buffer, name).eq(getattr(pipeline, name))
         for name in ("beat", "read", "take"):
             m.d.comb += getattr(buffer, name).eq(getattr(self, name))
-        for name in ("ready", "end", "error", "skipped", "lanes"):
+        for name in ("ready", "end", "error", "void", "skipped", "lanes"):
             m.d.comb += getattr(self, name).eq(getattr(buffer, name))
         m.d.comb += [
             buffer.failed.eq(pipeline.code != 0),
-            self.code.eq(pipeline.code),
-            self.line.eq(pipeline.line),
+            buffer.policy.eq(pipeline.policy),
+            buffer.line.eq(pipeline.line),
+            # a value's error comes before all that the pipeline finds in later tuples
+            self.code.eq(Mux(buffer.unfit.valid, buffer.unfit.code, pipeline.code)),
+            self.line.eq(Mux(buffer.unfit.valid, buffer.unfit.line, pipeline.line)),
+            self.item.eq(Mux(buffer.unfit.valid, buffer.unfit.item, 0)),
             self.freed.eq(pipeline.freed),
         ]
         return m

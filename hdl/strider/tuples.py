@@ -9,13 +9,25 @@ from ...models.heap.schema import TYPES
 from ...models.numerics.convert import in_order
 from ...models.numerics.latency import convert_latency
 from ...models.strider.config import FIXED_TYPES
+from ...models.strider.errors import PageError
 from ...models.strider.isa import Op
 from ..apart import APART
 from ..arith.convert import pg_converter
 from ..modules import module_name
-from .decode import Kind, beat_bits, tag_layout
+from .decode import Kind, beat_bits, page_bits, tag_layout
+from .pipeline import policy_layout
 
-__all__ = ["TupleBuffer"]
+__all__ = ["TupleBuffer", "item_bits"]
+
+
+def item_bits(config):
+    """Bits of a value's flat position, counted from 1."""
+    return (config.beats * config.lanes).bit_length()
+
+
+def unfit_layout(config):
+    """The first value that is an error: what, in which tuple, where in it (`item_bits`)."""
+    return data.StructLayout({"valid": 1, "code": 8, "line": 13, "item": item_bits(config)})
 
 
 class TupleBuffer(wiring.Component):
@@ -37,10 +49,14 @@ class TupleBuffer(wiring.Component):
         From the Strider's decode stage.
     failed : In(1)
         The tag before this one was in error, or one before it was: nothing counts any more from the first of them on.
+    policy : In(policy_layout()), line : In(13)
+        What values do that do not fit; the line pointer of the tag's tuple.
     room : Out(1), taken : In(1)
         A slot is free; the Strider has used it up.
-    ready : Out(1), end : Out(1), error : Out(1)
-        The oldest slot is complete; it is the end of a page, an error or else a tuple.
+    ready : Out(1), end : Out(1), error : Out(1), void : Out(1)
+        The oldest slot is complete; it is the end of a page, an error, a tuple that is left out because of a NaN, or else a tuple.
+    unfit : Out(unfit_layout(config))
+        The error, where it is a value's: then it comes before all that `failed` is about.
     beat : In, read : In(1), lanes : Out
         Read this beat of the oldest slot; its codes follow in the next cycle and stay until the next read.
     take : In(1)
@@ -57,11 +73,15 @@ class TupleBuffer(wiring.Component):
                 "tag": In(tag_layout(config)),
                 "window": In(8 * config.bus_bytes),
                 "failed": In(1),
+                "policy": In(policy_layout()),
+                "line": In(13),
                 "room": Out(1, init=1),
                 "taken": In(1),
                 "ready": Out(1),
                 "end": Out(1),
                 "error": Out(1),
+                "void": Out(1),
+                "unfit": Out(unfit_layout(config)),
                 "beat": In(range(config.beats)),
                 "read": In(1),
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
@@ -80,7 +100,7 @@ class TupleBuffer(wiring.Component):
         )  # slots used; what was taken up last counts a cycle later
         m.d.sync += [latest.eq(self.taken), used.eq(used + latest - self.take)]
         m.d.comb += self.room.eq(used + latest != config.slots)
-        codes = self._convert(m)
+        codes, overs, nans = self._convert(m)
         tag, before = self.tag, Signal()
         error: object = None
         m.d.sync += before.eq(self.failed)
@@ -115,9 +135,70 @@ class TupleBuffer(wiring.Component):
                     good.skip.eq(0),
                 ]
             tag = good
-        self._store(m, tag, codes, error)
+        wrong, void = self._judge(m, tag, overs, nans)
+        self._store(m, tag, codes, error | wrong, void)
         m.d.comb += self.skipped.eq(tag.skip)
         return m
+
+    def _some(self, tag, codes):
+        """Whether the window has an element k, for each converter."""
+        alone = self.config.fixed is not None and codes == 1
+        return [Const(1)] if alone else [k < tag.count for k in range(codes)]
+
+    def _writes(self, tag):
+        """Whether the window's elements go to the tuple."""
+        return ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT)
+
+    def _judge(self, m, tag, overs, nans):
+        """Judge a tuple's values when it is complete; return whether it is an error, and whether it is left out."""
+        config = self.config
+        lines = self.line[: page_bits(config) - 2]
+        for k in range(config.depth):
+            later = Signal.like(lines, name=f"line{k}")
+            m.d.sync += later.eq(lines)
+            lines = later
+        writes, some = self._writes(tag), self._some(tag, len(overs))
+        void, wrong = Signal(), Signal()  # of this window
+        first, code = Signal(range(len(overs))), Signal(8)
+        m.d.comb += void.eq(
+            writes
+            & self.policy.skip
+            & Cat(there & nan for there, nan in zip(some, nans, strict=True)).any()
+        )
+        for k, (there, over, nan) in reversed(list(enumerate(zip(some, overs, nans, strict=True)))):
+            over = over & ~self.policy.saturate
+            nan = nan & ~self.policy.skip & ~self.policy.go
+            with m.If(there & (over | nan)):
+                m.d.comb += [
+                    wrong.eq(writes),
+                    first.eq(k),
+                    code.eq(Mux(nan, PageError.VALUE_NAN, PageError.VALUE_OVERFLOW)),
+                ]
+        # of the tuple's windows before this one
+        voided, failed = Signal(), Signal()
+        kept_code, kept_item = Signal(8), Signal(item_bits(config))
+        item = Signal(item_bits(config))
+        m.d.comb += item.eq(_times(tag.beat, config.lanes) + tag.lane + first + 1)
+        over = tag.commit | tag.skip
+        with m.If(over):
+            m.d.sync += [voided.eq(0), failed.eq(0)]
+        with m.Else():
+            m.d.sync += [voided.eq(voided | void), failed.eq(failed | wrong)]
+        with m.If(wrong & ~failed):
+            m.d.sync += [kept_code.eq(code), kept_item.eq(item)]
+        left, bad = Signal(), Signal()
+        m.d.comb += [
+            left.eq(tag.commit & (voided | void)),
+            bad.eq(tag.commit & (failed | wrong) & ~left),
+        ]
+        with m.If(bad & ~self.unfit.valid):
+            m.d.sync += [
+                self.unfit.valid.eq(1),
+                self.unfit.code.eq(Mux(failed, kept_code, code)),
+                self.unfit.item.eq(Mux(failed, kept_item, item)),
+                self.unfit.line.eq(lines),
+            ]
+        return bad, left
 
     def _convert(self, m):
         """One converter for each element of a window; a lane's converter knows the types of which a window has that many."""
@@ -132,7 +213,12 @@ class TupleBuffer(wiring.Component):
             later, that = Signal(32), Signal()
             m.d.sync += [later.eq(constant), that.eq(inserts)]
             constant, inserts = later, that
-        codes = []
+        flags = Cat(tag.over, tag.nan)  # of a constant
+        for _ in range(config.depth if insertable else 0):
+            later = Signal(2)
+            m.d.sync += later.eq(flags)
+            flags = later
+        codes, overs, nans = [], [], []
         for k in range(max(config.elements(name) for name in order)):
             types = tuple(name for name in order if k < config.elements(name))
             raw, choice = Signal(64), Signal(range(len(types)))
@@ -146,35 +232,32 @@ class TupleBuffer(wiring.Component):
                 with m.If(tag.type == FIXED_TYPES.index(name)):
                     m.d.comb += [raw.eq(value), choice.eq(n)]
             name = module_name("convert", *types, config.format.name)
-            code = self.parts.instance(
+            made = self.parts.instance(
                 m,
                 f"convert{k}",
                 name,
                 lambda types=types: pg_converter(types, config.format),
                 i=raw,
                 **({"type": choice} if len(types) > 1 else {}),
-            )["o"]
-            for _ in range(config.depth - convert_latency(types, config.format)):
-                later = Signal(config.format.width)
-                m.d.sync += later.eq(code)
-                code = later
-            codes.append(
-                Mux(inserts, constant, code)[: config.format.width]
-                if k == 0 and insertable
-                else code
             )
-        return codes
+            made = Cat(made["o"], made["over"], made["nan"])
+            for _ in range(config.depth - convert_latency(types, config.format)):
+                later = Signal.like(made)
+                m.d.sync += later.eq(made)
+                made = later
+            if k == 0 and insertable:
+                made = Mux(inserts, Cat(constant[: config.format.width], flags), made)
+            codes.append(made[: config.format.width])
+            overs.append(made[-2])
+            nans.append(made[-1])
+        return codes, overs, nans
 
-    def _store(self, m, tag, codes, error):
+    def _store(self, m, tag, codes, error, void):
         """Turn the codes to their lanes, write them in the next cycle, and make the slot known in the cycle after."""
         config = self.config
         width, lanes = config.format.width, config.lanes
         # element k belongs to lane (tag.lane + k) mod lanes; rotations modulo `lanes` by 1, 2, 4, … compose
-        some = (
-            [Const(1)]
-            if config.fixed is not None and len(codes) == 1
-            else [k < tag.count for k in range(len(codes))]
-        )
+        some = self._some(tag, len(codes))
         turned = [
             Cat(code, there)[: width + 1] for code, there in zip(codes[:lanes], some, strict=False)
         ] + [0] * (lanes - len(codes))
@@ -187,9 +270,7 @@ class TupleBuffer(wiring.Component):
                 )
                 step.append(node)
             turned = step
-        writes = ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (
-            tag.kind == Kind.INSERT
-        )
+        writes = self._writes(tag)
         base = Signal(range(config.slots * config.beats))  # where the tuple that is gathered begins
         oldest, place = Signal.like(base), Signal.like(base)
         m.d.comb += place.eq(oldest + self.beat)
@@ -209,21 +290,22 @@ class TupleBuffer(wiring.Component):
             )
             m.d.comb += self.lanes[lane].eq(here["code"])
 
-        done, finish, kinds = Signal(), Signal(), Signal(2)
+        done, finish, kinds = Signal(), Signal(), Signal(3)
         slot, tail = Signal(range(config.slots)), Signal(range(config.slots))
         m.d.comb += done.eq(tag.commit | tag.end | error)
-        m.d.sync += [finish.eq(done), kinds.eq(Cat(tag.end, error))]
+        m.d.sync += [finish.eq(done), kinds.eq(Cat(tag.end, error, void))]
         with m.If(done):
             m.d.sync += base.eq(
                 Mux(base == (config.slots - 1) * config.beats, 0, base + config.beats)
             )
         complete = Signal(range(config.slots + 1))
         m.d.sync += complete.eq(complete + finish - self.take)
-        ends, errors = Signal(config.slots), Signal(config.slots)
+        ends, errors, voids = (Signal(config.slots, name=n) for n in ("ends", "errors", "voids"))
         with m.If(finish):
             m.d.sync += [
                 ends.bit_select(slot, 1).eq(kinds[0]),
                 errors.bit_select(slot, 1).eq(kinds[1]),
+                voids.bit_select(slot, 1).eq(kinds[2]),
                 slot.eq(Mux(slot == config.slots - 1, 0, slot + 1)),
             ]
         with m.If(self.take):
@@ -237,6 +319,7 @@ class TupleBuffer(wiring.Component):
             self.ready.eq(complete != 0),
             self.end.eq(ends.bit_select(tail, 1)),
             self.error.eq(errors.bit_select(tail, 1)),
+            self.void.eq(voids.bit_select(tail, 1)),
         ]
 
     def _whole(self, tag):
@@ -245,6 +328,11 @@ class TupleBuffer(wiring.Component):
             FIXED_TYPES.index(name) for name in self.config.types if self.config.windows(name) > 1
         ]
         return ~Cat(*[tag.type == code for code in wide]).any() if wide else 1
+
+
+def _times(value, number):
+    """`value` times a constant, as shifts and sums: a product would take a multiplier block."""
+    return sum((value << bit for bit in range(number.bit_length()) if number >> bit & 1), Const(0))
 
 
 class Lane(wiring.Component):

@@ -315,9 +315,8 @@ class Device:
                     f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
                     "the board was built by another version of Penstock: build and program it again",
                 ) from None
-            error = HardwareError(
-                named, self.read_register("error_block"), self.read_register("error_line")
-            )
+            places = [self.read_register(f"error_{name}") for name in ("block", "line", "item")]
+            error = HardwareError(named, *places)
         return Report(status, error, self.read_register("cycles"), self.counters())
 
     def counters(self) -> dict[str, int]:

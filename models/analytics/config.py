@@ -20,6 +20,7 @@ from typing import Any
 
 from ..heap.schema import Schema
 from ..numerics.formats import Format, parse_format
+from ..numerics.policy import InputPolicy
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.isa import encode
 from ..strider.layout import Field, Source, TupleLayout
@@ -153,6 +154,7 @@ class AnalyticsPlan:
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
+    `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
     """
 
     kernel: str
@@ -181,6 +183,8 @@ class AnalyticsPlan:
     lean: bool = False
     memory_bytes: int = 0
     window_latency: int = 4
+    on_overflow: str = "error"
+    on_nan: str = "error"
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -190,7 +194,8 @@ class AnalyticsPlan:
     @cached_property
     def walk(self) -> WalkConfig:
         """What the Striders are asked to do."""
-        return WalkConfig(self.schema, self.layout, self.format, self.visibility)
+        policy = InputPolicy(self.on_overflow, self.on_nan)
+        return WalkConfig(self.schema, self.layout, self.format, self.visibility, policy)
 
     @cached_property
     def port(self) -> PortConfig:
@@ -231,9 +236,11 @@ class AnalyticsPlan:
         return {**asdict(self), "schema": self.schema.to_json()}
 
     def structure(self) -> dict[str, Any]:
-        """Return `to_json` without what no hardware depends on: the table's name, and lines of the
-        kernel's source."""
+        """Return `to_json` without what no hardware depends on: the table's name, lines of the
+        kernel's source, and, where the program comes from memory, the policy for input."""
         data = self.to_json()
+        if not self.lean:
+            del data["on_overflow"], data["on_nan"]
         ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]
         return {**data, "ops": ops, "schema": self.schema.structure()}
 

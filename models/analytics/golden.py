@@ -6,12 +6,13 @@ builds them: over the lanes of a beat, over the beats of a row, over the threads
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..numerics.formats import Codes, Format
+from ..strider.judge import RowCounts
 from .config import AnalyticsPlan, Buffer, Op
 from .timing import REDUCE_FN
 
@@ -24,7 +25,11 @@ def identity(fn: str, fmt: Format) -> int:
     return int(fmt.encode(np.float64(value)))
 
 
-def _tree(values: Codes, axis: int, fn: str, fmt: Format) -> Codes:
+#: applies an operation by name to codes
+Apply = Callable[..., Codes]
+
+
+def _tree(values: Codes, axis: int, fn: str, fmt: Format, apply: Apply) -> Codes:
     """Combine along `axis` as a balanced tree of neighbours; missing partners are identities."""
     values = np.moveaxis(values, axis, 0)
     neutral = identity(fn, fmt)
@@ -33,7 +38,7 @@ def _tree(values: Codes, axis: int, fn: str, fmt: Format) -> Codes:
             values = np.concatenate(
                 [values, np.full((1, *values.shape[1:]), neutral, dtype=np.int64)]
             )
-        values = fmt.op(fn, values[0::2], values[1::2])
+        values = apply(fn, values[0::2], values[1::2])
     return values[0]
 
 
@@ -59,13 +64,19 @@ class Batch:
 
 @dataclass
 class TrainingResult:
-    """Models by name as codes (rows, cols), epochs that were run, whether the convergence test ended them, saturated results."""
+    """Models by name as codes (rows, cols), epochs that were run, whether the convergence test ended them.
+
+    `left_range`: how many results of operations left the format's range (`Format.left_range`), each element of each intermediate result
+    of each tuple or batch being one; `inputs`: what was left out and counted of an epoch's rows and their values.
+    """
 
     models: dict[str, Codes]
     epochs: int = 0
     batches: int = 0
     converged: bool = False
     tuples: int = 0
+    left_range: int = 0
+    inputs: RowCounts = field(default_factory=RowCounts)
     history: list[dict[str, Codes]] = field(default_factory=list)
 
 
@@ -112,6 +123,8 @@ class _Machine:
 
     def __init__(self, plan: AnalyticsPlan, runs: Sequence[Codes], models: dict[int, Codes]):
         self.plan, self.fmt = plan, plan.format
+        self.left_range = 0
+        self._times = 1  # how often what is computed next is computed
         self.values: dict[int, Codes] = dict(models)
         for index, codes in zip(plan.runs, runs, strict=True):
             buffer = plan.buffers[index]
@@ -138,9 +151,23 @@ class _Machine:
             value = np.swapaxes(value, -1, -2)
         return value.reshape(*lead, *extent)
 
-    def run(self, op: Op) -> None:
+    def _apply(self, fn: str, *codes: Codes) -> Codes:
+        """Apply an operation, and count where it leaves the range."""
+        result = self.fmt.op(fn, *codes)
+        left = self.fmt.left_range(fn, result, *codes)
+        self.left_range += self._times * int(np.count_nonzero(left))
+        return result
+
+    def _first(self, op: Op, tuples: int) -> Codes:
+        """Return what the operation gives before anything is reduced; it is computed for so many tuples."""
+        operands = [self._operand(op, n) for n in range(len(op.operands))]
+        alike = all(codes.ndim == 3 for codes in operands)  # no operand is a tuple's
+        self._times = tuples if alike else 1
+        return self._apply(op.fn, *operands)
+
+    def run(self, op: Op, tuples: int = 1) -> None:
         fmt, lanes = self.fmt, self.plan.lanes
-        result = fmt.op(op.fn, *(self._operand(op, n) for n in range(len(op.operands))))
+        result = self._first(op, tuples)
         buffer = self.plan.buffers[op.dest]
         if op.reduce is not None:
             fn = REDUCE_FN[op.reduce]
@@ -151,8 +178,8 @@ class _Machine:
                 result = np.broadcast_to(result, (*result.shape[:-1], op.columns))
                 result = _pad(result, result.ndim - 1, beats * lanes, identity(fn, fmt))
                 result = result.reshape(*result.shape[:-1], beats, lanes)
-                result = _tree(result, result.ndim - 1, fn, fmt)
-            result = _tree(result, result.ndim - 1, fn, fmt)[..., None]
+                result = _tree(result, result.ndim - 1, fn, fmt, self._apply)
+            result = _tree(result, result.ndim - 1, fn, fmt, self._apply)[..., None]
         result = result[..., 0]
         if op.lane_reduce:
             result = np.swapaxes(
@@ -166,16 +193,17 @@ class _Machine:
         plan, fmt = self.plan, self.fmt
         assert op.merge is not None
         fn = REDUCE_FN[op.merge]
-        result = fmt.op(op.fn, *(self._operand(op, n) for n in range(len(op.operands))))[..., 0]
+        result = self._first(op, len(batch.tuples))[..., 0]
+        self._times = 1
         buffer: Buffer = plan.buffers[op.dest]
         groups = int(batch.group.max()) + 1
         neutral = identity(fn, fmt)
         grid = np.full((groups, plan.threads, buffer.rows, buffer.cols), neutral, dtype=np.int64)
         grid[batch.group, batch.thread] = result
-        partial = _tree(grid, 1, fn, fmt)
+        partial = _tree(grid, 1, fn, fmt, self._apply)
         total = np.full((buffer.rows, buffer.cols), neutral, dtype=np.int64)
         for group in range(groups):
-            total = fmt.op(fn, total, partial[group])
+            total = self._apply(fn, total, partial[group])
         self.values[op.dest] = total
 
 
@@ -236,6 +264,7 @@ def train(
                 result.converged = True
                 break
     result.models = _models(machine, plan)
+    result.left_range = machine.left_range
     return result
 
 
@@ -246,7 +275,7 @@ def _update(
         if op.merge is not None:
             machine.merge(op, batch)
         else:
-            machine.run(op)
+            machine.run(op, len(batch.tuples))
     written: dict[int, Codes] = {}
     for op in by_region["batch"]:
         if op.dest in plan.models:  # new models take effect together, after the batch

@@ -13,6 +13,7 @@ from ..memory.timing import Memory
 from ..numerics.formats import Codes
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
+from ..strider.judge import RowCounts
 from ..strider.table import walk_table
 from .config import AnalyticsPlan
 from .cycles import Cycles, run
@@ -36,23 +37,29 @@ def port_pages(plan: AnalyticsPlan, pages: np.ndarray) -> list[np.ndarray]:
     return [np.ascontiguousarray(pages[q :: plan.ports]) for q in range(plan.ports)]
 
 
-def walk(plan: AnalyticsPlan, pages: np.ndarray) -> list[Codes] | HardwareError:
-    """Return each port's tuples (n, positions) as the Striders deliver them, or the error that ends the run: that of the lowest page."""
-    tuples, errors = [], []
+def walk(plan: AnalyticsPlan, pages: np.ndarray) -> tuple[list[Codes], RowCounts] | HardwareError:
+    """Return each port's tuples (n, positions) as the Striders deliver them and what was left out and counted, or the error that ends the
+    run: that of the lowest page."""
+    tuples, errors, counts = [], [], RowCounts()
     for q, part in enumerate(port_pages(plan, pages)):
-        codes, _, _, error = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
+        codes, _, count, error = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
         tuples.append(codes)
+        counts.add(count)
         if error is not None:
             errors.append(error)
-    return min(errors, key=lambda e: e.block) if errors else tuples
+    return min(errors, key=lambda e: e.block) if errors else (tuples, counts)
 
 
 def golden(
     plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]
 ) -> TrainingResult | HardwareError:
     """Return the golden result of training on heap pages (pages, page_size), or the run's error."""
-    tuples = walk(plan, pages)
-    return tuples if isinstance(tuples, HardwareError) else train(plan, tuples, dict(models), runs)
+    walked = walk(plan, pages)
+    if isinstance(walked, HardwareError):
+        return walked
+    trained = train(plan, walked[0], dict(models), runs)
+    trained.inputs = walked[1]
+    return trained
 
 
 def page_costs(plan: AnalyticsPlan, pages: np.ndarray) -> Costs | HardwareError:
@@ -60,7 +67,8 @@ def page_costs(plan: AnalyticsPlan, pages: np.ndarray) -> Costs | HardwareError:
     costs = analyse(plan.port, plan.walk, pages)
     if costs.errors:
         block = min(costs.errors)
-        return HardwareError(costs.errors[block].code, block, costs.errors[block].line)
+        event = costs.errors[block]
+        return HardwareError(event.code, block, event.line, event.item)
     return costs
 
 

@@ -110,6 +110,11 @@ class Format(ABC):
         method: Callable[..., Codes] = getattr(self, "move" if name == "pass" else name)
         return method(*codes)
 
+    @abstractmethod
+    def left_range(self, name: str, result: ArrayLike, *codes: ArrayLike) -> NDArray[np.bool_]:
+        """Where the operation `name`, which gave `result`, left the format's range: of finite operands
+        the exact result lies beyond the range, or there is none, as of 1 / 0 and of log(−1)."""
+
     def move(self, a: ArrayLike) -> Codes:
         """`pass`: the same bits."""
         return as_codes(a)

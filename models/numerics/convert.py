@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from .formats import Codes, Fixed, Format
+from .formats import Codes, Fixed, Float, Format
+from .policy import Unfit
 
-__all__ = ["PG_BITS", "convert", "from_pg", "in_order"]
+__all__ = ["PG_BITS", "convert", "from_pg", "in_order", "may_be_unfit", "unfit"]
 
 #: Types that convert, in the order in which hardware numbers them, and the bits of their stored values.
 PG_BITS: dict[str, int] = {
@@ -53,18 +55,9 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
     bits = np.asarray(raw).astype(np.uint64)
     if pgtype == "bool":
         return np.where((bits & np.uint64(0xFF)) != 0, np.int64(format.one), np.int64(format.zero))
-    if pgtype == "float4":
-        narrow = np.ascontiguousarray(bits.astype(np.uint32))
-        subnormal = (narrow & np.uint32(0x7F80_0000)) == 0
-        narrow = np.where(subnormal, narrow & np.uint32(0x8000_0000), narrow)
-        with np.errstate(invalid="ignore"):  # a signalling NaN
-            return format.encode(narrow.view(np.float32).astype(np.float64).reshape(bits.shape))
-    if pgtype == "float8":
-        return format.encode(np.ascontiguousarray(bits).view(np.float64).reshape(bits.shape))
-    shift = np.uint64(64 - PG_BITS[pgtype])
-    integers = np.ascontiguousarray(bits << shift).view(np.int64).reshape(bits.shape) >> np.int64(
-        shift
-    )
+    if pgtype.startswith("float"):
+        return format.encode(_reals(pgtype, bits))
+    integers = _integers(pgtype, bits)
     if isinstance(format, Fixed):
         limit = 1 << format.integer_bits
         return format.to_codes(np.clip(integers, -limit, limit) << format.fraction_bits)
@@ -74,6 +67,87 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
     return format.encode(
         np.where(np.abs(integers >> 1) >= 1 << 51, odd, integers.astype(np.float64))
     )
+
+
+def unfit(pgtype: str, raw: ArrayLike, format: Format) -> NDArray[np.uint8]:
+    """How each value, given as for `from_pg`, fits in `format`: the numbers of `policy.Unfit`.
+
+    Raises ValueError for a type that does not convert.
+    """
+    in_order([pgtype])
+    bits = np.asarray(raw).astype(np.uint64)
+    found = np.zeros(bits.shape, np.uint8)
+    if pgtype.startswith("float"):
+        values = _reals(pgtype, bits)
+        special = np.isnan(values) if isinstance(format, Fixed) else ~np.isfinite(values)
+        beyond = _beyond(values, format)
+        found[beyond] = Unfit.OVERFLOW
+        found[special] = Unfit.NAN
+    elif pgtype == "bool":
+        if _beyond(np.ones(1), format)[0]:
+            found[(bits & np.uint64(0xFF)) != 0] = Unfit.OVERFLOW
+    elif isinstance(format, Fixed):
+        integers, most = _integers(pgtype, bits), format.top >> format.fraction_bits
+        found[(integers > most) | (integers < -1 << format.integer_bits - 1)] = Unfit.OVERFLOW
+    else:  # float64 has integers near the end of any float's range exactly
+        found[_beyond(_integers(pgtype, bits).astype(np.float64), format)] = Unfit.OVERFLOW
+    return found
+
+
+@lru_cache
+def may_be_unfit(pgtype: str, format: Format) -> tuple[bool, bool]:
+    """Return whether a value of the type can overflow, and whether it can be no number."""
+    in_order([pgtype])
+    if pgtype == "bool":
+        return bool(_beyond(np.ones(1), format)[0]), False
+    if pgtype.startswith("int"):
+        return bool(_beyond(np.array([-(2.0 ** (PG_BITS[pgtype] - 1))]), format)[0]), False
+    most = np.finfo(np.float32 if pgtype == "float4" else np.float64).max
+    return isinstance(format, Fixed) or bool(_beyond(np.array([float(most)]), format)[0]), True
+
+
+def _beyond(values: NDArray[np.float64], format: Format) -> NDArray[np.bool_]:
+    """Whether numbers, rounded, lie beyond the range; NaN does not, infinities do.
+
+    The greatest number is odd in its last place, so that a tie above it goes up; the lowest one of a
+    `Fixed` is even.
+    """
+    low, high = _ends(format)
+    with np.errstate(invalid="ignore"):
+        if isinstance(format, Fixed):
+            return (values >= high) | (values < low)
+        return np.abs(values) >= high
+
+
+@lru_cache
+def _ends(format: Format) -> tuple[float, float]:
+    """The ties beyond the lowest and the greatest number: float64 has them exactly."""
+    if isinstance(format, Fixed):
+        half = 2.0 ** -(format.fraction_bits + 1)
+    else:
+        assert isinstance(format, Float)
+        half = 2.0 ** (format.bias - format.fraction_bits - 1)
+    return format.min_value - half, format.max_value + half
+
+
+def _reals(pgtype: str, bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """The numbers of float patterns; a subnormal float4 is a zero."""
+    if pgtype == "float8":
+        return np.ascontiguousarray(bits).view(np.float64).reshape(bits.shape)
+    narrow = np.ascontiguousarray(bits.astype(np.uint32))
+    subnormal = (narrow & np.uint32(0x7F80_0000)) == 0
+    narrow = np.where(subnormal, narrow & np.uint32(0x8000_0000), narrow)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return narrow.view(np.float32).astype(np.float64).reshape(bits.shape)
+
+
+def _integers(pgtype: str, bits: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The numbers of integer patterns."""
+    shift = np.uint64(64 - PG_BITS[pgtype])
+    integers: NDArray[np.int64] = np.ascontiguousarray(bits << shift).view(np.int64).reshape(
+        bits.shape
+    ) >> np.int64(shift)
+    return integers
 
 
 def convert(codes: ArrayLike, source: Format, target: Format) -> Codes:

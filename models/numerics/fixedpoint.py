@@ -11,6 +11,9 @@ from .base import Codes, Format, as_codes
 
 __all__ = ["Fixed"]
 
+#: operations that `Fixed.saturated` knows
+_SATURATING = frozenset({"add", "sub", "mul", "div", "sqrt", "neg", "abs", "mac"})
+
 
 def _round_shift(x: Codes, shift: int) -> Codes:
     """x / 2**shift, rounded to nearest even; x may be negative, shift is 0 … 62."""
@@ -110,6 +113,20 @@ class Fixed(Format):
             return self.saturated("mul", a, b) | self.saturated("add", self.mul(a, b), c)
         result = self.exact(name, *codes)
         return (result > self.top) | (result < -self.top - 1)
+
+    def left_range(self, name: str, result: ArrayLike, *codes: ArrayLike) -> NDArray[np.bool_]:
+        if name in _SATURATING:
+            left = self.saturated(name, *codes)
+            if name == "div":
+                left = left | (as_codes(codes[1]) == 0)
+            return left | (self.to_integers(codes[0]) < 0) if name == "sqrt" else left
+        if name not in ("exp", "log"):
+            return np.zeros(np.shape(result), np.bool_)
+        half = 2.0 ** -(self.fraction_bits + 1)
+        with np.errstate(all="ignore"):
+            exact = (np.exp if name == "exp" else np.log)(self.decode(codes[0]))
+        inside = (exact >= self.min_value - half) & (exact <= self.max_value + half)
+        return np.asarray(~inside)
 
     def _quotient(self, x: Codes, y: Codes) -> Codes:
         divisor = np.where(y == 0, 1, np.abs(y))

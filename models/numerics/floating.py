@@ -119,6 +119,15 @@ class Float(Format):
     def is_nan(self, a: ArrayLike) -> NDArray[np.bool_]:
         return (as_codes(a) & (self.sign_bit - 1)) > self.infinity
 
+    def is_finite(self, a: ArrayLike) -> NDArray[np.bool_]:
+        return (as_codes(a) & self.infinity) != self.infinity
+
+    def left_range(self, name: str, result: ArrayLike, *codes: ArrayLike) -> NDArray[np.bool_]:
+        left = ~self.is_finite(result)
+        for code in codes if left.any() else ():
+            left = left & self.is_finite(code)
+        return left
+
     def _native(self, a: ArrayLike) -> NDArray[np.float32]:
         bits = np.ascontiguousarray(a, dtype=np.int64).astype(np.uint32)
         np.copyto(bits, bits & np.uint32(0x8000_0000), where=(bits & np.uint32(0x7F80_0000)) == 0)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from ..heap.page import PAGE_SIZES
 from ..heap.schema import TYPES, Schema
+from ..numerics.convert import may_be_unfit
 from ..numerics.formats import Format
 from ..numerics.latency import convert_latency
+from ..numerics.policy import InputPolicy
 from .layout import Source, TupleLayout
 
 if TYPE_CHECKING:
@@ -36,19 +38,24 @@ class WalkConfig:
     visibility
         "hints": decided tuple by tuple from the page alone, see `docs/striders.md`; "all": whoever prepared the pages vouches that
         every NORMAL tuple is visible.
+    policy
+        What values do that the format does not hold.
 
     Raises
     ------
     ValueError
-        A source reads a text or dropped column, elements outside an array, or positions outside the beats.
+        A NaN is to pass in a format without one. A source reads a text or dropped column, elements outside an array, or positions outside the beats.
     """
 
     schema: Schema
     layout: TupleLayout
     format: Format
     visibility: str = "hints"
+    policy: InputPolicy = InputPolicy()
 
     def __post_init__(self) -> None:
+        if self.policy.passes and not self.format.is_float:
+            raise ValueError(f"{self.format} has no NaN that could pass")
         if self.visibility not in ("hints", "all"):
             raise ValueError(f"visibility must be 'hints' or 'all', not {self.visibility!r}")
         if self.layout.on_null not in ("error", "skip"):
@@ -88,6 +95,26 @@ class WalkConfig:
         """Element types of the used columns, in the order of `FIXED_TYPES`: what the converters must know."""
         names = {self.element(index) for index in self.used}
         return tuple(name for name in FIXED_TYPES if name in names)
+
+    @cached_property
+    def judged(self) -> bool:
+        """Whether some value can end the run, or leave its row out."""
+        fits = [may_be_unfit(name, self.format) for name in self.types]
+        overflow, nan = (any(fit[k] for fit in fits) for k in (0, 1))
+        return (overflow and not self.policy.saturates) or (nan and not self.policy.passes)
+
+    @cached_property
+    def in_order(self) -> tuple[Source, ...]:
+        """The sources as values are delivered: by column, then by their first element."""
+        return tuple(source for index in self.used for source in self.sources(index))
+
+    def value_at(self, item: int) -> tuple[int, int] | None:
+        """Return the column and the element of the value that an error's `item` names: its flat
+        position, counted from 1. None where no source lands there."""
+        for source in self.layout.sources:
+            if 0 <= item - 1 - source.position < source.count:
+                return source.column, source.first + item - 1 - source.position
+        return None
 
     def element(self, index: int) -> str:
         """The type of one value of a column: its own, or its array elements'."""

@@ -13,11 +13,11 @@ from .machine import Event, Machine
 from .program import generate
 from .table import chunks, classify
 
-__all__ = ["END", "ERROR", "NULL", "TUPLE", "Costs", "Events", "analyse"]
+__all__ = ["END", "ERROR", "NULL", "TUPLE", "VOID", "Costs", "Events", "analyse"]
 
 #: what an event of a page is, as `machine.Event` has it
-TUPLE, NULL, END, ERROR = range(4)
-_KINDS = {"tuple": TUPLE, "null": NULL, "end": END, "error": ERROR}
+TUPLE, NULL, END, ERROR, VOID = range(5)
+_KINDS = {"tuple": TUPLE, "null": NULL, "end": END, "error": ERROR, "void": VOID}
 
 #: a page's events in order: (kind, wait, issue)
 Events = list[tuple[int, int, int]]
@@ -56,7 +56,7 @@ class Costs:
 
 
 def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> Costs:
-    """Find the costs of all pages. Regular pages with equally many tuples cost the same, so one of each is walked."""
+    """Find the costs of all pages. Regular pages with equally many tuples cost the same but for those left out, so one of each is walked."""
     machine = Machine(config, generate(walk), deliver=False)
     costs = Costs()
     known: dict[tuple[int, tuple[tuple[int, int], ...]], Events] = {}
@@ -66,7 +66,13 @@ def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> C
         kinds = np.where(
             found.pages, found.counts, -1 - np.arange(len(chunk))
         )  # irregular pages are each of their own kind
-        begins = [0, *(np.nonzero(np.diff(kinds))[0] + 1).tolist(), len(chunk)]
+        held = np.concatenate([[0], np.cumsum(np.where(found.pages, found.counts, 0))])
+        voids = np.concatenate([[0], np.cumsum(found.left)])
+        some = (
+            np.diff(voids[held]) > 0
+        )  # pages that a NaN leaves tuples out of are looked at one by one
+        ends = np.diff(kinds).astype(bool) | some[1:] | some[:-1]
+        begins = [0, *(np.nonzero(ends)[0] + 1).tolist(), len(chunk)]
         for k, end in pairwise(begins):
             regular, kind = bool(found.pages[k]), (int(found.counts[k]), shape)
             events = known.get(kind) if regular else None
@@ -77,5 +83,11 @@ def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> C
                     costs.errors[first + k] = walked.events[-1]
                 if regular:
                     known[kind] = events
+            if some[k]:
+                left = found.left[held[k] : held[k + 1]]
+                events = [
+                    (VOID if n < len(left) and left[n] else kind, wait, issue)
+                    for n, (kind, wait, issue) in enumerate(events)
+                ]
             costs.add(end - k, events)
     return costs

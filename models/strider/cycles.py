@@ -8,7 +8,7 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
   `machine.Machine` counts. A loop start that leads to a tuple, the end of the page or an error waits until a slot is free.
 * tuple buffer: what is issued in cycle t can be collected from t + 1 + `latency` + depth of the converters on; a slot collected in cycle t is free in t + 1
 * collector: what it takes up in cycle u is offered in u + 1; it takes up the next beat in the cycle in which the last one is accepted. A
-  page's end takes it one cycle, without anything to offer unless it is the epoch's last. An error is signalled in u + 1.
+  page's end takes it one cycle, without anything to offer unless it is the epoch's last, and so does a tuple that a NaN leaves out. An error is signalled in u + 1.
 * page buffers: freed in cycle t, `free` in t + 1 at the earliest, in page order, one a cycle
 """
 
@@ -23,7 +23,7 @@ from operator import le
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import Reads
 from .config import PortConfig
-from .costs import END, ERROR, NULL, TUPLE, Costs, Events
+from .costs import END, ERROR, NULL, TUPLE, VOID, Costs, Events
 
 __all__ = ["Collector", "PortModel"]
 
@@ -167,6 +167,9 @@ class Collector:
                             break
                         earliest, size = following
                         left = size
+                elif kind == VOID:  # passed over
+                    go = max(start + issue + pipe, go) + 1
+                    room.append(go)
                 elif kind == END:
                     break
             self._at, self._start, self._go = at, start, go
@@ -237,6 +240,8 @@ class Collector:
                 return self._transfer(take, accept, room), "tuple"
             room.append(take + 1)
             self._go = take + 1
+            if kind == VOID:
+                continue
             if self._close(start):
                 self._go = accept(take + 1)
                 return self._go, "end"

@@ -59,5 +59,20 @@ class PageError(HardwareCode):
         "from index 1 on, without NULL",
         "E812",
     )
+    # one value
+    VALUE_OVERFLOW = (
+        39,
+        "a value lies beyond the range of the number format",
+        "--on-overflow saturate takes the end of the range in its place and counts it; "
+        "another --format has a wider range",
+        "E841",
+    )
+    VALUE_NAN = (
+        40,
+        "a value is not a finite number",
+        "--on-nan skip leaves such rows out, --on-nan pass computes with them "
+        "in formats that have NaN",
+        "E842",
+    )
     # the Strider itself
     PROGRAM = 66, "the Strider program is not valid"

@@ -5,6 +5,7 @@ Order of checks, first one that applies (`docs/striders.md` has the same as a ta
 * page: new page → no tuples; PAGE_VERSION; PAGE_BOUNDS
 * each line pointer in order: LINE_FLAGS, LINE_BOUNDS; then its tuple: TUPLE_VISIBILITY or left out; TUPLE_NATTS; TUPLE_HEADER
 * each attribute in order up to the last used one: TUPLE_NULL or the tuple is left out; TUPLE_LENGTH, TUPLE_EXTERNAL, ARRAY_SHAPE
+* the values of the whole tuple (`judge`): left out, or VALUE_OVERFLOW, VALUE_NAN
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 from ..errors import HardwareCode, HardwareError
 from ..heap import page as p
 from ..heap.schema import TYPES, type_named
-from ..numerics.convert import from_pg
+from ..numerics.convert import from_pg, may_be_unfit, unfit
+from ..numerics.policy import Unfit
 from .config import WalkConfig
 from .errors import PageError
+from .judge import CODES, RowCounts, count_values, delivery, judge_rows
 from .layout import Source
-from .program import missing_codes, needed
+from .program import missing_codes, missing_fits, needed
 
 __all__ = ["PageBytes", "Stop", "array_header", "judge", "lines", "walk_page"]
 
@@ -219,6 +222,7 @@ class _Attribute:
     count: int
     sources: tuple[Source, ...]
     missing: Codes | None
+    missing_fits: NDArray[np.uint8] | None
 
 
 def _attributes(walk: WalkConfig) -> list[_Attribute]:
@@ -238,6 +242,7 @@ def _attributes(walk: WalkConfig) -> list[_Attribute]:
                 walk.array_length(index) if kind.length < 0 else 1,
                 sources,
                 missing_codes(walk, index) if sources else None,
+                missing_fits(walk, index) if sources else None,
             )
         )
     return found
@@ -252,15 +257,15 @@ class _Values:
         self.raw: dict[
             str, list[tuple[int, int, bytes]]
         ] = {}  # element type -> (flat index, elements, bytes)
-        self.constants: list[tuple[int, Codes]] = []
+        self.constants: list[tuple[int, Codes, NDArray[np.uint8]]] = []
         self._pieces: list[tuple[str, int, int, bytes]] = []
-        self._constants: list[tuple[int, Codes]] = []
+        self._constants: list[tuple[int, Codes, NDArray[np.uint8]]] = []
 
     def take(self, element: str, position: int, count: int, data: bytes) -> None:
         self._pieces.append((element, position, count, data))
 
-    def constant(self, position: int, codes: Codes) -> None:
-        self._constants.append((position, codes))
+    def constant(self, position: int, codes: Codes, fits: NDArray[np.uint8]) -> None:
+        self._constants.append((position, codes, fits))
 
     def finish(self, complete: bool) -> None:
         """The tuple is complete, or left out."""
@@ -268,24 +273,31 @@ class _Values:
             base = self.count * self.walk.positions
             for element, position, count, data in self._pieces:
                 self.raw.setdefault(element, []).append((base + position, count, data))
-            self.constants += [(base + position, codes) for position, codes in self._constants]
+            self.constants += [
+                (base + position, codes, fits) for position, codes, fits in self._constants
+            ]
             self.count += 1
         self._pieces, self._constants = [], []
 
-    def codes(self) -> list[Codes]:
+    def codes(self) -> tuple[Codes, NDArray[np.uint8]]:
+        """Return the tuples' codes, and how their values fit: both (tuples, flat positions)."""
         flat = np.zeros(self.count * self.walk.positions, dtype=np.int64)
+        fits = np.zeros(self.count * self.walk.positions, dtype=np.uint8)
         for element, pieces in self.raw.items():
             counts = np.array([count for _, count, _ in pieces])
             starts = np.array([at for at, _, _ in pieces]) - (np.cumsum(counts) - counts)
             raw = np.frombuffer(
                 b"".join(data for _, _, data in pieces), f"<u{TYPES[element].length}"
             )
-            flat[np.repeat(starts, counts) + np.arange(len(raw))] = from_pg(
-                element, raw, self.walk.format
-            )
-        for at, codes in self.constants:
+            places = np.repeat(starts, counts) + np.arange(len(raw))
+            flat[places] = from_pg(element, raw, self.walk.format)
+            if any(may_be_unfit(element, self.walk.format)):
+                fits[places] = unfit(element, raw, self.walk.format)
+        for at, codes, fit in self.constants:
             flat[at : at + len(codes)] = codes
-        return list(flat.reshape(self.count, self.walk.positions))
+            fits[at : at + len(codes)] = fit
+        shape = (self.count, self.walk.positions)
+        return flat.reshape(shape), fits.reshape(shape)
 
 
 def _walk_tuple(
@@ -301,8 +313,10 @@ def _walk_tuple(
                 if walk.layout.on_null == "skip":
                     return False
                 raise Stop(PageError.TUPLE_NULL, cursor.line)
+            assert a.missing_fits is not None
             for s in a.sources:
-                values.constant(s.position, constants[s.first : s.first + s.count])
+                part = slice(s.first, s.first + s.count)
+                values.constant(s.position, constants[part], a.missing_fits[part])
             continue
         if a.length < 0 and not a.sources:
             cursor.skip_varlena(a.alignment)
@@ -320,7 +334,7 @@ def _walk_tuple(
 
 def walk_page(
     page: NDArray[np.uint8], walk: WalkConfig, block: int = 0
-) -> tuple[list[Codes], int, HardwareError | None]:
+) -> tuple[list[Codes], RowCounts, HardwareError | None]:
     """Walk one page.
 
     Parameters
@@ -335,13 +349,14 @@ def walk_page(
     Returns
     -------
     tuple
-        The tuples before the first error in row order, each an array of codes by flat position (0 where no source lands); how many
-        tuples were left out before it (invisible, or NULL under the policy "skip"); and the error or None.
+        The tuples before the first error in row order, each an array of codes by flat position (0 where no source lands); what was
+        left out and counted before it; and the error or None.
     """
     data = PageBytes(page)
     attributes = _attributes(walk)
     values = _Values(walk)
     skipped = 0
+    found: list[tuple[int, int]] = []  # of each whole tuple: line pointer, rows left out before it
     error = None
     try:
         count = lines(data, walk)
@@ -354,7 +369,23 @@ def walk_page(
                 _Tuple(data, walk, line, offset, length), walk, attributes, values
             )
             values.finish(complete)
+            if complete:
+                found.append((line, skipped))
             skipped += not complete
     except Stop as stop:
         error = HardwareError(stop.code, block, stop.line)
-    return values.codes(), skipped, error
+    codes, fits = values.codes()
+    if not fits.any():
+        return list(codes), RowCounts(skipped), error
+    order = delivery(walk)
+    left, first = judge_rows(fits[:, order], walk.policy)
+    wrong = np.flatnonzero(first >= 0)
+    if len(wrong):  # it comes before the error that stopped the walk
+        row = int(wrong[0])
+        position = int(order[first[row]])
+        line, skipped = found[row]
+        error = HardwareError(CODES[Unfit(fits[row, position])], block, line, position + 1)
+        codes, fits, left = codes[:row], fits[:row], left[:row]
+    counts = count_values(fits[~left])
+    counts.skipped, counts.nan_rows = skipped + int(left.sum()), int(left.sum())
+    return list(codes[~left]), counts, error

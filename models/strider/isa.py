@@ -10,11 +10,11 @@ bits    field
 4-6     type: index into `config.FIXED_TYPES`
 7       bexit: last instruction of the tuple
 8-9     base: 0 P (running position), 1 D (start of the tuple's data), 2 A (start of the last array's elements)
-10      test: the instruction depends on attribute `attr` being present
-11      use: the value goes to the tuple buffer
+10      test: the instruction depends on attribute `attr` being present; `skip` of readB
+11      use: the value goes to the tuple buffer; `pass` of readB, `nan` of ins
 12      missing: an attribute past the tuple's `natts` is no NULL, an `ins` follows
 13      flag: `all` of readB, `skip` of att and arr
-14      keep: P stays where it is (run on base P, att)
+14      keep: P stays where it is (run on base P, att); `saturate` of readB, `over` of ins
 16-31   count        (ins: the value's lower half)
 32-47   offset       (ins: the value's upper half)
 48-58   attr
@@ -166,7 +166,7 @@ _OPERANDS: dict[Op, tuple[str, ...]] = {
     Op.INS: (_VALUE, _AT, "attr"),
 }
 _FLAGS: dict[Op, dict[str, str]] = {
-    Op.READB: {"all": "flag"},
+    Op.READB: {"all": "flag", "saturate": "keep", "skip": "test", "pass": "use"},
     Op.BENTR: {},
     Op.BEXIT: {},
     Op.RUN: {"test": "test", "keep": "keep"},
@@ -175,7 +175,7 @@ _FLAGS: dict[Op, dict[str, str]] = {
     Op.ATT: {"use": "use", "missing": "missing", "skip": "flag", "keep": "keep"},
     Op.VAR: {"test": "test"},
     Op.EXTRBI: {},
-    Op.INS: {},
+    Op.INS: {"over": "keep", "nan": "use"},
 }
 
 

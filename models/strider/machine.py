@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from ..errors import ErrorCode, HardwareCode
 from ..heap import page as p
 from ..heap.schema import TYPES
-from ..numerics.convert import from_pg
+from ..numerics.convert import from_pg, may_be_unfit, unfit
+from ..numerics.policy import InputPolicy, Unfit
 from .config import FIXED_TYPES, PortConfig
 from .errors import PageError
 from .golden import PageBytes, Stop, array_header, judge
 from .isa import Base, Instruction, Op
+from .judge import CODES, verdict
 from .program import BITMAP_GROUP, short_possible
 
 __all__ = ["SETTLED", "Event", "Machine", "Walk"]
@@ -39,7 +41,8 @@ class Event:
     """What a loop start leads to.
 
     kind
-        "tuple"; "null": a tuple left out because of a NULL; "end" of the page; "error".
+        "tuple"; "null": a tuple left out because of a NULL; "void": one because of a NaN, when all of it was read; "end" of the page;
+        "error".
     wait
         Cycles from the last event's loop start (the first event: from the page's start) to this one's, if a slot is free.
     issue
@@ -51,6 +54,7 @@ class Event:
     issue: int
     code: HardwareCode = ErrorCode.OK
     line: int = 0
+    item: int = 0
 
 
 @dataclass
@@ -67,10 +71,11 @@ class _Leave(Exception):
 
 
 class _Failed(Exception):
-    def __init__(self, code: HardwareCode, cycle: int) -> None:
+    def __init__(self, code: HardwareCode, cycle: int, item: int = 0) -> None:
         super().__init__(code, cycle)
         self.code = code
         self.cycle = cycle
+        self.item = item
 
 
 class Machine:
@@ -87,6 +92,12 @@ class Machine:
         self.parts = [-(-count // config.bus_bytes) for _, count in (PAGE_FIELDS, TUPLE_FIELDS)]
         self.array_parts = -(-ARRAY_HEADER // config.bus_bytes)
         self.types = [FIXED_TYPES.index(name) for name in config.types]
+        setup = program[0]
+        self.policy = InputPolicy(
+            "saturate" if setup.keep else "error",
+            "skip" if setup.test else "pass" if setup.use else "error",
+        )
+        self.judges = any(any(may_be_unfit(name, config.format)) for name in config.types)
 
     # -- the front: line pointers and tuple headers --------------------------------------------------------------------
 
@@ -136,13 +147,19 @@ class Machine:
             try:
                 values = self._body()
                 took += self.now
-                out.tuples.append(values)
-                out.events.append(Event("tuple", wait, self.now - 1 - cycle))
+                left = self._judge_values()
+                if left:
+                    out.skipped += 1
+                else:
+                    out.tuples.append(values)
+                out.events.append(Event("void" if left else "tuple", wait, self.now - 1 - cycle))
             except _Leave:
                 out.skipped += 1
                 out.events.append(Event("null", wait, self.now - 1 - cycle))
             except _Failed as failed:
-                out.events.append(Event("error", wait, failed.cycle - cycle, failed.code, line))
+                out.events.append(
+                    Event("error", wait, failed.cycle - cycle, failed.code, line, failed.item)
+                )
                 return out
 
     def _op(self, pc: int) -> int:
@@ -239,6 +256,8 @@ class Machine:
         self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}  # first cycle whose issue may use this base
         self.settled = 0  # ... whose issue may decide by how P or A is aligned
         self.group = 0
+        self.fits: list[int] = []  # of the values in the order of delivery, and their positions
+        self.delivered: list[int] = []
         values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
         pc = 2 if not self.nulls and self.natts >= self.need else self.program[1].offset
         run: dict[int, Callable[[Instruction, NDArray[np.int64]], None]] = {
@@ -293,13 +312,23 @@ class Machine:
     def _emit(
         self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]
     ) -> None:
-        if not self.deliver:
+        if not (self.deliver or self.judges):
             return
         size = TYPES[name].length
-        codes = from_pg(
-            name, np.frombuffer(self.page.bytes(at, count * size), f"<u{size}"), self.config.format
-        )
-        values[position : position + count] = codes
+        raw = np.frombuffer(self.page.bytes(at, count * size), f"<u{size}")
+        if self.judges:
+            self.fits += unfit(name, raw, self.config.format).tolist()
+            self.delivered += range(position, position + count)
+        if self.deliver:
+            values[position : position + count] = from_pg(name, raw, self.config.format)
+
+    def _judge_values(self) -> bool:
+        """Whether a NaN leaves the tuple out; raises where a value is an error."""
+        left, first = verdict(np.array(self.fits, np.uint8), self.policy)
+        if first >= 0:
+            code = CODES[Unfit(self.fits[first])]
+            raise _Failed(code, self.now - 1, self.delivered[first] + 1)
+        return left
 
     def _bexit(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.now += 1
@@ -451,6 +480,8 @@ class Machine:
             values[i.beat * self.config.lanes + i.lane] = (
                 i.value & (1 << self.config.format.width) - 1
             )
+            self.fits.append(Unfit.NAN if i.use else Unfit.OVERFLOW if i.keep else Unfit.FITS)
+            self.delivered.append(i.beat * self.config.lanes + i.lane)
         self.now += 1
 
 

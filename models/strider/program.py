@@ -11,15 +11,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..heap.page import align, pagesize_version
 from ..heap.schema import TYPES, ColumnType
 from ..heap.values import DTYPES
-from ..numerics.convert import from_pg
+from ..numerics.convert import from_pg, unfit
+from ..numerics.policy import Unfit
 from .config import FIXED_TYPES, PortConfig, WalkConfig
 from .isa import Base, Instruction, Op, encode
 
-__all__ = ["generate", "missing_codes", "needed", "port_config", "short_possible"]
+__all__ = [
+    "generate",
+    "missing_codes",
+    "missing_fits",
+    "needed",
+    "port_config",
+    "short_possible",
+]
 
 #: attributes whose null bits one `extrBi` fetches
 BITMAP_GROUP = 32
@@ -42,6 +51,20 @@ def missing_codes(walk: WalkConfig, index: int) -> Any:
 
     Raises ValueError where an array's missing value does not have the expected length.
     """
+    raw = _missing(walk, index)
+    if raw is None:
+        return None
+    return np.asarray(from_pg(walk.element(index), raw, walk.format), dtype=np.int64)
+
+
+def missing_fits(walk: WalkConfig, index: int) -> NDArray[np.uint8] | None:
+    """How the numbers of `missing_codes` fit in the format (`numerics.policy.Unfit`)."""
+    raw = _missing(walk, index)
+    return None if raw is None else unfit(walk.element(index), raw, walk.format)
+
+
+def _missing(walk: WalkConfig, index: int) -> Any:
+    """Return the stored patterns of column `index`'s missing value, or None."""
     column = walk.schema.columns[index]
     if column.missing is None:
         return None
@@ -51,9 +74,7 @@ def missing_codes(walk: WalkConfig, index: int) -> Any:
         raise ValueError(
             f"the missing value of column {column.name!r} has {len(values)} elements, not {walk.array_length(index)}"
         )
-    size = TYPES[element].length
-    raw = np.frombuffer(values.tobytes(), f"<u{size}")
-    return np.asarray(from_pg(element, raw, walk.format), dtype=np.int64)
+    return np.frombuffer(values.tobytes(), f"<u{TYPES[element].length}")
 
 
 def _at(walk: WalkConfig, position: int) -> dict[str, int]:
@@ -237,16 +258,20 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
                             **_at(walk, source.position),
                         )
                     )
-        if constants is not None:
+        fits = missing_fits(walk, index) if sources else None
+        if constants is not None and fits is not None:
             for source in sources:
                 for k in range(source.count):
-                    value = int(constants[source.first + k if kind.length < 0 else 0])
+                    element = source.first + k if kind.length < 0 else 0
+                    value = int(constants[element])
                     out.append(
                         Instruction(
                             Op.INS,
                             count=value & _LIMIT,
                             offset=value >> 16,
                             attr=index,
+                            use=int(fits[element] == Unfit.NAN),
+                            keep=int(fits[element] == Unfit.OVERFLOW),
                             **_at(walk, source.position + k),
                         )
                     )
@@ -289,6 +314,9 @@ def generate(walk: WalkConfig) -> list[Instruction]:
         count=needed(walk),
         attr=len(walk.schema.columns),
         flag=int(walk.visibility == "all"),
+        keep=int(walk.policy.saturates),
+        test=int(walk.policy.skips),
+        use=int(walk.policy.passes),
     )
     return [head, Instruction(Op.BENTR, offset=2 + len(dense)), *dense, *sparse]
 

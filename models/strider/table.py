@@ -1,7 +1,7 @@
 """Whole tables at once: pages whose tuples all look alike are walked with NumPy, the others one by one.
 
 A page is *regular* when every line pointer is NORMAL and every tuple is visible, without null bitmap, with all needed attributes, and
-has its arrays' headers where the table's first such tuple has them. Nothing is decided here that `golden` would decide otherwise: a page
+has its arrays' headers where the table's first such tuple has them; and when no value of it is an error. Nothing is decided here that `golden` would decide otherwise: a page
 that fails any check is simply not regular.
 """
 
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from ..errors import HardwareError
 from ..heap import page as p
 from ..heap.schema import TYPES
-from ..numerics.convert import from_pg
+from ..numerics.convert import from_pg, may_be_unfit, unfit
 from .config import WalkConfig
 from .golden import array_header, walk_page
+from .judge import RowCounts, count_values, delivery, judge_rows
+from .layout import Source
 from .program import needed, short_possible
 
 __all__ = ["Regular", "chunks", "classify", "walk_table"]
@@ -39,12 +41,18 @@ class Regular:
         Addresses in the flattened pages of the regular pages' tuples' data, in row order.
     places
         Offset of each used column's (first) value from there, by attribute index.
+    fits
+        How the tuples' values fit, by flat position; no columns where all fit whatever they are.
+    left
+        Whether a NaN leaves the tuple out.
     """
 
     pages: NDArray[np.bool_]
     counts: NDArray[np.int64]
     data: NDArray[np.int64]
     places: dict[int, int]
+    fits: NDArray[np.uint8]
+    left: NDArray[np.bool_]
 
 
 def _gather(flat: NDArray[np.uint8], at: NDArray[np.int64], count: int) -> NDArray[np.uint8]:
@@ -115,7 +123,10 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
         & (special % p.ALIGN == 0)
     )
     counts = np.where(fine, (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE, 0)
-    none = Regular(np.zeros(len(pages), bool), counts, np.zeros(0, np.int64), {})
+    nothing = np.zeros((0, 0), np.uint8)
+    none = Regular(
+        np.zeros(len(pages), bool), counts, np.zeros(0, np.int64), {}, nothing, np.zeros(0, bool)
+    )
     most = int(counts.max(initial=0))
     if not most:
         return none
@@ -171,18 +182,45 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
             ] == np.frombuffer(expected, kind)
     regular = fine.copy()
     regular[block[~good]] = False
-    return Regular(regular, counts, data[regular[block]], places)
+    rows = regular[block]
+    found = Regular(regular, counts, data[rows], places, nothing, np.zeros(int(rows.sum()), bool))
+    return _judged(walk, flat, found, block[rows])
 
 
-def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArray[np.int64]:
-    out = np.zeros((len(found.data), walk.positions), np.int64)
+def _judged(
+    walk: WalkConfig, flat: NDArray[np.uint8], found: Regular, block: NDArray[np.int64]
+) -> Regular:
+    """Look at the values of regular pages: a page with an error is not regular. `block`: of each tuple."""
+    if not any(any(may_be_unfit(name, walk.format)) for name in walk.types):
+        return found
+    found.fits = np.zeros((len(found.data), walk.positions), np.uint8)
+    for s, element, raw in _raw(walk, flat, found):
+        found.fits[:, s.position : s.position + s.count] = unfit(element, raw, walk.format)
+    if not walk.judged:
+        return found
+    found.left, first = judge_rows(found.fits[:, delivery(walk)], walk.policy)
+    if (first >= 0).any():
+        found.pages[block[first >= 0]] = False
+        rows = found.pages[block]
+        found.data, found.fits, found.left = found.data[rows], found.fits[rows], found.left[rows]
+    return found
+
+
+def _raw(
+    walk: WalkConfig, flat: NDArray[np.uint8], found: Regular
+) -> Iterator[tuple[Source, str, NDArray[np.unsignedinteger]]]:
+    """Yield each source, its element type and the stored patterns of all regular tuples' values."""
     for s in walk.layout.sources if len(found.data) else ():
         element = walk.element(s.column)
         size = TYPES[element].length
         raw = _gather(flat, found.data + found.places[s.column] + s.first * size, s.count * size)
-        out[:, s.position : s.position + s.count] = from_pg(
-            element, np.ascontiguousarray(raw).view(f"<u{size}"), walk.format
-        )
+        yield s, element, np.ascontiguousarray(raw).view(f"<u{size}")
+
+
+def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArray[np.int64]:
+    out = np.zeros((len(found.data), walk.positions), np.int64)
+    for s, element, raw in _raw(walk, flat, found):
+        out[:, s.position : s.position + s.count] = from_pg(element, raw, walk.format)
     return out
 
 
@@ -194,7 +232,7 @@ def chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
 
 def walk_table(
     pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0, block_stride: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int, HardwareError | None]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], RowCounts, HardwareError | None]:
     """Walk all pages, as `golden.walk_page` does one.
 
     Parameters
@@ -209,29 +247,47 @@ def walk_table(
     Returns
     -------
     tuple
-        The tuples' codes, shape (tuples, positions), up to the first error; tuples of each page; tuples left out; the error or None.
+        The tuples' codes, shape (tuples, positions), up to the first error; tuples of each page; what was left out and counted; the
+        error or None.
     """
     parts: list[NDArray[np.int64]] = [np.zeros((0, walk.positions), np.int64)]
     counts = np.zeros(len(pages), np.int64)
-    skipped = 0
+    total = RowCounts()
     for first, chunk in chunks(pages):
         found = classify(walk, chunk)
         values = _values(walk, chunk.reshape(-1), found)
-        counts[first : first + len(chunk)] = np.where(found.pages, found.counts, 0)
-        taken = held = 0  # regular tuples handed over, and passed
+        held = np.concatenate([[0], np.cumsum(np.where(found.pages, found.counts, 0))])
+        keep = ~found.left
+        kept = np.concatenate([[0], np.cumsum(keep)])
+        counts[first : first + len(chunk)] = np.diff(kept[held])
+        taken = 0  # regular tuples handed over, those left out among them
+
+        def hand_over(
+            begin: int,
+            end: int,
+            values: NDArray[np.int64] = values,
+            keep: NDArray[np.bool_] = keep,
+            fits: NDArray[np.uint8] = found.fits,
+        ) -> None:
+            part = keep[begin:end]
+            parts.append(values[begin:end][part])
+            if len(fits):
+                total.add(count_values(fits[begin:end][part]))
+            left = int((~part).sum())
+            total.add(RowCounts(skipped=left, nan_rows=left))
+
         for k in np.nonzero(~found.pages)[0].tolist():
-            held = int(counts[first : first + k][found.pages[:k]].sum())
-            parts.append(values[taken:held])
-            taken = held
-            tuples, left, error = walk_page(
+            hand_over(taken, int(held[k]))
+            taken = int(held[k])
+            tuples, count, error = walk_page(
                 chunk[k], walk, first_block + (first + k) * block_stride
             )
             if tuples:
                 parts.append(np.array(tuples))
             counts[first + k] = len(tuples)
-            skipped += left
+            total.add(count)
             if error is not None:
                 counts[first + k + 1 :] = 0
-                return np.concatenate(parts), counts, skipped, error
-        parts.append(values[taken:])
-    return np.concatenate(parts), counts, skipped, None
+                return np.concatenate(parts), counts, total, error
+        hand_over(taken, len(values))
+    return np.concatenate(parts), counts, total, None

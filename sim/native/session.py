@@ -481,6 +481,7 @@ class Session:
                 self.register_map.error(self.read("error_code")),
                 self.read("error_block"),
                 self.read("error_line"),
+                self.read("error_item"),
             )
         counters = {c.name: self.read(f"count_{c.name}") for c in self.register_map.counters}
         return RunReport(

@@ -48,6 +48,7 @@ __all__ = [
     "load",
     "log",
     "max",
+    "mean",
     "merge",
     "min",
     "norm",
@@ -143,6 +144,9 @@ def log(v: Any) -> Tensor:
 
 def max(v: Any, *, axis: int | None = None) -> Tensor:
     """The largest element, or the largest along one axis."""
+
+def mean(v: Any, n: int | None = None) -> Tensor:
+    """The mean of `v` over `n` tuples, over the whole epoch without `n`; over as many as there are where the last batch has fewer."""
 
 def merge(v: Any, n: int | None = None, op: str = "+") -> Tensor:
     """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min"."""

@@ -67,9 +67,11 @@ def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER
     return Failure(render(diagnostic, source), (entry,), exit_code)
 
 
-def hardware_failure(found: HardwareError, table: str, server: bool = False) -> Failure:
+def hardware_failure(
+    found: HardwareError, table: str, server: bool = False, column: str | None = None
+) -> Failure:
     """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a
-    PostgreSQL server wrote the pages."""
+    PostgreSQL server wrote the pages; `column`: the one that the error is about."""
     code = found.code
     ours, hint = not code.hint, code.hint
     message = f"{code.name}: {code.meaning}"
@@ -77,6 +79,8 @@ def hardware_failure(found: HardwareError, table: str, server: bool = False) -> 
     if server:
         line = f", line pointer {found.line}" if found.line else ""
         place = f"{table}, block {found.block}{line}"
+    if column is not None:
+        place += f", column {column}"
     if server and found.line and not ours:
         where = f"WHERE ctid = '({found.block},{found.line})'"
         hint += f"; in SQL the row is SELECT * FROM {table} {where}"
@@ -87,6 +91,7 @@ def hardware_failure(found: HardwareError, table: str, server: bool = False) -> 
         "address": f"({found.block},{found.line})",
         "block": found.block,
         "line": found.line,
+        **({} if column is None else {"column": column}),
         "diagnostic": code.page,
     }
     return Failure(render(diagnostic), (entry,), INTERNAL if ours else USER)

@@ -11,9 +11,11 @@ from typing import Any
 import click
 
 from penstock.errors import Conflict
+from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 
 __all__ = [
     "DATA",
+    "INPUTS",
     "KERNEL",
     "OUTPUT",
     "PLAN",
@@ -117,6 +119,23 @@ def _columns(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+#: what data do that the number format does not hold (`models.numerics.policy.InputPolicy`)
+INPUTS = (
+    Option(
+        "--on-overflow",
+        "on_overflow",
+        click.Choice(ON_OVERFLOW),
+        None,
+        "What a value beyond the format's range does.  [default: error]",
+    ),
+    Option(
+        "--on-nan",
+        "on_nan",
+        click.Choice(ON_NAN),
+        None,
+        "What a NaN does, and an infinity in a format that has it.  [default: error]",
+    ),
+)
 #: options of engines that read tables
 TABLE = (
     Option(

@@ -13,12 +13,20 @@ from penstock.models.strider.config import WalkConfig
 __all__ = ["open_source", "packed_here", "table_failure", "table_on"]
 
 
-def table_failure(data: str | None, table: Table, found: HardwareError) -> Failure:
-    """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user. `data`: the source as it was given."""
+def table_failure(
+    data: str | None, table: Table, found: HardwareError, walk: WalkConfig | None = None
+) -> Failure:
+    """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user. `data`: the source as it was given;
+    `walk`: how the table was walked, where the error may be about a value."""
+    place = None if walk is None or not found.item else walk.value_at(found.item)
+    column = None
+    if walk is not None and place is not None:
+        described = walk.schema.columns[place[0]]
+        column = f"{described.name}[{place[1] + 1}]" if described.is_array else described.name
     if data is not None and not are_stored(data) and found.line:
         row = Table(table.schema, table.pages[: found.block]).rows + found.line
-        return hardware_failure(found, f"{data}, row {row:,}")
-    return hardware_failure(found, table.name, server=True)
+        return hardware_failure(found, f"{data}, row {row:,}", column=column)
+    return hardware_failure(found, table.name, server=True, column=column)
 
 
 def _check(schema: Schema, walk: WalkConfig) -> None:

@@ -9,9 +9,17 @@ import numpy as np
 import pytest
 
 from penstock.hdl.arith.convert import PgConverter, pg_converter
-from penstock.models.numerics.convert import PG_BITS, convert, from_pg, in_order
+from penstock.models.numerics.convert import (
+    PG_BITS,
+    convert,
+    from_pg,
+    in_order,
+    may_be_unfit,
+    unfit,
+)
 from penstock.models.numerics.formats import Fixed, Float, bfloat16, float16, float32, parse_format
 from penstock.models.numerics.latency import convert_cost, convert_latency
+from penstock.models.numerics.policy import Unfit
 from testbench.vectors import run_vectors
 
 FORMATS = ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:8,8", "fixed:4,4"]
@@ -148,6 +156,42 @@ def expected(format: Float | Fixed, value: Fraction | float) -> int:
     )
 
 
+def fits(format: Float | Fixed, value: Fraction | float) -> Unfit:
+    """How a number fits, from exact fractions."""
+    if isinstance(value, float):
+        if math.isnan(value) or (math.isinf(value) and isinstance(format, Float)):
+            return Unfit.NAN
+        return Unfit.OVERFLOW if math.isinf(value) else Unfit.FITS
+    if isinstance(format, Fixed):
+        integer = round(value * 2**format.fraction_bits)
+        return Unfit.FITS if -format.top - 1 <= integer <= format.top else Unfit.OVERFLOW
+    infinite = value and expected(format, value) & ~format.sign_bit == format.infinity
+    return Unfit.OVERFLOW if infinite else Unfit.FITS
+
+
+@pytest.mark.parametrize("pgtype", PG_BITS)
+@pytest.mark.parametrize("name", [*FORMATS, "fixed:1,31", "fixed:32,0", "fixed:16,0", "float:2,1"])
+def test_golden_knows_what_fits(name, pgtype):
+    format = parse_format(name)
+    ends = [format.max_value, format.min_value]
+    ends += [np.nextafter(sign * e, s * np.inf) for e in ends for sign in (1, -1) for s in (1, -1)]
+    half = [format.max_value + 2.0**k for k in range(-33, 30)]
+    with np.errstate(all="ignore"):
+        if pgtype == "float8":
+            edges = np.array([*ends, *half]).view(np.uint64)
+        elif pgtype == "float4":
+            edges = np.array([*ends, *half], np.float32).view(np.uint32).astype(np.uint64)
+        else:
+            inside = [v for v in (*ends, *half) if abs(v) < 2**62]
+            edges = np.array([round(v) for v in inside], np.int64).view(np.uint64)
+    raw = np.concatenate([raw_values(800, seed=26), edges])
+    found = unfit(pgtype, raw, format)
+    wanted = [fits(format, value_of(pgtype, bits)) for bits in raw.tolist()]
+    assert found.tolist() == wanted
+    seen = may_be_unfit(pgtype, format)
+    assert all(may or kind not in wanted for may, kind in zip(seen, list(Unfit)[1:], strict=True))
+
+
 @pytest.mark.parametrize("pgtype", PG_BITS)
 @pytest.mark.parametrize("name", [*FORMATS, "fixed:1,31", "fixed:32,0", "float:2,1"])
 def test_golden_is_rounded_once(name, pgtype):
@@ -179,10 +223,21 @@ def check(name: str, pgtypes: tuple[str, ...], count: int, seed: int) -> None:
         [from_pg(pgtype, raw, format) for pgtype in order],
     )
     inputs = {"i": raw, "type": choice} if len(order) > 1 else {"i": raw}
-    got = run_vectors(
-        pg_converter(pgtypes, format), inputs, ["o"], convert_latency(pgtypes, format)
-    )["o"]
-    wrong = np.flatnonzero(want != got)
+    flags = np.select(
+        [choice == index for index in range(len(order))],
+        [unfit(pgtype, raw, format) for pgtype in order],
+    )
+    outputs = run_vectors(
+        pg_converter(pgtypes, format),
+        inputs,
+        ["o", "over", "nan"],
+        convert_latency(pgtypes, format),
+    )
+    wrong = np.flatnonzero(flags != outputs["over"] + 2 * outputs["nan"])
+    assert not len(wrong), (
+        f"{len(wrong)} fit wrongly, first {order[choice[wrong[0]]]} {int(raw[wrong[0]]):#x}"
+    )
+    wrong = np.flatnonzero(want != outputs["o"])
     assert not len(wrong), (
         f"{len(wrong)} wrong, first {order[choice[wrong[0]]]} {int(raw[wrong[0]]):#x}"
     )

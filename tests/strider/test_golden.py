@@ -10,8 +10,10 @@ from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import TYPES, Schema
 from penstock.models.numerics.convert import from_pg
 from penstock.models.numerics.formats import parse_format
+from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.golden import walk_page
+from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.table import classify, walk_table
 from testbench.strider_cases import corrupt, random_case, regular_case
@@ -28,7 +30,8 @@ def whole_table(schema, lanes=4, on_null="error", leave=()):
     shapes = {name: (1, schema.columns[i].length or 1) for name, i in wanted.items()}
     beats, fields = place(shapes, lanes)
     sources = tuple(Source(wanted[f.name], 0, f.cols, f.position) for f in fields)
-    return WalkConfig(schema, TupleLayout(lanes, beats, fields, sources, on_null), FLOAT)
+    layout = TupleLayout(lanes, beats, fields, sources, on_null)
+    return WalkConfig(schema, layout, FLOAT, policy=InputPolicy("saturate", "pass"))
 
 
 def codes_of(walk, values):
@@ -83,7 +86,7 @@ def test_regular_table_against_reader(array, short, features):
     rows = read_heap(case.walk.schema, case.pages)
     x = rows["x"] if array else np.stack([rows[f"x{k}"] for k in range(features)], axis=1)
     at = case.walk.layout.field("x").position
-    assert error is None and skipped == 0 and len(codes) == 200
+    assert error is None and skipped == RowCounts() and len(codes) == 200
     assert np.array_equal(
         codes[:, at : at + features], from_pg("float4", np.ascontiguousarray(x).view("<u4"), FLOAT)
     )
@@ -95,11 +98,11 @@ def test_table_is_pages_one_by_one(seed):
     rng = np.random.default_rng(seed)
     case = random_case(seed, lanes=5, format=FLOAT, page_size=2048, clean=0.6)
     for pages in (case.pages, corrupt(case.pages, rng, 4)):
-        tuples, skipped, counts, error = [], 0, [], None
+        tuples, skipped, counts, error = [], RowCounts(), [], None
         for k, page in enumerate(pages):
             found, left, error = walk_page(page, case.walk, 7 + 3 * k)
             tuples += found
-            skipped += left
+            skipped.add(left)
             counts.append(len(found))
             if error is not None:
                 break

@@ -23,8 +23,10 @@ def check(case, pages, bus_bytes, latency=4):
         walked = machine.walk(page)
         last = walked.events[-1]
         assert np.array_equal(np.array(tuples), np.array(walked.tuples))
-        assert walked.skipped == skipped
-        assert (last.code, last.line) == ((error.code, error.line) if error else (ErrorCode.OK, 0))
+        assert walked.skipped == skipped.skipped
+        assert (last.code, last.line, last.item) == (
+            (error.code, error.line, error.item) if error else (ErrorCode.OK, 0, 0)
+        )
         assert all(event.wait >= 0 and event.issue >= 0 for event in walked.events)
 
 

@@ -11,12 +11,13 @@ from penstock.models.target import Capacity
 from penstock.outcome import Outcome, differences, not_compared
 
 from .rows import Chart, Facts, Part, Row, Verdict
-from .words import amount, rate, resource_text, seconds_text
+from .words import amount, plural, rate, resource_text, seconds_text
 
 __all__ = [
     "agreement",
     "bound_terms",
     "cycle_rows",
+    "input_rows",
     "read_rows",
     "resources",
     "roofline_chart",
@@ -93,6 +94,24 @@ def read_rows(outcome: Outcome) -> list[Row]:
     if how.left_out:
         names = ", ".join(f"{column} ({why})" for column, why in how.left_out)
         rows.append(Row("  left out", names))
+    return rows
+
+
+def input_rows(outcome: Outcome) -> list[Row]:
+    """Return what happened to numbers that the format does not hold, as the golden run counted it:
+    its counters `nan_rows`, `saturated_inputs` and `not_finite_inputs`, of one pass over the data, and
+    `left_range`, of the whole run."""
+    counts = {} if outcome.golden is None else outcome.golden.counters
+    rows = []
+    if left := counts.get("nan_rows"):
+        rows.append(Row("NaN", f"{plural(left, 'row')} left out"))
+    if saturated := counts.get("saturated_inputs"):
+        what = f"{plural(saturated, 'value')} of the table beyond the format, taken as its end"
+        rows.append(Row("saturated", what))
+    if passed := counts.get("not_finite_inputs"):
+        rows.append(Row("not finite", f"{plural(passed, 'value')} of the table, passed"))
+    if beyond := counts.get("left_range"):
+        rows.append(Row("left range", f"{plural(beyond, 'result')} of the arithmetic"))
     return rows
 
 

@@ -28,10 +28,10 @@ kernel svm(x: input[d], y: output, w: model[d], rate: meta = 0.05, decay: meta =
     "ridge": """
 kernel ridge(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1, penalty: meta = 0.001)
   error = sum(w * x) + b - y
-  step = merge(error * x, 16) / 16 + penalty * w
+  step = mean(error * x, 16) + penalty * w
   until norm(step) < 0.0001
   w <- w - rate * step
-  b <- b - rate * merge(error, 16) / 16
+  b <- b - rate * mean(error, 16)
   epochs 30
 """,
     "lrmf": """
@@ -91,7 +91,7 @@ def ops(graph: Graph) -> list[str]:
 def test_nodes_and_regions() -> None:
     graph = trace(TEXTS["ridge"], d=4)
     by_op = {node.op: node for node in graph.nodes}
-    assert [n.region for n in graph.nodes if n.op == "merge"] == [Region.MERGED, Region.MERGED]
+    assert [n.region for n in graph.nodes if n.op == "merge"] == 3 * [Region.MERGED]
     assert by_op["norm"].region is Region.CONVERGENCE
     assert by_op["lt"].region is Region.CONVERGENCE
     assert by_op["sum"].region is Region.TUPLE

@@ -85,7 +85,7 @@ extern "C" uint64_t run(Run *r) {{
             if (top.end) ends++;
         }}
         if (top.error_valid && !r->status[0]) {{
-            r->status[0] = 1; r->status[1] = top.error_code; r->status[2] = top.error_block; r->status[3] = top.error_line; r->status[4] = t;
+            r->status[0] = 1; r->status[1] = top.error_code; r->status[2] = top.error_block; r->status[3] = top.error_line; r->status[4] = t; r->status[11] = top.error_item;
         }}
         if (top.error_valid || ends == r->epochs) after++;
         tick();
@@ -121,6 +121,7 @@ class _Top(wiring.Component):
             "error_code": Out(8),
             "error_block": Out(32),
             "error_line": Out(13),
+            "error_item": Out(32),
             "tuples": Out(32),
             "skipped": Out(32),
             "stalls": Out(32),
@@ -146,7 +147,7 @@ class _Top(wiring.Component):
             m.d.comb += getattr(port, name).eq(getattr(self, name))
         for name in ("free", "tuples", "skipped", "stalls"):
             m.d.comb += getattr(self, name).eq(getattr(port, name))
-        for name in ("valid", "code", "block", "line"):
+        for name in ("valid", "code", "block", "line", "item"):
             m.d.comb += getattr(self, f"error_{name}").eq(getattr(port.error, name))
         words = Cat(getattr(self, n) for n in self.words)
         m.submodules.sequencer = sequencer = PageSequencer(
@@ -342,7 +343,9 @@ def run_port(
     error = None
     if status[0]:
         tokens.append((int(status[4]), "error"))
-        error = HardwareError(_ERRORS.error(int(status[1])), int(status[2]), int(status[3]))
+        error = HardwareError(
+            _ERRORS.error(int(status[1])), int(status[2]), int(status[3]), int(status[11])
+        )
     freed = int(status[10])
     return Outcome(
         tuples,
@@ -410,8 +413,8 @@ def check_port(
     assert out.counters[0] == len(expected), (
         f"{out.counters[0]} tuples counted, {len(expected)} delivered"
     )
-    assert error or out.counters[1] == skipped * epochs, (
-        f"{out.counters[1]} tuples left out, should be {skipped * epochs}"
+    assert error or out.counters[1] == skipped.skipped * epochs, (
+        f"{out.counters[1]} tuples left out, should be {skipped.skipped * epochs}"
     )
     costs = analyse(config, walk, pages)
     model = (

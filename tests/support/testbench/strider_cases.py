@@ -13,6 +13,7 @@ from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema, type_nam
 from penstock.models.heap.values import DTYPES, Raw
 from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
 from penstock.models.numerics.formats import Format
+from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.config import FIXED_TYPES, WalkConfig
 from penstock.models.strider.layout import Source, TupleLayout, place
 
@@ -171,6 +172,7 @@ def random_case(
     schema = Schema("t", tuple(columns), page_size)
     layout = _layout(rng, schema, lanes, types)
     values = {c.name: _values(rng, c, rows) for c in columns}
+    policy = _policy(np.random.default_rng([seed, 1]), format, tidy, values)
     nulls = {}
     if rng.random() < 0.4:
         for c in columns:
@@ -202,7 +204,27 @@ def random_case(
     )
     if rng.random() < 0.2:
         pages = np.insert(pages, int(rng.integers(len(pages) + 1)), 0, axis=0)  # a new page
-    return Case(WalkConfig(schema, layout, format, "all" if rng.random() < 0.1 else "hints"), pages)
+    visibility = "all" if rng.random() < 0.1 else "hints"
+    return Case(WalkConfig(schema, layout, format, visibility, policy), pages)
+
+
+def _policy(
+    rng: np.random.Generator, format: Format, tidy: bool, values: dict[str, Any]
+) -> InputPolicy:
+    """Put values into some columns that fit nowhere; return a policy, of a tidy table one that goes on."""
+    odd = [np.nan, np.inf, -np.inf, 1e300, -3e38]
+    if rng.random() < 0.5:
+        for name, column in values.items():
+            real = isinstance(column, np.ndarray) and column.dtype.kind == "f"
+            if real and rng.random() < 0.5:
+                places = rng.random(column.shape) < 0.03
+                with np.errstate(over="ignore"):
+                    chosen = rng.choice(odd, column.shape).astype(column.dtype)
+                values[name] = np.where(places, chosen, column)
+    go_on = tidy or rng.random() < 0.5
+    nan = ["skip", "pass"] if format.is_float else ["skip"]
+    on_overflow = "saturate" if go_on else "error"
+    return InputPolicy(on_overflow, str(rng.choice(nan)) if go_on else "error")
 
 
 def regular_case(

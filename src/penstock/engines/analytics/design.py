@@ -110,6 +110,8 @@ class AnalyticsDesign(Design):
         return {
             **{name: getattr(plan, name) for name in names},
             "on_null": plan.layout.on_null,
+            "on_overflow": plan.on_overflow,
+            "on_nan": plan.on_nan,
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
             "units": len(plan.units),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.engines.base import Design, Engine, Given
+from penstock.inputs import input_policy
 from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
@@ -45,7 +47,8 @@ class AnalyticsEngine(Engine):
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
-        from penstock.dsl.analytics.ranges import out_of_range
+        from penstock.dsl.analytics.ranges import check_means, out_of_range
+        from penstock.models.numerics.policy import InputPolicy
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
@@ -54,8 +57,10 @@ class AnalyticsEngine(Engine):
         graph, schema, binding = _bound(kernel, part, given)
         fmt = _format(given.format)
         timing = timing_of(part.memory if given.memory is None else given.memory, part)
-        kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt)]
-        choices = _choices(given)
+        choices = _choices(given, fmt)
+        policy = InputPolicy(choices.on_overflow, choices.on_nan)
+        kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
+        check_means(graph, fmt)
         planned = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
         models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
@@ -189,17 +194,19 @@ def _bound(kernel: Kernel, part: Target, given: Given) -> tuple[Graph, Schema, B
     return graph, schema, binding
 
 
-def _choices(given: Given) -> Any:
+def _choices(given: Given, fmt: Format) -> Any:
+    """Return what the user fixes of the plan. Raises KernelError (E608)."""
     from penstock.dsl.analytics.plan import Choices
 
-    if given.option("choices") is not None:
-        return given.option("choices")
-    numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
-    return Choices(
-        **numbers,
-        on_null=given.option("on_null", "error"),
-        visibility=given.option("visibility", "hints"),
-    )
+    choices = given.option("choices")
+    if choices is None:
+        numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
+        choices = Choices(**numbers)
+    policies = ("on_null", "on_overflow", "on_nan", "visibility")
+    said = {n: given.option(n) for n in policies if given.option(n) is not None}
+    choices = replace(choices, **said)
+    input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)
+    return choices
 
 
 def _format(given: str | Format | None) -> Format:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.options import TABLE, Count, Option, Pair
+from penstock.options import INPUTS, TABLE, Count, Option, Pair
 
 __all__ = ["OPTIONS"]
 
@@ -50,5 +50,5 @@ _PLAN = (
         "Judge tuples by their hint bits, or take all.  [default: hints]",
     ),
 )
-_ALL = (*TABLE, *_KERNEL, *_PLAN)
+_ALL = (*TABLE, *INPUTS, *_KERNEL, *_PLAN)
 OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL)

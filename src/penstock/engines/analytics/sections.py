@@ -12,6 +12,7 @@ from penstock.outcome import Outcome
 from penstock.report.common import (
     agreement,
     cycle_rows,
+    input_rows,
     read_rows,
     resources,
     speed_rows,
@@ -71,6 +72,7 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
     yield from read_rows(outcome)
     yield Row("epochs", _epochs(outcome))
+    yield from input_rows(outcome)
     yield from agreement(outcome)
     if cycles is not None:
         yield from cycle_rows(outcome)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.assumed import Assumed
+from penstock.dsl.analytics.ranges import too_many
+from penstock.dsl.core.diagnostics import Span
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
@@ -139,6 +141,8 @@ class Training(Workload):
         self.design, self.table, self.source = design, table, source
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
         self.watchdog = _watchdog(design)
+        if design.plan.merge_count == 0 and design.plan.notes.get("means"):
+            too_many(table.rows, design.format, Span.whole(design.plan.kernel))
 
     @cached_property
     def _golden(self) -> Result:
@@ -152,6 +156,11 @@ class Training(Workload):
             "batches": trained.batches,
             "epochs": trained.epochs,
             "converged": int(trained.converged),
+            "rows_skipped": trained.inputs.skipped,
+            "nan_rows": trained.inputs.nan_rows,
+            "saturated_inputs": trained.inputs.saturated,
+            "not_finite_inputs": trained.inputs.not_finite,
+            "left_range": trained.left_range,
         }
         return Result(trained.models, None, facts, counters)
 
@@ -207,4 +216,4 @@ class Training(Workload):
         return self.design.decode(codes)
 
     def failure(self, error: HardwareError) -> Failure:
-        return table_failure(self.source, self.table, error)
+        return table_failure(self.source, self.table, error, self.design.plan.walk)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from penstock.dsl.qr.table_format import Range
 from penstock.host.sources import Table
 from penstock.models.numerics.formats import Codes, Fixed, Float
+from penstock.models.numerics.policy import InputPolicy
 from penstock.models.qr.least_squares import Rounding
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.table import walk_table
@@ -91,7 +92,8 @@ class Values:
 
 def values_of(table: Table, walk: WalkConfig) -> Values:
     """Read the rows that the Striders would deliver."""
-    codes = walk_table(table.pages, replace(walk, format=_STORED))[0]
+    reading = replace(walk, format=_STORED, policy=InputPolicy("saturate", "pass"))
+    codes = walk_table(table.pages, reading)[0]
     return Values(column_names(walk), _STORED.decode(codes).reshape(-1, walk.positions))
 
 

@@ -1,0 +1,84 @@
+"""What the values of whole tuples do that the number format does not hold.
+
+A tuple's values are judged when all of it was read: what is wrong with its bytes comes first. A NaN
+under "skip" leaves the tuple out, whatever else it holds. Else the first value, in the order of
+delivery, that its policy does not let pass is the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.policy import InputPolicy, Unfit
+from .config import WalkConfig
+from .errors import PageError
+
+__all__ = ["CODES", "RowCounts", "count_values", "delivery", "judge_rows", "verdict"]
+
+#: the errors of values that do not fit
+CODES = {Unfit.OVERFLOW: PageError.VALUE_OVERFLOW, Unfit.NAN: PageError.VALUE_NAN}
+
+
+@dataclass
+class RowCounts:
+    """What became of rows and values, up to the end or the error.
+
+    `skipped`: rows left out: invisible, or because of a NULL or a NaN; `nan_rows`: those with a NaN;
+    `saturated`: values of the other rows that became the end of the format's range; `not_finite`:
+    values of them that are no finite numbers and passed.
+    """
+
+    skipped: int = 0
+    nan_rows: int = 0
+    saturated: int = 0
+    not_finite: int = 0
+
+    def add(self, other: RowCounts) -> None:
+        """Count what another part of the table has as well."""
+        self.skipped += other.skipped
+        self.nan_rows += other.nan_rows
+        self.saturated += other.saturated
+        self.not_finite += other.not_finite
+
+
+def delivery(walk: WalkConfig) -> NDArray[np.int64]:
+    """Return the flat positions that sources fill, in the order of delivery."""
+    return np.array([s.position + k for s in walk.in_order for k in range(s.count)], dtype=np.int64)
+
+
+def verdict(fits: NDArray[np.uint8], policy: InputPolicy) -> tuple[bool, int]:
+    """Judge one tuple by how its values fit, in the order of delivery.
+
+    Return whether it is left out, and the index of the value that is an error (-1: none).
+    """
+    left, first = judge_rows(fits[None, :], policy)
+    return bool(left[0]), int(first[0])
+
+
+def judge_rows(
+    fits: NDArray[np.uint8], policy: InputPolicy
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Judge tuples by how their values fit, shape (tuples, values in the order of delivery).
+
+    Return which are left out, and of each the index of the value that is an error (-1: none).
+    """
+    nan = fits == Unfit.NAN
+    left = nan.any(axis=1) if policy.skips else np.zeros(len(fits), np.bool_)
+    wrong = np.zeros(fits.shape, np.bool_)
+    if not policy.saturates:
+        wrong |= fits == Unfit.OVERFLOW
+    if policy.on_nan == "error":
+        wrong |= nan
+    found = wrong.any(axis=1) & ~left
+    first = np.where(found, wrong.argmax(axis=1) if fits.shape[1] else 0, -1)
+    return left, first.astype(np.int64)
+
+
+def count_values(fits: NDArray[np.uint8]) -> RowCounts:
+    """Return the counts of values of tuples that are delivered."""
+    return RowCounts(
+        saturated=int((fits == Unfit.OVERFLOW).sum()), not_finite=int((fits == Unfit.NAN).sum())
+    )
