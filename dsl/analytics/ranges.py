@@ -5,7 +5,6 @@ number that it has, so these are warnings.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 

@@ -32,8 +32,9 @@ def error_layout():
 class AccessPort(wiring.Component):
     """Striders, and the collector that puts their tuples in row order.
 
-    Strider w takes pages w, w + striders, …. The collector reads one beat a cycle; it spends one cycle without a beat on a tuple that a
-    NaN leaves out and on the end of each page, except that the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
+    Strider w takes pages w, w + striders, …. The collector reads one beat a cycle; it spends one
+    cycle without a beat on a tuple that a NaN leaves out and on the end of each page, except that
+    the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
 
     Parameters
     ----------

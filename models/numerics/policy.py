@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ON_NAN", "ON_OVERFLOW", "InputPolicy", "Unfit"]
+__all__ = ["ERRORS", "ON_NAN", "ON_OVERFLOW", "InputPolicy", "Unfit"]
 
 #: choices of the options, the default first
 ON_OVERFLOW, ON_NAN = ("error", "saturate"), ("error", "skip", "pass")
@@ -67,3 +67,7 @@ class InputPolicy:
     @property
     def passes(self) -> bool:
         return self.on_nan == "pass"
+
+
+#: the default
+ERRORS = InputPolicy()

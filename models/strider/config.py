@@ -11,7 +11,7 @@ from ..heap.schema import TYPES, Schema
 from ..numerics.convert import may_be_unfit
 from ..numerics.formats import Format
 from ..numerics.latency import convert_latency
-from ..numerics.policy import InputPolicy
+from ..numerics.policy import ERRORS, InputPolicy
 from .layout import Source, TupleLayout
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class WalkConfig:
     layout: TupleLayout
     format: Format
     visibility: str = "hints"
-    policy: InputPolicy = InputPolicy()
+    policy: InputPolicy = ERRORS
 
     def __post_init__(self) -> None:
         if self.policy.passes and not self.format.is_float:

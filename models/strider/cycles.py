@@ -8,7 +8,8 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
   `machine.Machine` counts. A loop start that leads to a tuple, the end of the page or an error waits until a slot is free.
 * tuple buffer: what is issued in cycle t can be collected from t + 1 + `latency` + depth of the converters on; a slot collected in cycle t is free in t + 1
 * collector: what it takes up in cycle u is offered in u + 1; it takes up the next beat in the cycle in which the last one is accepted. A
-  page's end takes it one cycle, without anything to offer unless it is the epoch's last, and so does a tuple that a NaN leaves out. An error is signalled in u + 1.
+  page's end takes it one cycle, without anything to offer unless it is the epoch's last;
+  so does a tuple that a NaN leaves out. An error is signalled in u + 1.
 * page buffers: freed in cycle t, `free` in t + 1 at the earliest, in page order, one a cycle
 """
 

@@ -1,7 +1,8 @@
 """Whole tables at once: pages whose tuples all look alike are walked with NumPy, the others one by one.
 
 A page is *regular* when every line pointer is NORMAL and every tuple is visible, without null bitmap, with all needed attributes, and
-has its arrays' headers where the table's first such tuple has them; and when no value of it is an error. Nothing is decided here that `golden` would decide otherwise: a page
+has its arrays' headers where the table's first such tuple
+has them; and when no value of it is an error. Nothing is decided here that `golden` would decide otherwise: a page
 that fails any check is simply not regular.
 """
 

@@ -15,6 +15,7 @@ from penstock.engines.qr.columns import ColumnsDesign
 from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
+from penstock.models.errors import HardwareError
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment
@@ -25,6 +26,7 @@ from penstock.models.qr.table_memory import (
     registers,
     unpack_answer,
 )
+from penstock.models.strider.errors import PageError
 from penstock.models.strider.table import walk_table
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
@@ -178,16 +180,15 @@ def test_means_that_wander(backend: str) -> None:
     assert model.counters["recentred"] == 1 and (backend == "golden" or made.cycles == model.cycles)
 
 
-def test_values_that_do_not_fit_are_counted() -> None:
-    """Those whose nearest number of the format lies beyond its ends; halves go to the even one, NaN to 0."""
-    a = np.array(
-        [7.9375, 7.96, 7.96875, 8.0, -8.0, -8.03125, -8.04, -8.1, np.inf, -np.inf, np.nan, 1e300]
-    )
-    table = Table.from_columns({"a": a, "y": np.zeros(len(a))})
-    made = ps.compile("f.psk", "kcu105", table, "fixed:4,4").run(table, changes=Changes(1, 0))
-    assert (
-        made.counters["saturated"] == 1 + 1 + 2 + 2 + 1
-    )  # 7.96875, 8; -8.04, -8.1; infinities; 1e300
+def test_values_that_do_not_fit() -> None:
+    """Those whose nearest number of the format lies beyond its ends; halves go to the even one."""
+    fit = [7.9375, 7.96, -8.0, -8.03125]
+    for value in (7.96875, 8.0, -8.04, np.inf, -np.inf, np.nan, 1e300):
+        a = np.array([*fit, value])
+        table = Table.from_columns({"a": a, "y": np.zeros(len(a))})
+        made = ps.compile("f.psk", "kcu105", table, "fixed:4,4").run(table, changes=Changes(1, 0))
+        code = PageError.VALUE_NAN if np.isnan(value) else PageError.VALUE_OVERFLOW
+        assert made.errors == (HardwareError(code, 0, 5, 1),)
 
 
 def test_recentred_sums_are_those_of_the_rows() -> None:

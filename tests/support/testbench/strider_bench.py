@@ -85,7 +85,8 @@ extern "C" uint64_t run(Run *r) {{
             if (top.end) ends++;
         }}
         if (top.error_valid && !r->status[0]) {{
-            r->status[0] = 1; r->status[1] = top.error_code; r->status[2] = top.error_block; r->status[3] = top.error_line; r->status[4] = t; r->status[11] = top.error_item;
+            r->status[0] = 1; r->status[1] = top.error_code; r->status[2] = top.error_block; r->status[3] = top.error_line; r->status[4] = t;
+            r->status[11] = top.error_item;
         }}
         if (top.error_valid || ends == r->epochs) after++;
         tick();
