@@ -207,7 +207,7 @@ def _divided_merges(graph: Graph) -> Iterator[Diagnostic]:
                     f"a sum over at most {count} tuples is divided by {count}, "
                     "also where an epoch's last batch has fewer",
                     node.span,
-                    (merged.span, "summed here"),
+                    ((merged.span, "summed here"),),
                     hint=f"mean(v, {count}) divides by as many tuples as there are",
                     severity="warning",
                 )
