@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dims as D
 from ..core.builder import Operand
-from ..core.diagnostics import Diagnostic, Span
+from ..core.diagnostics import Diagnostic, Note, Span
 from ..core.graph import LEAVES, Graph, Node, Region, Variable
 from ..core.kernel import AnyKernel, Option
 from . import hints
@@ -207,7 +207,7 @@ def _divided_merges(graph: Graph) -> Iterator[Diagnostic]:
                     f"a sum over at most {count} tuples is divided by {count}, "
                     "also where an epoch's last batch has fewer",
                     node.span,
-                    ((merged.span, "summed here"),),
+                    (Note(merged.span, "summed here"),),
                     hint=f"mean(v, {count}) divides by as many tuples as there are",
                     severity="warning",
                 )
