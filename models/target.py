@@ -34,7 +34,8 @@ class Target(Capacity):
     `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default memory timing of a port at `clock_mhz`.
     `shared`: bytes of block RAM that hold pages on the part itself, beside the engine and the host's link (0: link and memory control, but memory
     elsewhere); None: the part has the engine alone. `lean`: plans get what is for small parts, see `models.analytics.config.AnalyticsPlan`. `page_size`:
-    bytes of the pages that suit it, where Penstock packs them itself.
+    bytes of the pages that suit it, where Penstock packs them itself. `dram`: what is behind each port, as `--memory` takes it, with the ratio of the
+    port's clock to the DRAM's: `--memory dram`; "" where no preset has it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Target(Capacity):
     shared: int | None = None
     lean: bool = False
     page_size: int = 8192
+    dram: str = ""
 
     @property
     def memory(self) -> str:
@@ -102,6 +104,7 @@ register(
         2,
         24,
         1,
+        dram="sdr-60,ratio=1/1,transit=13",
         family="ecp5",
         lut=83_640,
         ff=83_640,
@@ -140,6 +143,7 @@ register(
         32,
         60,
         32,
+        dram="hbm2-2000,ratio=5/18,transit=50",  # 900 MHz
         family="amd",
         lut=1_304_000,
         ff=2_607_000,

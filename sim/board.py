@@ -8,14 +8,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+
+from ..hdl.memory import SdramController, SdramPins
 from ..hdl.modules import ModuleLibrary
 from ..hdl.shell.verilog import to_verilog
 from ..hdl.soc.soc import Soc
 from ..models.link.timing import SIMULATED_DIVISOR
+from ..models.memory.sdram import CHIP, SdramError
 from .native.toolchain import BuildError, build_library
 from .serial import SerialServer
 
-__all__ = ["BAUD", "CLOCK_HZ", "MOST_BYTES", "Board", "build", "generate", "serve", "verilog"]
+__all__ = [
+    "BAUD",
+    "CLOCK_HZ",
+    "MOST_BYTES",
+    "Board",
+    "build",
+    "generate",
+    "generate_with_sdram",
+    "serve",
+    "verilog",
+]
 
 #: of the simulated device: made-up, but for their ratio, `SIMULATED_DIVISOR`: so few cycles a bit that little time is spent on the wire
 CLOCK_HZ = 12_000_000
@@ -59,6 +75,43 @@ def generate(
     )
 
 
+class _WithSdram(wiring.Component):
+    """A device with the board's controller of SDRAM, whose pins are `sd_…`."""
+
+    def __init__(self, soc: Any, clock_hz: int) -> None:
+        self.soc = soc
+        self.controller = SdramController(soc.port, clock_hz=clock_hz)
+        pins = {f"sd_{name}": member for name, member in SdramPins().members.items()}
+        super().__init__(
+            {"rx": wiring.In(1, init=1), "tx": wiring.Out(1), "busy": wiring.Out(1), **pins}
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.soc = soc = self.soc
+        m.submodules.sdram = sdram = self.controller
+        wiring.connect(m, soc.memory, sdram.bus)
+        m.d.comb += [soc.rx.eq(self.rx), self.tx.eq(soc.tx), self.busy.eq(soc.busy)]
+        for name, member in SdramPins().members.items():
+            outer, inner = getattr(self, f"sd_{name}"), getattr(sdram.pins, name)
+            m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
+        return m
+
+
+def generate_with_sdram(engine: Any, library: ModuleLibrary, *, clock_hz: int) -> str:
+    """Return the Verilog of an engine's device with its memory in a chip of SDRAM, at the board's clock."""
+    soc = Soc(
+        engine,
+        engine.register_map,
+        library=library,
+        memory_bytes=CHIP.bytes,
+        clock_hz=clock_hz,
+        baud=clock_hz // SIMULATED_DIVISOR,
+        memory="SDRAM",
+    )
+    return to_verilog(_WithSdram(soc, clock_hz), library=library)
+
+
 def build(source: str) -> Path:
     """Compile a device's Verilog; return the library's path. Raises BuildError when a tool is missing or fails."""
     return build_library(source, (), harness="serial.cpp")
@@ -68,9 +121,18 @@ class Board:
     """A simulated device on a serial line, an endpoint of `sim.serial`.
 
     It is clocked while it is busy, while bytes pass and for a little while after, so that a device at rest takes no time.
+
+    Parameters: `chip_clock_hz`: the clock at which a chip of SDRAM on its pins has its rules, None without one. The chip's memory
+    takes what was written. A rule that is broken is an SdramError.
     """
 
-    def __init__(self, library: Path, divisor: int = SIMULATED_DIVISOR) -> None:
+    def __init__(
+        self,
+        library: Path,
+        divisor: int = SIMULATED_DIVISOR,
+        *,
+        chip_clock_hz: int | None = None,
+    ) -> None:
         self._api = ctypes.CDLL(str(library))
         u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
         for name, result, arguments in (
@@ -81,10 +143,22 @@ class Board:
             ("cycle", u64, [pointer]),
             ("busy", ctypes.c_int, [pointer]),
             ("waiting", u32, [pointer]),
+            ("chip", None, [pointer, pointer]),
+            ("broken", ctypes.c_char_p, [pointer]),
+            ("held", u64, [pointer]),
         ):
             function = getattr(self._api, f"penstock_board_{name}")
             function.restype, function.argtypes = result, arguments
         self._handle = self._api.penstock_board_open(divisor)
+        if chip_clock_hz is not None:
+            times = CHIP.cycles(chip_clock_hz)
+            rules = [
+                *(times.rcd, times.rp, times.ras, times.rc, times.rfc, times.wr, times.mrd),
+                *(times.interval, times.power_up, times.latency),
+                *(CHIP.column_bits, CHIP.bank_bits),
+            ]
+            held = np.array(rules, dtype=np.int64)
+            self._api.penstock_board_chip(self._handle, held.ctypes.data)
         self._room = ctypes.create_string_buffer(4096)
         self._last = 0  # cycle of the latest byte
 
@@ -92,6 +166,11 @@ class Board:
     def cycle(self) -> int:
         """Cycles since the device was switched on."""
         return int(self._api.penstock_board_cycle(self._handle))
+
+    @property
+    def held(self) -> int:
+        """Bytes of this machine's memory that the chip's content takes."""
+        return int(self._api.penstock_board_held(self._handle))
 
     @property
     def active(self) -> bool:
@@ -108,6 +187,8 @@ class Board:
         count = self._api.penstock_board_run(self._handle, _PIECE, self._room, len(self._room))
         if count:
             self._last = self.cycle
+        if broken := self._api.penstock_board_broken(self._handle):
+            raise SdramError(broken.decode())
         return self._room.raw[:count]
 
     def close(self) -> None:
@@ -124,7 +205,7 @@ class Board:
 
 
 @contextmanager
-def serve(source: str) -> Iterator[str]:
-    """Run a device from its Verilog behind a pseudo-terminal; give the path of that."""
-    with Board(build(source)) as board, SerialServer(board) as server:
+def serve(source: str, chip_clock_hz: int | None = None) -> Iterator[str]:
+    """Run a device from its Verilog behind a pseudo-terminal; give the path of that. `chip_clock_hz`: as of `Board`."""
+    with Board(build(source), chip_clock_hz=chip_clock_hz) as board, SerialServer(board) as server:
         yield server.path

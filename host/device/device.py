@@ -340,13 +340,18 @@ class Device:
 
 
 def simulated_device(
-    source: str, register_map: RegisterMap, *, timeout: float | None = None
+    source: str,
+    register_map: RegisterMap,
+    *,
+    timeout: float | None = None,
+    chip_clock_hz: int | None = None,
 ) -> Device:
-    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`). Raises BuildError where it cannot be built."""
+    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`); `chip_clock_hz`: as of `sim.board.Board`.
+    Raises BuildError where it cannot be built."""
     from ...sim.board import serve
 
     with ExitStack() as resources:
-        path = resources.enter_context(serve(source))
+        path = resources.enter_context(serve(source, chip_clock_hz))
         return Device(
             path,
             timeout=30.0 if timeout is None else timeout,

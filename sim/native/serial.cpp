@@ -1,14 +1,20 @@
-// A Verilated design whose outside is a serial port: pins clk, rst, rx, tx and busy.
+// A Verilated design whose outside is a serial port: pins clk, rst, rx, tx and busy, and those of an SDRAM where it has one (`sd_…`).
 //
 // Bytes go in and out through the pins, ten bits each (start, eight, stop) of `divisor` cycles. Python (sim/board.py) calls the C functions at the end.
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <type_traits>
 
+#include "sdram.hpp"
 #include "verilated.h"
 
 namespace {
+
+// Whether the design has the pins of an SDRAM.
+template <class T, class = void> struct HasSdram : std::false_type {};
+template <class T> struct HasSdram<T, std::void_t<decltype(std::declval<T&>().sd_we_n)>> : std::true_type {};
 
 struct Board {
     std::unique_ptr<VerilatedContext> context{new VerilatedContext};
@@ -21,6 +27,7 @@ struct Board {
     uint32_t receive_timer = 0;                  // cycles to the next sample, 0: at rest
     int receive_bit = 0;
     uint32_t received = 0;
+    std::unique_ptr<sdram::Chip> chip;
 
     explicit Board(uint32_t divisor) : divisor(divisor) {
         top->clk = 0;
@@ -32,12 +39,22 @@ struct Board {
     }
     ~Board() { top->final(); }
 
-    void clock() {
-        top->eval();
-        top->clk = 1;
-        top->eval();
+    void clock() { clock(*top); }
+
+    template <class T> void clock(T& pins) {
+        pins.eval();
+        int32_t given = -1;
+        if constexpr (HasSdram<T>::value) {
+            if (chip) {
+                const auto command = pins.sd_cs_n ? sdram::NOP : sdram::Command(pins.sd_ras_n << 2 | pins.sd_cas_n << 1 | pins.sd_we_n);
+                given = chip->edge(command, pins.sd_ba, pins.sd_a, pins.sd_dqm, pins.sd_dq_o, pins.sd_dq_oe);
+            }
+        }
+        pins.clk = 1;
+        pins.eval();
+        if constexpr (HasSdram<T>::value) pins.sd_dq_i = given < 0 ? 0x5555 : given;
         ++cycle;
-        top->clk = 0;
+        pins.clk = 0;
     }
 
     void send() {
@@ -83,6 +100,9 @@ Board& self(void* board) { return *static_cast<Board*>(board); }
 #define API extern "C" __attribute__((visibility("default")))
 
 API void* penstock_board_open(uint32_t divisor) { return new Board(divisor); }
+API void penstock_board_chip(void* b, const sdram::Rules* rules) { self(b).chip.reset(new sdram::Chip(*rules)); }
+API const char* penstock_board_broken(void* b) { return self(b).chip ? self(b).chip->broken.c_str() : ""; }
+API uint64_t penstock_board_held(void* b) { return self(b).chip ? self(b).chip->bytes_held() : 0; }
 API void penstock_board_close(void* b) { delete &self(b); }
 API void penstock_board_send(void* b, const uint8_t* bytes, uint32_t count) { self(b).to_send.insert(self(b).to_send.end(), bytes, bytes + count); }
 API uint32_t penstock_board_run(void* b, uint64_t cycles, uint8_t* out, uint32_t room) { return self(b).run(cycles, out, room); }

@@ -64,8 +64,8 @@ _EFFORT = ("-fno-tree-dse", "--param=sccvn-max-alias-queries-per-access=20")
 #: stand-ins for the headers of lz4 and zlib, which Verilator's writer of FST includes
 _FST = Path(__file__).parent / "fst"
 
-#: the timing of DRAM, which the harness includes
-_DRAM = Path(__file__).parent.parent / "memory" / "dram.hpp"
+#: the timing of DRAM and the chip of a board, which harnesses include
+_MEMORY = Path(__file__).parent.parent / "memory"
 
 #: names that nobody gave but Amaranth and Yosys, as in `\\$12`; their other ones, as in `_12_`, begin with the underscore already
 _ANONYMOUS = re.compile(r"\\(?=\$\S)")
@@ -286,7 +286,7 @@ def build_library(
     if len(ports) > 32 or not (ports or harness != "harness.cpp"):
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
     text = (Path(__file__).parent / harness).read_text()
-    included = _DRAM.read_text()
+    included = {path.name: path.read_text() for path in sorted(_MEMORY.glob("*.hpp"))}
     if trace:
         source = _ANONYMOUS.sub(
             r"\\_", source
@@ -310,7 +310,7 @@ def build_library(
     ]
     target = (
         cache_folder()
-        / f"model-{_digest(_versions(), source, text, included, header, optimise, *options, *_flags(trace))}.so"
+        / f"model-{_digest(_versions(), source, text, *included.values(), header, optimise, *options, *_flags(trace))}.so"
     )
     levels = (optimise, _SLOW)
     if intact(target):
@@ -319,7 +319,8 @@ def build_library(
         folder = Path(name)
         (folder / "design.v").write_text(source)
         (folder / "ports.h").write_text(header)
-        (folder / "dram.hpp").write_text(included)
+        for name_, content in included.items():
+            (folder / name_).write_text(content)
         (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + text)
         parts = _parts(trace, levels)
         prepared = beside.submit(_prepare, parts, levels, folder)

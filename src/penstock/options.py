@@ -207,7 +207,8 @@ def PLAN() -> list[click.Parameter]:
         Once(
             ("--memory",),
             metavar="latency=20,bytes=8",
-            help="Timing of a memory port, in cycles and bytes a cycle.  [default: the target's]",
+            help="Timing of a memory port, in cycles and bytes a cycle, or a DRAM: hbm2, ddr4-2400, "
+            "sdr-166, or dram for the target's own.  [default: the target's]",
         ),
     ]
 

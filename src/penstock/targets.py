@@ -25,6 +25,13 @@ def target_named(name: str | Target) -> Target:
 
 def timing_of(memory: str | Memory, part: Target) -> Memory:
     """Return the timing of a part's memory ports. Raises KernelError (E604)."""
+    if memory == "dram":
+        if not part.dram:
+            known = ", ".join(name for name, other in TARGETS.items() if other.dram)
+            what = f"{part.name} has no DRAM of its own"
+            hint = f"name one, as in --memory ddr4-2400; with DRAM of their own are {known}"
+            raise error("E604", what, Span.whole("--memory"), hint=hint)
+        memory = part.dram
     try:
         timing = parse_memory(memory, part.clock_mhz) if isinstance(memory, str) else memory
     except ValueError as problem:

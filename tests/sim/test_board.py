@@ -325,18 +325,35 @@ def test_options_that_do_not_go_together(
         assert text in capsys.readouterr().err
 
 
-def test_memories_that_are_not_simulated(
+def test_a_board_with_sdram(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """SDRAM is no block RAM of its size, and no device in simulation takes more of this machine's memory than is said."""
+    """Its own controller on a chip that checks its rules and takes the memory of what is written; a run beyond its end is refused."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
+    held: list[int] = []
+
+    class Watched(Board):
+        def close(self) -> None:
+            if self._handle:
+                held.append(self.held)
+            super().close()
+
+    monkeypatch.setattr("penstock.sim.board.Board", Watched)
     words = "simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target ulx3s-85f-sdram --backend board"
-    assert run(words.split()) == 1
-    assert (
-        "error[E801]: the SDRAM of ulx3s-85f-sdram cannot be simulated yet: --target ulx3s-85f has its tables in block RAM\n"
-        in capsys.readouterr().err
-    )
+    assert run([*words.split(), "--json", "r.json", "-q"]) == 0
+    report = json.loads(Path("r.json").read_text())
+    assert report["bit_exact"] is True and report["cycles"]["rtl"] > 0
+    assert 0 < held[0] < 1 << 18
+    design = ps.compile("k.py", "ulx3s-85f-sdram", "random:rows=10", "fixed:8,8", dims={"d": 2})
+    with pytest.raises(
+        BuildError, match=r"^the SDRAM of ulx3s-85f-sdram has 32 MB, the run takes 33 MB$"
+    ):
+        design.device_in_simulation((32 << 20) + 1)
+
+
+def test_memories_that_are_not_simulated() -> None:
+    """No device in simulation takes more of this machine's memory than is said."""
     with pytest.raises(
         BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"
     ):

@@ -27,12 +27,11 @@ def _down(ns: float, clock_hz: Fraction) -> int:
     return math.floor(Fraction(str(ns)) * clock_hz / 1_000_000_000)
 
 
-def _sdr() -> Timing:
-    clock = Fraction(500_000_000, 3)  # a cycle of 6 ns
+def _sdr(mhz: int, clock: Fraction) -> Timing:
     sheet = "ISSI IS42S16160 (-6), as on the ULX3S; Micron MT48LC16M16A2 (-6A) has the same"
     return Timing(
-        name="sdr-166",
-        title="32 MB of 16-bit SDR SDRAM at 166 MHz, as on the ULX3S",
+        name=f"sdr-{mhz}",
+        title=f"32 MB of 16-bit SDR SDRAM at {mhz} MHz, as on the ULX3S",
         clock_hz=clock,
         organisation=Organisation(width=16, rows=1 << 13, columns=1 << 9, banks=4),
         nBL=4,
@@ -298,7 +297,8 @@ def _pimba() -> Timing:
 
 
 _ALL = (
-    _sdr(),
+    _sdr(60, Fraction(60 * _M)),
+    _sdr(166, Fraction(500_000_000, 3)),  # a cycle of 6 ns
     _ddr4(2400, 16, 12, "R", 21, 6),
     _ddr4(3200, 22, 16, "AA", 21, 8),
     _hbm2(),

@@ -122,9 +122,8 @@ def _timing(design: Design, how: _How) -> Memory | None:
 
     if how.backend != "board":
         return design.memory
-    kind = design.device_memory[0]
-    if how.device is not None:
-        board = boards().get(design.part)
+    kind, board = design.device_memory[0], boards().get(design.part)
+    if how.device is not None or (board is not None and board.memory.kind == "SDRAM"):
         kind = board.memory.kind if board is not None else ""
     return design.device_timing(kind)
 

@@ -409,20 +409,28 @@ class Design(ABC):
     def device_in_simulation(self, needed: int) -> Device:
         """Return the whole device in simulation, connected, with memory for a run of `needed` bytes.
 
-        Raises BuildError where that is more than is simulated, and for a board with SDRAM.
+        Raises BuildError where that is more than is simulated, or than the board's SDRAM has.
         """
         from penstock.boards.board import boards
         from penstock.cache import remembered
         from penstock.host.device import simulated_device
-        from penstock.sim.board import generate
+        from penstock.sim.board import generate, generate_with_sdram
         from penstock.sim.native import BuildError
 
         board = boards().get(self.part)
         if board is not None and board.memory.kind == "SDRAM":
-            raise BuildError(
-                f"the SDRAM of {board.name} cannot be simulated yet: "
-                f"--target {board.name.removesuffix('-sdram')} has its tables in block RAM"
+            if needed > board.memory.bytes:
+                raise BuildError(
+                    f"the SDRAM of {board.name} has {board.memory.bytes >> 20} MB, "
+                    f"the run takes {-(-needed >> 20)} MB"
+                )
+            clock_hz = round(board.clock_mhz * 1e6)
+            source = remembered(
+                f"{self.digest} board SDRAM {clock_hz}",
+                lambda: generate_with_sdram(*self.hardware(), clock_hz=clock_hz),
+                self._package,
             )
+            return simulated_device(source, self.registers, chip_clock_hz=clock_hz)
         kind, size = self.device_memory
         size = size or needed
         source = remembered(
