@@ -27,9 +27,9 @@ def timing_of(memory: str | Memory, part: Target) -> Memory:
     """Return the timing of a part's memory ports. Raises KernelError (E604)."""
     if memory == "dram":
         if not part.dram:
-            known = ", ".join(name for name, other in TARGETS.items() if other.dram)
+            others = ", ".join(name for name, other in TARGETS.items() if other.dram)
             what = f"{part.name} has no DRAM of its own"
-            hint = f"name one, as in --memory ddr4-2400; with DRAM of their own are {known}"
+            hint = f"name one, as in --memory ddr4-2400; with DRAM of their own are {others}"
             raise error("E604", what, Span.whole("--memory"), hint=hint)
         memory = part.dram
     try:
