@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,25 @@ CASES: dict[str, tuple[Any, dict[str, int], Choices]] = {
 }
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", sorted(CASES))
+#: on every run: each example, each format; all pairs with --long
+QUICK = {
+    ("linear", "float32"),
+    ("logistic", "bfloat16"),
+    ("logistic", "fixed:8,16"),
+    ("svm", "float32"),
+    ("ridge", "fixed:8,16"),
+    ("mlp", "bfloat16"),
+    ("lrmf", "fixed:8,16"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.long)
+        for case in product(sorted(CASES), FORMATS)
+    ],
+)
 def test_examples(name: str, format: str) -> None:
     data, dims, choices = CASES[name]
     design = compile(
@@ -111,23 +129,20 @@ def test_examples(name: str, format: str) -> None:
     check(design, data(2), memories=(FixedLatency(11, 5),), stalls=False)
 
 
-@pytest.mark.parametrize(
-    ("ports", "threads", "rows"), [(2, 4, 203), (4, 8, 333), (4, 4, 20), (2, 16, 9)]
-)
-def test_ports(ports: int, threads: int, rows: int) -> None:
+@pytest.mark.parametrize(("ports", "threads", "rows"), [(2, 8, (203, 9, 5)), (4, 4, (333, 20))])
+def test_ports(ports: int, threads: int, rows: tuple[int, ...]) -> None:
     """Pages striped over ports, uneven shares, ports that run dry and ports without any page."""
-    data = table(rows, 9, rows)
-    check(
-        compile(
-            EXAMPLES / "linear.py",
-            "test-ports",
-            data,
-            "fixed:8,8",
-            epochs=3,
-            choices=Choices(lanes=3, threads=threads, ports=ports),
-        ),
-        data,
+    tables = [table(count, 9, count) for count in rows]
+    design = compile(
+        EXAMPLES / "linear.py",
+        "test-ports",
+        tables[0],
+        "fixed:8,8",
+        epochs=3,
+        choices=Choices(lanes=3, threads=threads, ports=ports),
     )
+    for data in tables:
+        check(design, data)
 
 
 @ps.kernel(epochs=6)

@@ -50,8 +50,8 @@ def test_every_backend_agrees(small: ps.Design) -> None:
     """Golden, RTL, netlist, Amaranth's simulator and a whole device: the same bits and facts; the model's cycles wherever memory has one timing."""
     golden = small.run(table())
     assert golden.codes is not None and golden.epochs == 2
-    for backend in BACKENDS:
-        run = small.run(table(), backend)
+    runs = {backend: small.run(table(), backend) for backend in BACKENDS}
+    for backend, run in runs.items():
         assert run.backend == backend and run.errors == ()
         if backend in MACHINES:
             assert differences(golden, run) == []
@@ -63,7 +63,7 @@ def test_every_backend_agrees(small: ps.Design) -> None:
             memory = small.device_timing("block RAM") if backend == "board" else small.memory
             assert run.cycles == small.run(table(), "model", memory=memory).cycles
             assert (run.counters["tuples"], run.counters["epochs"]) == (10, 2)
-    assert small.run(table(), "pysim").bytes_read == small.run(table(), "rtl").bytes_read
+    assert runs["pysim"].bytes_read == runs["rtl"].bytes_read
 
 
 def test_a_workload_is_carried_out_again(design: ps.Design) -> None:

@@ -52,8 +52,12 @@ MEMORIES = [
 
 @pytest.fixture(
     scope="module",
-    params=[CONFIG, GIVENS, replace(CONFIG, **BLOCKS), replace(GIVENS, n_max=6, **BLOCKS)],
-    ids=["gram", "givens", "blocks", "givens-blocks"],
+    params=[
+        pytest.param(CONFIG, id="gram"),
+        pytest.param(replace(GIVENS, n_max=6, **BLOCKS), id="givens-blocks"),
+        pytest.param(GIVENS, id="givens", marks=pytest.mark.long),
+        pytest.param(replace(CONFIG, **BLOCKS), id="blocks", marks=pytest.mark.long),
+    ],
 )
 def engine(request):
     """A configuration and its compiled hardware."""
@@ -110,7 +114,10 @@ def test_random_runs(engine):
     assert not config.blocks or seen["QR_ROWS"] >= 3
 
 
-@pytest.mark.parametrize("base", [CONFIG, GIVENS], ids=["gram", "givens"])
+@pytest.mark.parametrize(
+    "base",
+    [pytest.param(CONFIG, id="gram", marks=pytest.mark.long), pytest.param(GIVENS, id="givens")],
+)
 def test_slots_by_passes(base):
     """Sums and bounds by passes over places: no job may have tombstones, which are no different from gaps there."""
     config = replace(base, n_max=6, **PASSES)

@@ -161,7 +161,7 @@ ENGINES = [
     # features, format, rows, products a cycle, bus, Striders, buffers, slots, NULL
     (1, "fixed:8,8", 60, 6, 8, 1, 2, 4, "error"),
     (4, "fixed:5,12", 200, 4, 16, 2, 2, 9, "skip"),
-    (8, "fixed:6,10", 150, 55, 64, 3, 3, 20, "error"),
+    (8, "fixed:6,10", 150, 11, 64, 3, 3, 20, "error"),
     # far from 0: values of 32 bits, of which 18 are left
     (3, "fixed:21,11", 120, 5, 32, 2, 2, 7, "error"),
 ]

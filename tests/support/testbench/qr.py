@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.cache import generator, kept
 from penstock.hdl.modules import ModuleLibrary, Submodules
 from penstock.hdl.qr.engine import FitEngine
 from penstock.hdl.qr.table_engine import TableFitEngine
@@ -21,7 +22,9 @@ from penstock.models.qr.columns import Totals
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import Placed, place_jobs, unpack_result
 from penstock.models.qr.job import Fit, Job
+from penstock.models.qr.shell import register_map as key_registers
 from penstock.models.qr.table_config import Segment, TableFitPlan
+from penstock.models.qr.table_config import register_map as table_registers
 from penstock.models.qr.table_memory import Places, pack_totals, registers
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec
@@ -68,11 +71,19 @@ def ports(plan: FitPlan | TableFitPlan) -> tuple[PortSpec, ...]:
 
 def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
     """Compile a plan's engine for simulation; `options` as `sim.native.build`."""
-    library = ModuleLibrary()
-    kind: Any = FitEngine if isinstance(plan, FitPlan) else TableFitEngine
-    engine = kind(plan, library)
-    verilog = to_verilog(Shell(engine, engine.register_map), library=library)
-    return build_native(verilog, ports=ports(plan), register_map=engine.register_map, **options)
+    kind: Any
+    kind, registers = (
+        (FitEngine, key_registers())
+        if isinstance(plan, FitPlan)
+        else (TableFitEngine, table_registers())
+    )
+
+    def verilog() -> str:
+        library = ModuleLibrary()
+        return to_verilog(Shell(kind(plan, library), registers), library=library)
+
+    text = kept(f"{plan!r} {generator('penstock.engines.qr')}", verilog)
+    return build_native(text, ports=ports(plan), register_map=registers, **options)
 
 
 def python_machine(plan: FitPlan, memory: FixedLatency) -> PythonMachine:
