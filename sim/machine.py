@@ -20,6 +20,7 @@ from ..models.shell import RegisterMap
 
 __all__ = [
     "PAGE",
+    "Closing",
     "Ended",
     "Hung",
     "Machine",
@@ -138,6 +139,24 @@ class Machine(Protocol):
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+class Closing:
+    """Closed where a `with` statement ends."""
+
+    def close(self) -> None:
+        """Give back what is held; here nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class Metered:

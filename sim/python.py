@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..hdl.shell.shell import Shell
 from ..models.errors import HardwareError
 from ..models.memory import FixedLatency, Memory
 from ..models.shell import Control, Interrupt, RegisterMap, Status
-from .machine import Ended, Hung, Progress, Transfer
+from .machine import Closing, Ended, Hung, Progress, Transfer
 from .memory.axi import AxiMemory
 from .memory.dram import fast
 from .native.toolchain import PortSpec
@@ -64,7 +63,7 @@ class _Port(AxiMemory):
         return True
 
 
-class PythonMachine:
+class PythonMachine(Closing):
     """An engine in its shell, elaborated once.
 
     Parameters: `engine`: not elaborated yet, its modules submodules (`hdl.modules.Submodules`);
@@ -257,17 +256,3 @@ class PythonMachine:
     def alter(self, cycle: int, at: int, data: bytes, *, space: int = 0) -> None:
         self._changes.append((cycle, at, data, space))
         self._changes.sort(key=lambda change: change[0])
-
-    def close(self) -> None:
-        pass
-
-    def __enter__(self) -> PythonMachine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

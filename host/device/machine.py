@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...models.shell import Status
-from ...sim.machine import Ended, Progress, Transfer, Unsupported
+from ...sim.machine import Closing, Ended, Progress, Transfer, Unsupported
 from .device import Device
 from .errors import DeviceError
 
 __all__ = ["DeviceMachine"]
 
 
-class DeviceMachine:
+class DeviceMachine(Closing):
     """A connected device. `owned`: it is closed with the machine.
 
     A run that somebody left is stopped first. Memory is what the device has: reserving it changes
@@ -74,14 +73,3 @@ class DeviceMachine:
     def close(self) -> None:
         if self._owned:
             self.device.close()
-
-    def __enter__(self) -> DeviceMachine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

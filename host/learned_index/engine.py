@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NoReturn
 
 import numpy as np
@@ -30,7 +29,7 @@ from ...models.qr.image import (
 )
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
-from ...sim.machine import Machine
+from ...sim.machine import Closing, Machine
 from ..device import DeviceError
 from .machines import Full, Room
 
@@ -61,7 +60,7 @@ class Timed:
         return results
 
 
-class EngineBackend:
+class EngineBackend(Closing):
     """An engine as a backend: simulated, or on a device. A submission is one start, or several where the memory does not hold all its jobs at once; memos stay
     in the engine's memory, where the next job of their group finds them, until others need the room.
 
@@ -84,17 +83,6 @@ class EngineBackend:
         self._held: set[int] = set()  # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
         self._read = self._written = 0
-
-    def __enter__(self) -> EngineBackend:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...models.memory import FixedLatency, Memory
 from ...models.shell import Status
-from ..machine import Ended, Hung, Progress, Transfer
+from ..machine import Closing, Ended, Hung, Progress, Transfer
 from ..windows import Window, Windows
 from .session import Library, Session
 
@@ -22,7 +21,7 @@ __all__ = ["NativeMachine"]
 _LIMIT = 1 << 40
 
 
-class NativeMachine:
+class NativeMachine(Closing):
     """A design compiled by Verilator, in memory of the timing that is given.
 
     Parameters: `memory`: of all ports, or by a port's name ("m0", …); `stall_percent`, `seed`:
@@ -107,14 +106,3 @@ class NativeMachine:
 
     def close(self) -> None:
         self.session.close()
-
-    def __enter__(self) -> NativeMachine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from penstock.assumed import Assumed, assume, fitted, paged
@@ -15,11 +12,11 @@ from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
 from penstock.dsl.qr.table_format import TooWide, choose_format
 from penstock.dsl.qr.table_plan import lower_table
-from penstock.engines.base import Design, Given
+from penstock.engines.base import Given
 from penstock.host.sources import Table
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import FixedLatency
-from penstock.models.numerics.formats import Format, float32, parse_format
+from penstock.models.numerics.formats import parse_format
 from penstock.models.qr.columns import BITS_MAX, Columns
 from penstock.models.qr.job import Method
 from penstock.models.qr.table_config import TableFitPlan, layout, register_map
@@ -34,14 +31,13 @@ from penstock.tables import packed_here, table_on
 from penstock.targets import timing_of
 
 from .changes import asked_of, limited_fits
-from .graphs import graph_json
+from .designs import AnyFit
 from .options import ON_SINGULAR
 from .ranges import column_names, values_of
 from .table_fits import AssumedFits, TableFits
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
-    from penstock.sim.native import PortSpec
 
 __all__ = ["ColumnsDesign", "check_method", "compile_columns", "table_engine_text"]
 
@@ -62,7 +58,7 @@ def table_engine_text(plan: TableFitPlan) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class ColumnsDesign(Design):
+class ColumnsDesign(AnyFit):
     """A compiled fit over columns: where they are in the table, and the engine."""
 
     graph: FitGraph
@@ -70,23 +66,11 @@ class ColumnsDesign(Design):
     #: what chose the format, for reports
     why: str = field(default="by the design", compare=False, kw_only=True)
 
-    engine_name = "qr"
     kind = "columns"
     arguments = frozenset({"changes", "on_singular"})
 
-    @property
-    def name(self) -> str:
-        return self.graph.name
-
-    @cached_property
-    def digest(self) -> str:
-        built = {
-            "engine": "qr",
-            "kernel": self.name,
-            "target": self.part,
-            "config": self.plan.structure(),
-        }
-        return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
+    def structure(self) -> Mapping[str, Any]:
+        return self.plan.structure()
 
     @property
     def schema(self) -> Schema:
@@ -98,22 +82,12 @@ class ColumnsDesign(Design):
         return self.schema.columns[self.plan.walk.layout.sources[-1].column].name
 
     @property
-    def format(self) -> Format:
-        return float32  # the solver's
-
-    @property
     def format_name(self) -> str:
         return self.plan.columns.format_name
 
     @property
     def registers(self) -> RegisterMap:
         return register_map(self.identity)
-
-    @property
-    def bus_ports(self) -> tuple[PortSpec, ...]:
-        from penstock.sim.native import PortSpec
-
-        return (PortSpec("m0_axi", self.plan.bus_bytes, True, True),)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.qr.table_engine import TableFitEngine
@@ -136,9 +110,6 @@ class ColumnsDesign(Design):
             "memory": str(self.memory),
             "clock_mhz": self.target.clock_mhz,
         }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
 
     def listings(self) -> dict[str, bytes]:
         return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,11 +11,11 @@ import numpy as np
 
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.kernel import FitGraph
-from penstock.engines.base import Cycles, Design, Given, Result, Workload
+from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.host.workloads import Changes, Refits, Round, TooMany
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import Memory
-from penstock.models.numerics.formats import Codes, Format, float32
+from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, run
 from penstock.models.qr.image import pack_memo, place_jobs, unpack_result
@@ -31,12 +29,11 @@ from penstock.sim.machine import Metered, round_up
 from penstock.tables import open_source
 
 from .changes import refits_of
-from .graphs import graph_json
+from .designs import AnyFit
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.host.device import Device
-    from penstock.sim.native import PortSpec
 
 __all__ = ["FitDesign", "Refitting", "engine_text"]
 
@@ -56,44 +53,19 @@ def engine_text(plan: FitPlan) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class FitDesign(Design):
+class FitDesign(AnyFit):
     """A compiled fit over keys: what is fitted, and the engine; `key`: where the kernel names it."""
 
     graph: FitGraph
     plan: FitPlan
     key: Span | None = field(default=None, compare=False)
 
-    engine_name = "qr"
     kind = "keys"
     arguments = frozenset({"bindings", "changes", "on_null"})
 
     @property
-    def name(self) -> str:
-        return self.graph.name
-
-    @cached_property
-    def digest(self) -> str:
-        built = {
-            "engine": "qr",
-            "kernel": self.name,
-            "target": self.part,
-            "config": self.plan.to_json(),
-        }
-        return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def format(self) -> Format:
-        return float32
-
-    @property
     def registers(self) -> RegisterMap:
         return register_map(self.identity)
-
-    @property
-    def bus_ports(self) -> tuple[PortSpec, ...]:
-        from penstock.sim.native import PortSpec
-
-        return (PortSpec("m0_axi", self.plan.bus_bytes, True, True),)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.qr.engine import FitEngine
@@ -110,9 +82,6 @@ class FitDesign(Design):
             "memory": str(self.memory),
             "clock_mhz": self.target.clock_mhz,
         }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
 
     def text(self) -> str:
         return engine_text(self.plan)

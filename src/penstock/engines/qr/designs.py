@@ -1,0 +1,61 @@
+"""What the designs of all fits have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.qr.kernel import FitGraph
+from penstock.engines.base import Design
+from penstock.models.numerics.formats import Format, float32
+
+from .graphs import graph_json
+
+if TYPE_CHECKING:
+    from penstock.sim.native import PortSpec
+
+__all__ = ["AnyFit"]
+
+
+class AnyFit(Design):
+    """A compiled fit: its graph, and the plan of an engine with one memory port."""
+
+    graph: FitGraph
+    plan: Any
+
+    engine_name = "qr"
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    def structure(self) -> Mapping[str, Any]:
+        """Return what of the plan decides the hardware, as plain data."""
+        structure: Mapping[str, Any] = self.plan.to_json()
+        return structure
+
+    @cached_property
+    def digest(self) -> str:
+        built = {
+            "engine": self.engine_name,
+            "kernel": self.name,
+            "target": self.part,
+            "config": self.structure(),
+        }
+        return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def format(self) -> Format:
+        return float32  # the solver's
+
+    @property
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        from penstock.sim.native import PortSpec
+
+        return (PortSpec("m0_axi", self.plan.bus_bytes, True, True),)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
