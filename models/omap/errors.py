@@ -42,3 +42,5 @@ class MapError(HardwareCode):
         "E852",
     )
     STOPPED = 206, "an earlier run did not come to its end", "restore a snapshot", "E850"
+    EPOCH = 207, "the snapshot is not the latest one", "give the latest snapshot", "E850"
+    SNAPSHOT = 208, "the snapshot was changed", "give the snapshot as it was taken", "E850"

@@ -89,6 +89,10 @@ class Map:
         """Yield all items, page by page, then those in HBM."""
         for page in self._pages:
             yield from page
+        yield from self.framed()
+
+    def framed(self) -> Iterator[Item]:
+        """Yield the items in HBM."""
         for key, value in self._framed.items():
             yield Item(key, value)
 

@@ -20,8 +20,8 @@ __all__ = ["AHEAD", "PairSource", "blocks_of"]
 #: operations whose pairs hardware makes ahead
 AHEAD = 4
 
-#: operations whose pairs are made at once
-_BATCH = 1024
+#: operations whose pairs are made at once: few at first, at most so many
+_FIRST, _BATCH = 16, 1024
 
 
 def blocks_of(key: int, numbers: NDArray[np.uint64], attempt: int) -> NDArray[np.uint64]:
@@ -40,9 +40,11 @@ class PairSource:
 
     def __iter__(self) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
         """Yield (new pair, stand-in pair, blocks that they took)."""
+        size = _FIRST
         while True:
-            numbers = np.arange(self._next, self._next + _BATCH, dtype=np.uint64)
-            self._next += _BATCH
+            numbers = np.arange(self._next, self._next + size, dtype=np.uint64)
+            self._next += size
+            size = min(2 * size, _BATCH)
             yield from self._batch(numbers)
 
     def _batch(

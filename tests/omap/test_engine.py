@@ -15,7 +15,7 @@ from penstock.models.omap.golden import Map
 from penstock.models.omap.messages import Operation, Request
 from penstock.models.omap.shell import key_registers
 from penstock.sim.native import RegisterError
-from testbench.omap import KEYS, Board, compile_map, config, requests
+from testbench.omap import KEYS, Board, Mirror, compile_map, config, requests
 
 _HBM = FixedLatency(20, 128)
 
@@ -51,6 +51,19 @@ def test_hardware_is_golden_and_model(small, seed):
     made = requests(shape, 150, seed=seed, keys=draw.choice([1, 5, 60]), mix=mix)
     memory = FixedLatency(draw.randrange(1, 400), draw.choice([1, 4, 16, 32, 64]))
     _compare(shape, library, made, memory, draw.choice([0, 0, 1, 300, 900]))
+
+
+@pytest.mark.long
+def test_twenty_thousand_operations(small):
+    """Against a dict: the map lives on from run to run."""
+    shape, library = small
+    mirror = Mirror(shape)
+    with Board(shape, library, FixedLatency(30, 32), _HBM, most=2000) as board:
+        for part in range(10):
+            made = requests(shape, 2000, seed=part, keys=[60, 41, 3][part % 3])
+            assert board.run(made).error is None
+            expected = [mirror.step(request) for request in made]
+            assert board.responses(2000, 2000 * part) == expected
 
 
 def test_stalls_change_no_result(small):

@@ -1,0 +1,156 @@
+"""The map with the host's memory: damage is seen, snapshots are whole, nothing is readable."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from penstock.models.omap.device import Device, Stopped
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.messages import Keys, Operation, Request, open_response, seal_request
+from penstock.models.omap.snapshot import restore, take
+from testbench.omap import KEYS, Mirror, config, requests
+
+_FRESH = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
+
+
+def _filled(seed, count=60, **changes):
+    shape = config(**changes)
+    device, mirror = Device(shape, KEYS), Mirror(shape)
+    for request in requests(shape, count, seed=seed):
+        assert device.step(request).response == mirror.step(request)
+    return device, mirror
+
+
+def _damage(draw, device, old, kind):
+    """Change one page that was written; return its number, None where nothing has changed."""
+    size = device.config.page_bytes
+    text = device.config.page_blocks * 16 + 16 * device.config.chunks
+    written = [p for p in range(device.config.host_bins) if device.map.page(p)[0]]
+    page = draw.choice(written)
+    at = page * size
+    before = bytes(device.pages[at : at + size])
+    if kind == "flipped":
+        device.pages[at + draw.randrange(text)] ^= 1 << draw.randrange(8)
+    elif kind == "swapped":
+        other = draw.choice(written) * size
+        device.pages[at : at + size] = device.pages[other : other + size]
+    elif kind == "replayed":
+        device.pages[at : at + size] = old[at : at + size]
+    else:
+        cut = draw.randrange(text)
+        device.pages[at + cut : at + size] = bytes(size - cut)
+    return None if bytes(device.pages[at : at + size]) == before else page
+
+
+def _faults(count, seed):
+    draw = random.Random(seed)
+    caught = 0
+    for number in range(count):
+        chunks = draw.choice([1, 4])
+        device, _ = _filled(draw.randrange(1 << 30), 8, bins=6, hbm_bins=2, chunks=chunks)
+        old = bytes(device.pages)
+        for request in requests(device.config, 4, seed=number):
+            device.step(request)
+        kind = ("flipped", "swapped", "replayed", "truncated")[number % 4]
+        page = _damage(draw, device, old, kind)
+        if page is None:
+            continue
+        for _ in range(200):
+            opened = device.map
+            request = Request(Operation.GET, draw.randrange(1 << 32), bytes(8))
+            counter = opened.page(page)[0]
+            try:
+                device.step(request)
+            except Stopped as problem:
+                assert problem.code is MapError.PAGE_TAG
+                caught += 1
+                break
+            # as long as it answers, the damaged page was not opened
+            assert opened.page(page)[0] == counter
+        else:
+            pytest.fail("the page was never opened")
+        with pytest.raises(Stopped) as after:
+            device.step(request)
+        assert after.value.code is MapError.STOPPED
+    return caught
+
+
+def test_damaged_pages_are_seen_before_any_response():
+    assert _faults(16, 1) >= 8
+
+
+@pytest.mark.long
+def test_ten_thousand_faults():
+    assert _faults(16_000, 2) >= 10_000
+
+
+def test_sealed_requests_are_served_in_their_place_alone():
+    shape = config(value_bytes=24)
+    device = Device(shape, KEYS)
+    request = Request(Operation.PUT, 5, b"x" * 24)
+    sealed = seal_request(shape, KEYS.session, 0, request)
+    response = open_response(shape, KEYS.session, 0, device.serve(sealed))
+    assert response is not None and response.key == 5
+    with pytest.raises(Stopped) as caught:
+        device.serve(sealed)
+    assert caught.value.code is MapError.REQUEST_TAG
+
+
+def test_no_plaintext_lies_in_the_hosts_memory():
+    shape = config(value_bytes=64)
+    device = Device(shape, KEYS)
+    marks = [bytes([n]) * 6 for n in range(0xC0, 0xE0)]
+    traffic = b""
+    for n, mark in enumerate(marks):
+        request = Request(Operation.PUT, int.from_bytes(mark, "big"), mark * 10 + bytes(4))
+        sealed = seal_request(shape, KEYS.session, n, request)
+        traffic += sealed + device.serve(sealed) + bytes(device.pages)
+    snapshot = take(device, 77, 1)
+    traffic += b"".join(snapshot.image) + snapshot.pages
+    assert not any(mark in traffic for mark in marks)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_power_cut_leaves_the_latest_snapshot_whole(seed):
+    device, mirror = _filled(seed)
+    snapshot, items = take(device, 77, 4), dict(mirror.items)
+    for request in requests(device.config, random.Random(seed).randrange(50), seed=seed + 9):
+        device.step(request)
+    again = restore(snapshot, device.config, 77, 4, KEYS, _FRESH)
+    assert dict(again.map.items()) == items
+    assert again.map.number == device.config.capacity
+    for request in requests(device.config, 40, seed=seed):
+        mirror_step = Mirror(device.config)
+        mirror_step.items = items
+        assert again.step(request).response == mirror_step.step(request)
+
+
+def test_snapshots_of_other_epochs_and_changed_ones_are_refused():
+    device, _ = _filled(5)
+    snapshot = take(device, 77, 4)
+
+    def code(changed, epoch=4):
+        with pytest.raises(Stopped) as caught:
+            restore(changed, device.config, 77, epoch, KEYS, _FRESH)
+        return caught.value.code
+
+    assert code(snapshot, 5) is MapError.EPOCH
+    assert code(replace(snapshot, epoch=5), 5) is MapError.SNAPSHOT
+    image = list(snapshot.image)
+    image[0] = bytes([image[0][0] ^ 1]) + image[0][1:]
+    assert code(replace(snapshot, image=tuple(image))) is MapError.SNAPSHOT
+    assert code(replace(snapshot, image=snapshot.image[:0])) is MapError.SNAPSHOT
+    pages = bytearray(snapshot.pages)
+    page = next(p for p in range(device.config.host_bins) if device.map.page(p)[0])
+    pages[page * device.config.page_bytes] ^= 1
+    assert code(replace(snapshot, pages=bytes(pages))) is MapError.PAGE_TAG
+    with pytest.raises(ValueError):
+        restore(snapshot, device.config, 77, 4, KEYS, KEYS)
+
+
+def test_snapshots_of_any_content_have_one_size():
+    empty, full = Device(config(), KEYS), _filled(6)[0]
+    one, two = take(empty, 77, 1), take(full, 77, 2)
+    assert [len(piece) for piece in one.image] == [len(piece) for piece in two.image]
+    assert len(one.pages) == len(two.pages)
