@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ..heap.schema import Schema
+from ..numerics.policy import InputPolicy
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.errors import PageError
@@ -76,6 +77,7 @@ class TableFitPlan:
             "schema": self.walk.schema.to_json(),
             "layout": asdict(self.walk.layout),
             "visibility": self.walk.visibility,
+            "policy": asdict(self.walk.policy),
         }
 
     def structure(self) -> dict[str, Any]:
@@ -93,7 +95,11 @@ class TableFitPlan:
             said["on_null"],
         )
         walk = WalkConfig(
-            Schema.from_json(data["schema"]), placed, columns.format, data["visibility"]
+            Schema.from_json(data["schema"]),
+            placed,
+            columns.format,
+            data["visibility"],
+            InputPolicy(**data.get("policy", {})),
         )
         return cls(
             columns, walk, *(data[name] for name in ("bus_bytes", "walkers", "buffers", "slots"))

@@ -191,6 +191,16 @@ def test_values_that_do_not_fit() -> None:
         assert made.errors == (HardwareError(code, 0, 5, 1),)
 
 
+def test_values_that_do_not_fit_are_counted() -> None:
+    """Those whose nearest number of the format lies beyond its ends; halves go to the even one."""
+    a = np.array([7.9375, 7.96, 7.96875, 8.0, -8.0, -8.03125, -8.04, -8.1, np.inf, -np.inf, 1e300])
+    table = Table.from_columns({"a": a, "y": np.arange(len(a)) / 4})
+    design = ps.compile("f.psk", "kcu105", table, "fixed:4,4", on_overflow="saturate")
+    made = design.run(table, changes=Changes(1, 0))
+    # 7.96875, 8; -8.04, -8.1; infinities; 1e300
+    assert made.counters["saturated_inputs"] == 1 + 1 + 2 + 2 + 1
+
+
 def test_recentred_sums_are_those_of_the_rows() -> None:
     source = np.random.default_rng(8)
     rows = source.integers(-(1 << 16), 1 << 16, (300, 4))

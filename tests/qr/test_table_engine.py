@@ -10,6 +10,7 @@ import pytest
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import random_slots, write_heap
 from penstock.models.memory import FixedLatency
+from penstock.models.numerics.policy import InputPolicy
 from penstock.models.qr import columns as c
 from penstock.models.qr.errors import ColumnsError
 from penstock.models.qr.table_config import Segment, TableFitPlan, layout
@@ -58,7 +59,8 @@ class Table:
         ]
         source.shuffle(places)
         self.format = c.parse_format(fmt)
-        self.walk = WalkConfig(self.schema, layout(places, on_null), self.format)
+        policy = InputPolicy("saturate")
+        self.walk = WalkConfig(self.schema, layout(places, on_null), self.format, policy=policy)
         values, nulls = {}, {}
         for column in columns:
             shape = (rows, column.length) if column.is_array else (rows,)

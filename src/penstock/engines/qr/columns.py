@@ -14,6 +14,7 @@ from penstock.dsl.qr.table_format import TooWide, choose_format
 from penstock.dsl.qr.table_plan import lower_table
 from penstock.engines.base import Given
 from penstock.host.sources import Table
+from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import parse_format
@@ -106,6 +107,7 @@ class ColumnsDesign(AnyFit):
             "tuple_slots": plan.slots,
             "bus_bytes": plan.bus_bytes,
             "on_null": plan.walk.layout.on_null,
+            **asdict(plan.walk.policy),
             "page_size": self.schema.page_size,
             "memory": str(self.memory),
             "clock_mhz": self.target.clock_mhz,
@@ -200,7 +202,13 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
     ]
     placed = layout(attributes, given.option("on_null", "error"))
     columns, why = _columns(graph, WalkConfig(schema, placed, _ANY), given)
-    walk = WalkConfig(schema, placed, columns.format)
+    policy = input_policy(
+        given.option("on_overflow"),
+        given.option("on_nan"),
+        has_nan=False,
+        format=columns.format_name,
+    )
+    walk = WalkConfig(schema, placed, columns.format, policy=policy)
     memory = None
     if given.memory is not None or not part.shared:
         memory = timing_of(part.memory if given.memory is None else given.memory, part)

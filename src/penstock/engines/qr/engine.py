@@ -49,10 +49,12 @@ class FitEngine(Engine):
                 "--groups is for fits of keys",
                 "leave --groups out: a table is one group of rows",
             )
-        if keys and request.own.get("on_singular") is not None:
+        numbers = ("on_overflow", "on_nan", "on_singular")
+        if keys and (given := next((n for n in numbers if n in request.own), None)):
+            flag = f"--{given.replace('_', '-')}"
             raise Conflict(
-                "--on-singular is not for fits of keys",
-                "leave --on-singular out: constant bytes of keys have the weight 0",
+                f"{flag} is not for fits of keys",
+                f"leave {flag} out: keys are bytes, each fits, and constant ones have the weight 0",
             )
         if keys and request.format not in (None, "float32"):
             raise Conflict(

@@ -56,12 +56,6 @@ class Values:
     rows: NDArray[np.float64]
 
     @cached_property
-    def finite(self) -> NDArray[np.bool_]:
-        """Which rows hold numbers alone."""
-        whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.rows), axis=1)
-        return whole
-
-    @cached_property
     def ranges(self) -> list[Range]:
         """The columns' ranges over all finite values; 0 where there are none."""
         found = []
@@ -75,19 +69,14 @@ class Values:
         return found
 
     def rounding(self, format: Fixed) -> Rounding:
-        """Return how far the format's numbers are from the finite rows, whose values beyond its range
-        count as its ends."""
+        """Return how far the format's numbers are from the rows without NaN, whose values beyond its
+        range count as its ends."""
+        whole = ~np.isnan(self.rows).any(axis=1)
         with np.errstate(over="ignore"):
-            units = self.rows[self.finite] * 2.0**format.fraction_bits
+            units = self.rows[whole] * 2.0**format.fraction_bits
         units = np.clip(units, -format.top - 1, format.top)
         left = np.abs(units - np.rint(units))
         return Rounding(left.max(axis=0, initial=0.0), np.linalg.norm(left, axis=0))
-
-    def saturated(self, format: Fixed) -> int:
-        """Return how many values, rounded, lie beyond the format's range."""
-        with np.errstate(over="ignore"):
-            units = np.rint(self.rows * 2.0**format.fraction_bits)
-        return int(np.count_nonzero((units > format.top) | (units < -format.top - 1)))
 
 
 def values_of(table: Table, walk: WalkConfig) -> Values:

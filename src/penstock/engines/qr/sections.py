@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.outcome import Outcome
-from penstock.report.common import agreement, cycle_rows, read_rows, resources, written
+from penstock.report.common import (
+    agreement,
+    cycle_rows,
+    input_rows,
+    read_rows,
+    resources,
+    written,
+)
 from penstock.report.rows import Facts, Part, Row
 from penstock.report.words import memory_text, plural, seconds_text, target_text, values_text
 
@@ -93,9 +100,7 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
         counters = run.counters
         rows = f"{plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit"
         found = [Row("table", f"{outcome.table}: {rows}"), *read_rows(outcome)]
-        if many := counters.get("saturated"):
-            verb = "lie" if many > 1 else "lies"
-            found.append(Row("saturated", f"{plural(many, 'value')} {verb} outside {name}"))
+        found += input_rows(outcome)
         if again := counters.get("recentred"):
             text = f"{plural(again, 'time')}: means had wandered from the offsets"
             found.append(Row("recentred", text))

@@ -34,6 +34,7 @@ from penstock.models.qr.table_memory import (
     unpack_answer,
 )
 from penstock.models.strider.costs import Costs, analyse
+from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import Metered
@@ -235,21 +236,26 @@ class TableFits(_Fits):
         self._solutions: dict[bytes, Solution] = {}
 
     @cached_property
-    def _walked(self) -> tuple[Integers, HardwareError | None]:
-        """The rows up to the first error of a page or a value, and that error."""
-        codes, _, _, wrong = walk_table(self.table.pages, self.plan.walk)
-        return self._columns.format.to_integers(codes), wrong
+    def _walked(self) -> tuple[Integers, RowCounts, HardwareError | None]:
+        """The rows up to the first error of a page or a value, what was counted, and that error."""
+        codes, _, counts, wrong = walk_table(self.table.pages, self.plan.walk)
+        return self._columns.format.to_integers(codes), counts, wrong
 
     @cached_property
     def _planned(self) -> tuple[list[_Step], dict[str, int]]:
         """The fits to make. Before an error in the table: one of all rows up to it, and more."""
-        rows, wrong = self._walked
+        rows, counts, wrong = self._walked
         if wrong is not None:
             # the hardware waits for a row more than there are, so that nothing goes unseen
             return _steps(self.table.rows + 1, Changes(1, 0), self.name)
         changes = self.asked.of(len(rows), self._columns.n)
         steps, counters = _steps(len(rows), changes, self.source or self.name)
-        return steps, {**counters, "saturated": self._values.saturated(self._columns.format)}
+        inputs = {
+            "rows_skipped": counts.skipped,
+            "nan_rows": counts.nan_rows,
+            "saturated_inputs": counts.saturated,
+        }
+        return steps, {**counters, **inputs}
 
     @cached_property
     def _values(self) -> Values:
@@ -294,7 +300,7 @@ class TableFits(_Fits):
         """What ends the run."""
         if self._beyond is not None:
             return HardwareError(ColumnsError.FIT_RANGE, self._beyond[0])
-        return self._walked[1]
+        return self._walked[2]
 
     def model(self, memory: Memory) -> Cycles:
         if self._error is not None:
@@ -307,7 +313,7 @@ class TableFits(_Fits):
         plan, where = self.plan, places(self.plan)
         machine.reserve(0, where.pages)
         machine.write(where.pages, np.ascontiguousarray(self.table.pages))
-        rows, unreadable = self._walked
+        rows, _, unreadable = self._walked
         steps, counters = self._planned
         pages = None
         if unreadable is None:
@@ -402,4 +408,4 @@ class TableFits(_Fits):
                 f"{self.source or self.name}, row {row + 1:,}, column {self._values.names[column]}"
             )
             return hardware_failure(error, place)
-        return table_failure(self.source, self.table, error)
+        return table_failure(self.source, self.table, error, self.plan.walk)
