@@ -127,7 +127,7 @@ def sweep(name: str, tables: int, hardware: int) -> None:
 
 
 def test_no_value_is_lost() -> None:
-    sweep("fixed:8,8", 400, 40)
+    sweep("fixed:8,8", 200, 25)
 
 
 @pytest.mark.long

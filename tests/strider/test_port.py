@@ -167,6 +167,13 @@ def test_random_tables_long(config):
     sweep(config, range(100, 200), 3)
 
 
+def test_ends_of_pages_that_wait():
+    """The last pages hold no tuple, and their ends wait behind one that nobody takes."""
+    walk, pages = table(NARROW, 3, clean=1.0)
+    pages = np.concatenate([pages, np.zeros((3, 1024), np.uint8)])
+    check_port(NARROW, walk, pages, epochs=2, ready=np.arange(97) == 96)
+
+
 def test_behind_the_reader():
     """With page sequencer and reader on a memory of fixed latency: exact from `start` on."""
     for config in (NARROW, SEVERAL):
