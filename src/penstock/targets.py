@@ -53,13 +53,4 @@ def timing_of(memory: str | Memory, part: Target) -> Memory:
         )
         what = f"a memory port of {part.name} is {part.bus_bytes} bytes wide; it cannot carry {timing.bytes_per_cycle} bytes a cycle"
         raise error("E604", what, Span.whole("--memory"), hint=hint)
-    if part.bus_bytes % timing.bytes_per_cycle:
-        cycles = timing.interval(part.bus_bytes)
-        what = (
-            f"a memory port of {part.name} cannot carry {timing.bytes_per_cycle} bytes a cycle: "
-            f"its words of {part.bus_bytes} bytes would come every {cycles} cycles"
-        )
-        known = [str(part.bus_bytes >> k) for k in range(part.bus_bytes.bit_length())]
-        hint = f"write bytes=N where N is {', '.join(known[:-1])} or {known[-1]}"
-        raise error("E604", what, Span.whole("--memory"), hint=hint)
     return timing

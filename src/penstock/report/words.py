@@ -60,6 +60,9 @@ def memory_text(memory: Memory, bus_bytes: int) -> str:
     latency = plural(memory.latency, "cycle")
     speed = f"{amount(memory.rate(bus_bytes))} bytes a cycle"
     if not isinstance(memory, Dram):
+        asked = memory.bytes_per_cycle
+        if asked < bus_bytes and bus_bytes % asked:
+            speed += f" ({asked} were asked for, but a word takes whole cycles)"
         return f"{latency} latency, {speed}"
     pins = f"{amount(float(memory.peak))} bytes a cycle on its pins"
     clocks = f"{memory.ratio.denominator} of its cycles in {memory.ratio.numerator}"
