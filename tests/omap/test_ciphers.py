@@ -1,9 +1,12 @@
 """Ciphers and hash of the map, against published answers."""
 
+import random
+
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from penstock.models.omap import ascon
+from penstock.models.omap import aes, ascon
 from penstock.models.omap.siphash import siphash
 
 _KEY = int.from_bytes(bytes(range(16)), "little")
@@ -82,3 +85,16 @@ def test_siphash_known_answers():
     assert siphash(_KEY, bytes(range(15))) == 0xA129CA6149BE45E5
     for size, answer in ((0, "310e0edd47db6f72"), (1, "fd67dc93c539f874")):
         assert siphash(_KEY, bytes(range(size))).to_bytes(8, "little").hex() == answer
+
+
+@pytest.mark.parametrize("size", [0, 1, 16, 47, 64])
+def test_aes_gcm_is_that_of_cryptography(size):
+    draw = random.Random(size)
+    key, nonce, text = draw.randbytes(16), draw.randbytes(12), draw.randbytes(size)
+    numbers = int.from_bytes(key, "little"), int.from_bytes(nonce, "little")
+    sealed = aes.seal(*numbers, text)
+    assert sealed == AESGCM(key).encrypt(nonce, text, None)
+    assert aes.open_(*numbers, sealed) == text
+    forged = bytearray(sealed)
+    forged[draw.randrange(len(sealed))] ^= 1 << draw.randrange(8)
+    assert aes.open_(*numbers, bytes(forged)) is None
