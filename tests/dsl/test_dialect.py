@@ -225,4 +225,4 @@ def test_every_function_is_in_the_reference() -> None:
 
 
 def test_keywords() -> None:
-    assert list(dialects())[:2] == ["kernel", "fit"]
+    assert {"kernel", "fit"} <= set(dialects())
