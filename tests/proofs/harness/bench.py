@@ -76,6 +76,12 @@ class Bench:
         """State what has to hold in each cycle."""
         self._add(self.checks, "check", text, condition)
 
+    def check_only(self, words: str) -> None:
+        """Forget all checks but those that say `words`: others have a proof of their own, and a
+        defect is to break what this one is about.
+        """
+        self.checks = {text: signal for text, signal in self.checks.items() if words in text}
+
     def assume(self, text: str, condition) -> None:
         """State what the component may rely on."""
         self._add(self.assumptions, "assume", text, condition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from .bench import Bench
 
@@ -185,21 +185,26 @@ def _lengths(bench: Bench, name: str, begun, length, ended, opened: int, beats: 
     seen in the next cycle.
     """
     width = max((beats - 1).bit_length(), 1)
-    store = [Signal(width, name=f"{name}_length{k}") for k in range(opened)]
-    there, after = Signal(range(opened + 1), name=f"{name}_lengths"), Signal(range(opened + 1))
+    return _kept(bench, f"{name}_length", begun, length[:width], ended, opened, width)
+
+
+def _kept(bench: Bench, name: str, begun, value, ended, opened: int, width: int) -> Value:
+    """Return what was given with the oldest of up to `opened` bursts that have not ended."""
+    store = [Signal(width, name=f"{name}{k}") for k in range(opened)]
+    there, after = Signal(range(opened + 1), name=f"{name}s"), Signal(range(opened + 1))
     bench.d.comb += after.eq(there - ended)
     bench.d.sync += there.eq(after + begun)
     for k, signal in enumerate(store):
         behind = store[k + 1] if k + 1 < opened else Const(0)
         bench.d.sync += signal.eq(
-            Mux(begun & (after == k), length[:width], Mux(ended, behind, signal))
+            Mux(begun & (after == k), value[:width], Mux(ended, behind, signal))
         )
     return store[0]
 
 
 class Manager:
     """The manager's side of a whole port in front of a memory: AR and AW as it likes, W after AW,
-    any readiness.
+    any readiness. `data`: its bits of W; 0: W's data and strobes are given otherwise.
 
     At most `opened` bursts of each direction, of up to `beats` beats, are begun and not answered.
     Addresses have `address_bits` bits, in bus words; `fair` bounds the cycles for which R and B are
@@ -245,8 +250,6 @@ class Manager:
             bus.awvalid.eq(free("awvalid") & (self.writing != opened)),
             bus.awaddr.eq(free("awaddr in words", address_bits) << shift),
             bus.wvalid.eq(free("wvalid") & (self.owed != 0)),
-            bus.wdata.eq(free("wdata", data)),
-            bus.wstrb.eq(free("wstrb")),
             bus.rready.eq(free("rready")),
             bus.bready.eq(free("bready")),
             self.ar.eq(bus.arvalid & bus.arready),
@@ -255,6 +258,8 @@ class Manager:
             self.w.eq(bus.wvalid & bus.wready),
             self.b.eq(bus.bvalid & bus.bready),
         ]
+        if data:
+            b.d.comb += [bus.wdata.eq(free("wdata", data)), bus.wstrb.eq(free("wstrb"))]
         if length:
             b.d.comb += [bus.arlen.eq(free("arlen", length)), bus.awlen.eq(free("awlen", length))]
         self.read_length = _lengths(b, "read", self.ar, bus.arlen, self.r_last, opened, beats)
@@ -294,7 +299,8 @@ class Manager:
             bus.awaddr[shift:address],
             bus.awlen[: max(length, 1)],
         )
-        b.steady(b.assume, "W (given)", bus.wvalid, bus.wready, bus.wdata[:data], bus.wstrb[0])
+        own = [bus.wdata[:data], bus.wstrb[0]] if data else []
+        b.steady(b.assume, "W (given)", bus.wvalid, bus.wready, *own)
         for name in ("arready", "awready", "wready", "rvalid", "rlast", "bvalid"):
             b.show(name, getattr(bus, name))
         if fair is not None:
@@ -341,35 +347,76 @@ class Manager:
             b.within(b.check, f"W is taken within {bound} cycles", bus.wvalid & ~bus.wready, bound)
 
 
-def remember(b: Bench, manager: Manager, bus, *, words: int, shift: int, opened: int) -> None:
-    """One word, at an address chosen once, with single beats and no read beside a write: what is
-    read of it is what was written last.
+def remember(
+    b: Bench, manager: Manager, bus, *, words: int, shift: int, opened: int, beats: int = 2
+) -> None:
+    """A bit of one byte of one word, chosen once, with no read beside a write: what is read of it
+    is what was written last, by bursts of up to `beats` words; a word beyond the end is refused.
+
+    Each byte of W has a free bit and a free strobe.
     """
-    place, value = b.constant("the word", (words - 1).bit_length()), Signal(name="written_last")
-    b.assume(
-        "all bursts have one beat", ~(bus.arvalid & bus.arlen[0]) & ~(bus.awvalid & bus.awlen[0])
-    )
+    bytes_ = len(bus.wstrb)
+    place = b.constant("the word", (words - 1).bit_length())
+    lane = b.constant("the byte", (bytes_ - 1).bit_length())
+    value = Signal(name="written_last")
+    b.d.comb += [
+        Cat(bus.wdata[8 * k] for k in range(bytes_)).eq(
+            b.free("wdata, a bit of each byte", bytes_)
+        ),
+        bus.wstrb.eq(b.free("all of wstrb", bytes_)),
+    ]
+    b.steady(b.assume, "all of W (given)", bus.wvalid, bus.wready, bus.wdata, bus.wstrb)
     b.assume(
         "no read is open beside a write", ~bus.arvalid | ((manager.writing == 0) & ~bus.awvalid)
     )
     b.assume(
         "no write is open beside a read", ~bus.awvalid | ((manager.reading == 0) & ~bus.arvalid)
     )
-    b.assume(
-        "all addresses are inside", (bus.araddr[shift:] < words) & (bus.awaddr[shift:] < words)
+    for channel in ("ar", "aw"):
+        word = getattr(bus, f"{channel}addr")[shift:]
+        last = word[: (words - 1).bit_length()] + getattr(bus, f"{channel}len")
+        b.assume(
+            f"a burst of {channel.upper()} does not cross the end, as none crosses 4 KiB",
+            ~getattr(bus, f"{channel}valid") | (last < words),
+        )
+    b.assume("the word and the byte are inside", (place < words) & (lane < bytes_))
+    bits = len(bus.awaddr) - shift
+    read, write = (
+        _kept(b, f"{name}_word", begun, address[shift:], ended, opened, bits)
+        for name, begun, address, ended in (
+            ("read", manager.ar, bus.araddr, manager.r_last),
+            ("write", manager.aw, bus.awaddr, manager.w_last),
+        )
     )
-    b.assume("the word is inside", place < words)
-    read = _lengths(
-        b, "read_word", manager.ar, bus.araddr[shift:] == place, manager.r_last, opened, 2
+    mine = Signal(name="the_word_is_written")
+    b.d.comb += mine.eq(
+        manager.w & (write + manager.write_done == place) & bus.wstrb.bit_select(lane, 1)
     )
-    write = _lengths(
-        b, "write_word", manager.aw, bus.awaddr[shift:] == place, manager.w_last, opened, 2
-    )
-    with b.m.If(manager.w & write & bus.wstrb[0]):
-        b.d.sync += value.eq(bus.wdata[0])
+    data = lambda whole: whole.word_select(lane, 8)[0]
+    with b.m.If(mine):
+        b.d.sync += value.eq(data(bus.wdata))
     b.show("what was written last", value)
+    here = bus.rvalid & (read + manager.read_done == place)
+    b.check("what is read is what was written last", ~here | (data(bus.rdata) == value))
     b.check(
-        "what is read is what was written last",
-        ~(bus.rvalid & read) | ((bus.rdata[0] == value) & (bus.rresp == 0)),
+        "a word is refused with SLVERR where it is beyond the end, and nowhere else",
+        ~bus.rvalid | (bus.rresp == Mux(read < words, 0, 2)),
     )
-    b.cover("a one is read", bus.rvalid & read & bus.rdata[0])
+    b.check(
+        "a write is refused with SLVERR where it is beyond the end, and nowhere else",
+        ~bus.bvalid
+        | (
+            bus.bresp
+            == Mux(
+                _kept(b, "answered", manager.aw, bus.awaddr[shift:], manager.b, opened, bits)
+                < words,
+                0,
+                2,
+            )
+        ),
+    )
+    b.cover("a one is read", here & data(bus.rdata))
+    b.cover(
+        "a one is read of a burst's second word", here & data(bus.rdata) & (manager.read_done == 1)
+    )
+    b.cover("a word beyond the end is written", bus.bvalid & (bus.bresp == 2))

@@ -29,7 +29,13 @@ def reads(count: int, *, bound: int | None = None) -> Bench:
     dut = b.m.submodules.dut = Arbiter([port] * count)
     bus = dut.bus
     memory = ReadMemory(
-        b, bus, "memory", opened=2, fair=None if bound is None else 1, exact=bound is not None
+        b,
+        bus,
+        "memory",
+        opened=2,
+        fair=None if bound is None else 1,
+        exact=bound is not None,
+        data=2 if bound is None else 0,
     )
     managers = [getattr(dut, f"m{k}") for k in range(count)]
     opens, grants = [], []
@@ -64,6 +70,14 @@ def reads(count: int, *, bound: int | None = None) -> Bench:
                 & (bus.arlen[0] == manager.arlen[0])
             ),
         )
+        b.check(
+            f"what comes to m{k} is what the bus brings",
+            ~manager.rvalid
+            | (
+                Cat(manager.rdata, manager.rresp, manager.rlast)
+                == Cat(bus.rdata, bus.rresp, bus.rlast)
+            ),
+        )
         opens.append(mine)
         grants.append(begun)
         if bound is not None:
@@ -93,6 +107,8 @@ def reads(count: int, *, bound: int | None = None) -> Bench:
         "the last manager has a burst open while the first asks",
         (opens[-1] != 0) & managers[0].arvalid,
     )
+    if bound is not None:
+        b.check_only("has its turn within")
     return b
 
 

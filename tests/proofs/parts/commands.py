@@ -113,6 +113,16 @@ def _followed(b: Bench, begin, beats, ahead, moved, bits: int):
     return on, before, left
 
 
+def _full_words(b: Bench, bus, channel: str, bus_bytes: int) -> None:
+    """Check what is the same for all bursts."""
+    size, kind, number = (getattr(bus, channel + name) for name in ("size", "burst", "id"))
+    b.check(
+        "bursts are INCR, of full bus words, with identifier 0",
+        ~getattr(bus, f"{channel}valid")
+        | ((size == (bus_bytes - 1).bit_length()) & (kind == 1) & (number == 0)),
+    )
+
+
 def reader(
     bus_bytes: int = 128, address_width: int = 13, beats_width: int = 2, commands: int = 2
 ) -> Bench:
@@ -130,6 +140,7 @@ def reader(
         dut.o.ready.eq(b.free("o.ready")),
     ]
     bursts = Bursts(b, dut.i, bus.arvalid, bus.arready, bus.araddr, bus.arlen, bus_bytes=bus_bytes)
+    _full_words(b, bus, "ar", bus_bytes)
     bits, beat = beats_width + 4, Signal()
     asked, wanted = Signal(bits, name="asked"), Signal(bits, name="wanted")
     b.d.comb += beat.eq(bus.rvalid & bus.rready)
@@ -186,6 +197,7 @@ def writer(
     ]
     b.steady(b.assume, "i_data (given)", dut.i_data.valid, dut.i_data.ready, dut.i_data.payload[:2])
     bursts = Bursts(b, dut.i, bus.awvalid, bus.awready, bus.awaddr, bus.awlen, bus_bytes=bus_bytes)
+    _full_words(b, bus, "aw", bus_bytes)
     bits, beat = beats_width + 4, Signal()
     owed, unanswered, ended = Signal(bits), Signal(2), Signal(2)
     b.d.comb += beat.eq(bus.wvalid & bus.wready)

@@ -31,7 +31,14 @@ def reads(*, bound: int | None = None) -> Bench:
     dut = b.m.submodules.dut = Guard(AXI4(address_width=12, data_bytes=4, write=False))
     bus, master = dut.bus, dut.master
     rested = _stopping(b, dut)
-    memory = ReadMemory(b, bus, "memory", opened=2, fair=None if bound is None else 1)
+    memory = ReadMemory(
+        b,
+        bus,
+        "memory",
+        opened=2,
+        fair=None if bound is None else 1,
+        data=2 if bound is None else 0,
+    )
     b.d.comb += [
         master.arvalid.eq(b.free("master.arvalid")),
         master.araddr.eq(b.free("master.araddr", 2)),
@@ -65,12 +72,31 @@ def reads(*, bound: int | None = None) -> Bench:
             & (bus.rready == master.rready)
         ),
     )
+    b.check(
+        "what passes is what was given",
+        (
+            ~bus.arvalid
+            | (
+                Cat(bus.araddr, bus.arlen, bus.arsize)
+                == Cat(master.araddr, master.arlen, master.arsize)
+            )
+        )
+        & (
+            ~master.rvalid
+            | (
+                Cat(master.rdata, master.rresp, master.rlast)
+                == Cat(bus.rdata, bus.rresp, bus.rlast)
+            )
+        ),
+    )
     if bound is not None:
         waited = b.within(
             b.check, f"it is at rest within {bound} cycles", dut.stop & ~dut.idle, bound
         )
         b.cover(f"it takes {bound // 2} cycles", waited == bound // 2)
-    b.cover("a stopped read ends", rested & dut.stop & waiting)
+        b.check_only("at rest within")
+    b.cover("a read is ended under `stop`", memory.ended & dut.stop & b.past(dut.stop))
+    b.cover("the bus comes to rest while the master asks", rested & dut.stop & waiting)
     return b
 
 
@@ -121,6 +147,25 @@ def writes(*, bound: int | None = None, count: int = 2) -> Bench:
         | ((bus.wstrb == 0) & (bus.wdata == 0)),
     )
     b.check(f"at most {count} bursts lack data", memory.owed <= count)
+    own = Cat(bus.wdata, bus.wstrb, bus.wlast)
+    b.check(
+        "what passes is what was given",
+        (~bus.awvalid | (Cat(bus.awaddr, bus.awlen) == Cat(master.awaddr, master.awlen)))
+        & (
+            ~(master.wvalid & master.wready)
+            | (bus.wvalid & (own == Cat(master.wdata, master.wstrb, master.wlast)))
+        ),
+    )
+    b.check(
+        "without `stop` it passes all channels as they are, W behind its AW",
+        dut.stop
+        | (
+            (bus.awvalid == (master.awvalid & (memory.owed != count)))
+            & (bus.wvalid == (master.wvalid & (memory.owed != 0)))
+            & (master.bvalid == bus.bvalid)
+            & (bus.bready == master.bready)
+        ),
+    )
     b.check(
         "answers are taken under `stop` and not passed", ~dut.stop | (bus.bready & ~master.bvalid)
     )
@@ -129,7 +174,9 @@ def writes(*, bound: int | None = None, count: int = 2) -> Bench:
             b.check, f"it is at rest within {bound} cycles", dut.stop & ~dut.idle, bound
         )
         b.cover(f"it takes {bound // 2} cycles", waited == bound // 2)
-    b.cover("a burst is ended without the master", rested & dut.stop & ~b.past(master.wvalid))
+        b.check_only("at rest within")
+    b.cover("a burst is ended without the master", memory.last & dut.stop & (bus.wstrb == 0))
+    b.cover("an answer is taken under `stop`", memory.answered & dut.stop)
     b.cover(
         "a beat of the master's is refused, then `stop`",
         dut.stop & b.past(~dut.stop & bus.wvalid & ~bus.wready) & (bus.wstrb != 0),

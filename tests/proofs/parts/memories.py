@@ -45,7 +45,7 @@ def control(make, bound: int, *, writes_first: bool = False) -> Bench:
 def word(make) -> Bench:
     b = Bench()
     dut, b.m.submodules.dut = make()
-    manager = Manager(b, dut.bus, address_bits=2, opened=2)
+    manager = Manager(b, dut.bus, address_bits=3, data=0, opened=2)
     remember(b, manager, dut.bus, words=WORDS, shift=2, opened=2)
     return b
 
@@ -55,7 +55,10 @@ _ANSWERS = (
     "R and B: order, RLAST, B after W, steady, within {} cycles; 3 bursts open, ≤ 2 beats, "
     "answers taken within 1"
 )
-_DATA = "what is read of a word is what was written last; 4 words, single beats"
+_DATA = (
+    "what is read of any byte is what was written last, SLVERR beyond the end; 4 words of 4 bytes, "
+    "any strobes, bursts ≤ 2 beats"
+)
 
 PROOFS = [
     Proof(

@@ -1,16 +1,23 @@
 # amaranth: UnusedElaboratable=no
-"""Walker: reads its own page alone, and always gets on, whatever the words of a page say."""
+"""Strider: reads its own page alone, and always gets on, whatever the words of a page say."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+import sys
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 from harness import Bench, Defect, Proof
-from harness.small import made
+from harness.small import shrunk
 
 from penstock.hdl.modules import Submodules
-from penstock.hdl.strider.decode import Kind
+from penstock.hdl.strider.decode import Decoder, Kind
+from penstock.hdl.strider.pages import PageBuffers
 from penstock.hdl.strider.pipeline import StriderPipeline
+from penstock.models.heap.page import LP_SIZE, PAGE_HEADER_SIZE
 from penstock.models.numerics.formats import parse_format
+from penstock.models.strider.config import PortConfig
 from penstock.models.strider.program import port_config
 from testbench.strider_cases import regular_case
 
@@ -35,129 +42,274 @@ class FreeBanks(Submodules):
         return {"read": self.words[len(self.asked) - 1]}
 
 
-def walker(
+class AnyDecoder(wiring.Component):
+    """Says of a page's words whatever it likes, but for what the proof of `Decoder` shows: which
+    windows are line pointers, headers, bits and values follows from the tag, an error that the tag
+    brings is one, the first error stays, and with `held` what is said of a page stays until a page's header is read.
+    """
+
+    def __init__(self, config, bench: Bench, *, held: bool) -> None:
+        self.bench, self.held = bench, held
+        super().__init__(Decoder(config).signature)
+
+    def elaborate(self, platform):
+        m, tag, error = Module(), self.tag, Signal(8)
+        told, header = Signal(), Signal()
+        said = _of_the_tag(tag)
+        m.d.comb += [getattr(self, name).eq(value) for name, value in said.items()]
+        for name, member in self.signature.members.items():
+            if member.flow is Out and name not in said:
+                value = self.bench.free(f"decoder.{name}", member.shape)
+                if name == "code":
+                    value = Mux(error != 0, error, value | told)
+                elif self.held and name in _OF_A_PAGE:
+                    before = Signal(member.shape, name=f"before_{name}")
+                    m.d.sync += before.eq(getattr(self, name))
+                    value = Mux(header, value, before)
+                m.d.comb += getattr(self, name).eq(value)
+        m.d.sync += [
+            error.eq(self.code),
+            told.eq(tag.code != 0),
+            header.eq(tag.kind == Kind.PAGE),
+        ]
+        return m
+
+
+class AnyPages(wiring.Component):
+    """Page buffers that are full at any time, with any words in them."""
+
+    def __init__(self, bench: Bench, *, parts, **parameters) -> None:
+        self.bench = bench
+        super().__init__(PageBuffers(parts=parts, **parameters).signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [
+            self.full.eq(self.bench.free("a page is written")),
+            self.window.eq(self.bench.free("window", len(self.window))),
+        ]
+        return m
+
+
+#: what a decoder keeps of a page's header
+_OF_A_PAGE = ("visible", "lower", "upper", "special", "beyond", "fresh", "stale")
+
+
+def _of_the_tag(tag) -> dict:
+    """The outputs of a decoder that say what was read, and nothing of what is in it."""
+    return {
+        "pointers": tag.kind == Kind.POINTERS,
+        "bits": tag.kind == Kind.BITS,
+        "value": tag.kind == Kind.VALUE,
+        "header": (tag.kind == Kind.HEADER) & tag.final,
+    }
+
+
+def decoder() -> Bench:
+    """What `AnyDecoder` keeps of a decoder: for any tags and words."""
+    b = Bench()
+    dut = b.m.submodules.dut = Decoder(_config(array=True))
+    for name, member in dut.signature.members.items():
+        if member.flow is In:
+            value = Value.cast(getattr(dut, name))
+            b.d.comb += value.eq(b.free(name, len(value)))
+    b.show("code", dut.code)
+    for name, value in _of_the_tag(dut.tag).items():
+        b.check(f"`{name}` is what the tag says", getattr(dut, name) == value)
+        b.cover(f"a window of kind {name}", b.past(getattr(dut, name)))
+    before = b.past(dut.code)
+    b.check("the first error stays", (before == 0) | (dut.code == before))
+    b.check("an error of the tag is one", (b.past(dut.tag.code) == 0) | (dut.code != 0))
+    header = b.past(dut.tag.kind == Kind.PAGE)
+    for name in _OF_A_PAGE:
+        value = getattr(dut, name)
+        b.check(f"`{name}` changes with a page's header alone", header | (b.past(value) == value))
+    b.cover("an error", before != 0)
+    return b
+
+
+def _config(
     *,
     bus_bytes: int = 16,
     features: int = 2,
     lean: bool = True,
     array: bool = False,
-    bound: int | None = None,
     latency: int = 4,
     page_size: int = 128,
-) -> Bench:
-    b = Bench()
+) -> PortConfig:
     case = regular_case(
         1, features=features, lanes=2, format=parse_format("float32"), page_size=1024, array=array
     )
     config = port_config(case.walk, bus_bytes, lean=lean, latency=latency)
     object.__setattr__(config, "page_size", page_size)  # smaller than a port's may be
-    parts = FreeBanks(b)
-    parts.words = [b.free(f"word {k}", 8 * bus_bytes) for k in range(2)]
-    dut = StriderPipeline(config, parts)
-    b.m.submodules.dut = made(dut)
-    pages = dut.pages
-    write, room = b.free("write"), b.free("room")
-    words = config.page_size // bus_bytes
-    # whole pages, the word that comes next, pages written and freed
-    full, place, freed, target = (
-        Signal(range(config.buffers + 1)),
-        Signal(range(words)),
-        Signal(range(config.buffers)),
-        Signal(range(config.buffers)),
+    return config
+
+
+class Pages:
+    """A Strider whose pages come by credits.
+
+    `decoder`, `buffers`: what stands for the Strider's own.
+    """
+
+    def __init__(self, b: Bench, *, decoder=None, buffers=None, **parameters) -> None:
+        self.config = config = _config(**parameters)
+        self.parts = parts = FreeBanks(b)
+        parts.words = [b.free(f"word {k}", 8 * config.bus_bytes) for k in range(2)]
+        others = {"Decoder": decoder, "PageBuffers": buffers}
+        self.dut, b.m.submodules.dut = dut, _ = shrunk(
+            sys.modules["penstock.hdl.strider.pipeline"],
+            lambda: StriderPipeline(config, parts),
+            **{name: other for name, other in others.items() if other is not None},
+        )
+        write, self.room = b.free("write"), b.free("room")
+        words = config.page_size // config.bus_bytes
+        # whole pages, the word that comes next, pages written and freed
+        self.full, place, self.freed, self.target = (
+            Signal(range(config.buffers + 1)),
+            Signal(range(words)),
+            Signal(range(config.buffers)),
+            Signal(range(config.buffers)),
+        )
+        done = write & (place == words - 1) if buffers is None else dut.pages.full
+        b.d.comb += [dut.write.eq(write), dut.room.eq(self.room)]
+        b.d.sync += [self.full.eq(self.full + done - dut.freed), place.eq(place + write)]
+        if config.fixed is None:
+            length = b.constant("program_length", len(dut.program_length))
+            b.d.comb += dut.program_length.eq(length)
+        after = lambda index: Mux(index == config.buffers - 1, 0, index + 1)
+        with b.m.If(done):
+            b.d.sync += self.target.eq(after(self.target))
+        with b.m.If(dut.freed):
+            b.d.sync += self.freed.eq(after(self.freed))
+        b.assume("room stays until it is used", ~b.past(self.room & ~dut.taken) | self.room)
+        b.assume(
+            "pages come by credits",
+            ~(write if buffers is None else done) | (self.full != config.buffers),
+        )
+        self.alive = Signal()
+        b.d.comb += self.alive.eq(dut.code == 0)
+        for name, value in (
+            ("pages that are there", self.full),
+            ("taken", dut.taken),
+            ("freed", dut.freed),
+            ("kind", dut.tag.kind),
+            ("code", dut.code),
+            ("the next line pointer's word", dut.entry),
+        ):
+            b.show(name, value)
+        b.cover("a page ends", dut.freed)
+        b.cover("a page is at fault", ~self.alive)
+
+
+def _among_any(b: Bench, *, held: bool, **parameters) -> Pages:
+    """A Strider with any pages, and any decoder that keeps the contract."""
+    return Pages(
+        b,
+        decoder=lambda config: AnyDecoder(config, b, held=held),
+        buffers=lambda **given: AnyPages(b, **given),
+        **parameters,
     )
-    done = write & (place == words - 1)
-    b.d.comb += [dut.write.eq(write), dut.room.eq(room)]
-    b.d.sync += [full.eq(full + done - dut.freed), place.eq(place + write)]
-    if not lean:
-        b.d.comb += [dut.program_length.eq(b.constant("program_length", len(dut.program_length)))]
-    after = lambda index: Mux(index == config.buffers - 1, 0, index + 1)
-    with b.m.If(done):
-        b.d.sync += target.eq(after(target))
-    with b.m.If(dut.freed):
-        b.d.sync += freed.eq(after(freed))
-    b.assume("room stays until it is used", ~b.past(room & ~dut.taken) | room)
-    b.assume("pages come by credits", ~write | (full != config.buffers))
-    for name, value in (
-        ("pages that are there", full),
-        ("taken", dut.taken),
-        ("freed", dut.freed),
-        ("kind", dut.tag.kind),
-        ("code", dut.code),
-    ):
-        b.show(name, value)
-    alive = Signal()
-    b.d.comb += alive.eq(dut.code == 0)
-    if bound is None:
-        b.check("a page is freed only when there is one", ~dut.freed | (full != 0))
-        b.check("a slot is used only where there is room", ~dut.taken | room)
-        # a window's words are asked for two cycles before it is looked at, from the oldest page
-        there, mine = b.past(b.past(full != 0)), b.past(b.past(pages.page == freed))
-        if latency > 4:
-            there, mine = b.past(there), b.past(mine)
-        looked = dut.tag.kind != Kind.NONE
-        b.check("what is looked at was read from a page that is there", ~(alive & looked) | there)
-        b.check("what is looked at was read from the oldest page", ~(alive & looked) | mine)
-        for seen in parts.asked:
-            bits = (config.buffers - 1).bit_length()
-            b.check(
-                "words are read inside the page buffer that is chosen",
-                seen["place"][len(seen["place"]) - bits :] == pages.page,
-            )
-            b.check(
-                "words are written where the page is filled",
-                ~seen["write"] | (seen["to"][len(seen["to"]) - bits :] == target),
-            )
+
+
+def reads(**parameters) -> Bench:
+    b = Bench()
+    strider = Pages(b, **parameters)
+    dut, config, full, alive = strider.dut, strider.config, strider.full, strider.alive
+    b.check("a page is freed only when there is one", ~dut.freed | (full != 0))
+    b.check("a slot is used only where there is room", ~dut.taken | strider.room)
+    # a window's words are asked for two cycles before it is looked at, from the oldest page
+    there = b.past(b.past(full != 0))
+    mine = b.past(b.past(dut.pages.page == strider.freed))
+    if config.latency > 4:
+        there, mine = b.past(there), b.past(mine)
+    looked = dut.tag.kind != Kind.NONE
+    b.check("what is looked at was read from a page that is there", ~(alive & looked) | there)
+    b.check("what is looked at was read from the oldest page", ~(alive & looked) | mine)
+    for seen in strider.parts.asked:
+        bits = (config.buffers - 1).bit_length()
         b.check(
-            "it never reads from a page that is being filled",
-            (full == 0) | (full == config.buffers) | (pages.page != target),
-        )
-        b.cover("data are looked at", alive & (dut.tag.kind == Kind.DATA))
-    else:
-        moved = Signal()
-        b.d.comb += moved.eq(dut.taken | dut.freed | ~alive | (dut.entry != b.past(dut.entry)))
-        b.within(
-            b.check,
-            f"within {bound} cycles it uses a line pointer, gives a tuple, ends the page or fails",
-            (full != 0) & room & ~moved,
-            bound,
-        )
-        first = 24 // 4
-        b.check(
-            "line pointers are inside the page",
-            (dut.entry >= first) & (dut.entry <= config.page_size // 4),
+            "words are read inside the page buffer that is chosen",
+            seen["place"][len(seen["place"]) - bits :] == dut.pages.page,
         )
         b.check(
-            "line pointers are used in turn",
-            ~(alive & (dut.entry < b.past(dut.entry, init=first))) | (dut.entry == first),
+            "words are written where the page is filled",
+            ~seen["write"] | (seen["to"][len(seen["to"]) - bits :] == strider.target),
         )
-        b.cover("a tuple is given", dut.taken & ~dut.freed & alive)
-    b.cover("a page ends", dut.freed)
-    b.cover("a page is at fault", ~alive)
+    b.check(
+        "it never reads from a page that is being filled",
+        (full == 0) | (full == config.buffers) | (dut.pages.page != strider.target),
+    )
+    b.cover("data are looked at", alive & (dut.tag.kind == Kind.DATA))
     return b
 
 
-_FRONT, _WALKER, _PAGES = "hdl.strider.front", "hdl.strider.pipeline", "hdl.strider.pages"
-_FREE = "with every word read free; 2 columns, program built in, page of 128 bytes, 16-byte bus"
+_FIRST = PAGE_HEADER_SIZE // LP_SIZE  # the first line pointer, in words
+
+
+def pointers(**parameters) -> Bench:
+    """The line pointers of a page are used in turn, each once, and there are no more than fit."""
+    b = Bench()
+    strider = _among_any(b, held=True, **parameters)
+    dut, alive = strider.dut, strider.alive
+    before, fresh = b.past(dut.entry, init=_FIRST), Signal(init=1)
+    back = dut.entry < before
+    with b.m.If(dut.freed):
+        b.d.sync += fresh.eq(1)
+    with b.m.Elif(back):
+        b.d.sync += fresh.eq(0)
+    b.check(
+        "line pointers are inside the page",
+        (dut.entry >= _FIRST) & (dut.entry <= strider.config.page_size // LP_SIZE),
+    )
+    b.check(
+        "the next line pointer is the same, the one behind it, or a new page's first",
+        ~alive | (dut.entry == before) | (dut.entry == before + 1) | (dut.entry == _FIRST),
+    )
+    b.check("a page's line pointers begin once", ~(alive & back) | fresh)
+    b.cover("a page's second line pointer", dut.entry == _FIRST + 1)
+    b.cover("a page's line pointers begin again", alive & back)
+    return b
+
+
+def progress(bound: int, **parameters) -> Bench:
+    b = Bench()
+    strider = _among_any(b, held=False, **parameters)
+    dut, alive = strider.dut, strider.alive
+    moved = Signal()
+    b.d.comb += moved.eq(dut.taken | dut.freed | ~alive | (dut.entry != b.past(dut.entry)))
+    b.within(
+        b.check,
+        f"within {bound} cycles it uses a line pointer, gives a tuple, ends the page or fails",
+        (strider.full != 0) & strider.room & ~moved,
+        bound,
+    )
+    b.cover("a tuple is given", dut.taken & ~dut.freed & alive)
+    return b
+
+
+_FRONT, _PIPELINE, _DECODE = "hdl.strider.front", "hdl.strider.pipeline", "hdl.strider.decode"
+_BUILT_IN = "2 columns, program built in, 16-byte bus"
+_FREE = f"with every word read free; {_BUILT_IN}, page of 128 bytes"
 
 PROOFS = [
     Proof(
         "hdl.strider.StriderPipeline",
         f"reads pages that are there, the oldest alone, {_FREE}",
-        walker,
+        reads,
         (
-            Defect(_WALKER, "self.page_ready = full != 0", "self.page_ready = full == full"),
+            Defect(_PIPELINE, "self.page_ready = full != 0", "self.page_ready = full == full"),
             Defect(
-                _WALKER,
+                _PIPELINE,
                 "self.pages.page == self.config.buffers - 1, 0, self.pages.page + 1",
                 "self.pages.page == self.config.buffers - 1, 1, self.pages.page + 1",
             ),
         ),
-        covers=40,
     ),
     Proof(
         "hdl.strider.StriderPipeline",
-        f"within 24 cycles it uses a line pointer, gives a tuple, ends the page or fails, {_FREE}",
-        lambda: walker(bound=24),
+        "within 18 cycles it uses a line pointer, gives a tuple, ends the page or fails, with any "
+        f"pages and any decoder that keeps its contract; {_BUILT_IN}",
+        lambda: progress(18),
         (
             Defect(
                 _FRONT,
@@ -165,8 +317,35 @@ PROOFS = [
                 "with m.If(d.pointers & self.known):\n            m.d.sync += self.queue_busy.eq(0)",
             ),
         ),
-        method="bounded",
-        depth=46,
         search=46,
+    ),
+    Proof(
+        "hdl.strider.StriderPipeline",
+        "a page's line pointers are used in turn, each once, all of them inside the page, with any "
+        f"pages and any decoder that keeps its contract; {_BUILT_IN}, page of 64 bytes",
+        lambda: pointers(page_size=64),
+        (
+            Defect(
+                _FRONT,
+                "self.final.eq(self.entry + 2 == self.decoder.lower[2:])",
+                "self.final.eq(self.entry + 1 == self.decoder.lower[2:])",
+            ),
+        ),
+        seconds=300,
+        long="40 s",
+    ),
+    Proof(
+        "hdl.strider.Decoder",
+        "the contract that these rest on: what was read is what the tag says, an error of the tag is "
+        "one, the first error stays, what is said of a page stays until a page's header is read",
+        decoder,
+        (
+            Defect(_DECODE, "self.code.eq(first)", "self.code.eq(last)"),
+            Defect(
+                _DECODE,
+                "return (tag.kind == Kind.PAGE) & (tag.part == part),",
+                "return (tag.part == part),",
+            ),
+        ),
     ),
 ]

@@ -1,0 +1,105 @@
+# amaranth: UnusedElaboratable=no
+"""What the netlist is looked at of: a whole device for each kernel in `kernels`, the benches of all
+proofs, and further components that parts name. Nothing here knows an engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import Fragment
+from amaranth.lib import wiring
+from parts import COMPONENTS, PROOFS
+
+import penstock.hdl
+from penstock.api import compile
+from penstock.discovery import engine_of
+from penstock.dsl.core.load import load_kernel
+from penstock.hdl.modules import directed_ports
+from penstock.hdl.soc import Soc
+
+__all__ = ["DESIGNS", "KERNELS", "components", "converted", "elaborated", "engine_names"]
+
+#: small kernels: files with one kernel each, which the target `small` has room for
+KERNELS = sorted((Path(__file__).parent / "kernels").glob("*.p*"))
+
+
+def engine_names() -> set[str]:
+    """The engines that have a kernel here."""
+    return {engine_of(load_kernel(file)).name for file in KERNELS}
+
+
+def converted(component, library=None) -> list[str]:
+    """A component as RTLIL: the modules of its library, then itself."""
+    top = rtlil.convert(component, name="top", ports=directed_ports(component), emit_src=False)
+    return [*(library.texts if library else []), top]
+
+
+def _device(file: Path) -> list[str]:
+    """A kernel's engine as a whole device: shell, link, arbiter, memory."""
+    engine, library = compile(load_kernel(file), "small").hardware()
+    soc = Soc(
+        engine,
+        engine.register_map,
+        library=library,
+        memory_bytes=1 << 17,
+        clock_hz=12_000_000,
+        baud=1_000_000,
+    )
+    return converted(soc, library)
+
+
+def _benches() -> dict[str, Callable[[], list[str]]]:
+    """The first bench of each part: what is in it is looked at as in a device."""
+    found: dict[str, Callable[[], list[str]]] = {}
+    for proof in PROOFS:
+        found.setdefault(f"bench of {proof.part}", lambda proof=proof: [proof.bench().rtlil()])
+    return found
+
+
+#: by name, what makes the RTLIL of each
+DESIGNS: dict[str, Callable[[], list[str]]] = {
+    **{f"kernel {file.name}": lambda file=file: _device(file) for file in KERNELS},
+    **{
+        f"component {name}": lambda make=make: converted(make())
+        for name, make in COMPONENTS.items()
+    },
+    **_benches(),
+}
+
+
+def components() -> dict[str, set[type]]:
+    """All components of Penstock's hardware, by package."""
+    found: dict[str, set[type]] = {}
+    for module in pkgutil.walk_packages(penstock.hdl.__path__, "penstock.hdl."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, wiring.Component)
+                and value.__module__ == module.name
+            ):
+                found.setdefault(".".join(module.name.split(".")[:3]), set()).add(value)
+    return found
+
+
+@contextmanager
+def elaborated() -> Iterator[set[type]]:
+    """Collect the classes of all components that are elaborated meanwhile, those that others build
+    on included.
+    """
+    kept, seen = Fragment.get, set()
+
+    def get(elaboratable, platform):
+        seen.update(type(elaboratable).__mro__)
+        return kept(elaboratable, platform)
+
+    Fragment.get = staticmethod(get)
+    try:
+        yield seen
+    finally:
+        Fragment.get = staticmethod(kept)
