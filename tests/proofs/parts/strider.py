@@ -335,7 +335,7 @@ PROOFS = [
         long="40 s",
     ),
     Proof(
-        "hdl.strider.Decoder",
+        "hdl.strider.decode.Decoder",
         "the contract that these rest on: what was read is what the tag says, an error of the tag is "
         "one, the first error stays, what is said of a page stays until a page's header is read",
         decoder,
