@@ -86,13 +86,13 @@ def stored_value(row: Rows, index: int, shorts: set[str]) -> bytes:
 def write_many(
     header: Header,
     rows: list[Rows],
-    states: Sequence[str],
+    states: str | Sequence[str],
     natts: Numbers,
     shorts: set[str],
     first_block: int,
 ) -> Bytes:
-    """Return the pages of rows that follow one another, each with a line pointer of its own."""
-    count = len(states)
+    """Return the pages of rows that follow one another, each with a line pointer of its own. `states`: visibility, of all or of each."""
+    count = len(natts)
     if not count:
         return np.zeros((0, header.page_size), np.uint8)
     held = rows[: int(natts.max())]
@@ -113,9 +113,14 @@ def write_many(
     length = at
     block, line, start, pages = _places(header, length)
     flat = pages.reshape(-1)
-    kinds = {state: number for number, state in enumerate(sorted(set(states)))}
-    state = np.array([kinds[name] for name in states])
-    tuples = np.concatenate([header.tuples(1, 0, 0, 0, VISIBILITY[name]) for name in kinds])[state]
+    if isinstance(states, str):
+        tuples = header.tuples(1, 0, 0, 0, VISIBILITY[states]).repeat(count)
+        frozen = np.full(count, states == "frozen")
+    else:
+        names, state = np.unique(np.asarray(states), return_inverse=True)
+        kinds = [header.tuples(1, 0, 0, 0, VISIBILITY[str(name)]) for name in names]
+        tuples = np.concatenate(kinds)[state]
+        frozen = (names == "frozen")[state]
     tuples["t_infomask"] |= infomask.astype(np.uint16)
     tuples["t_infomask2"] |= natts.astype(np.uint16)
     tuples["t_hoff"] = hoff
@@ -133,14 +138,13 @@ def write_many(
             flat[start[some] + p.TUPLE_BITMAP + k] = bits[some, k]
     for value in places:
         value.put(flat, start)
-    frozen = state == kinds["frozen"] if "frozen" in kinds else np.zeros(count, bool)
     visible = np.ones(len(pages), bool)
-    np.logical_and.at(visible, block, frozen)
+    visible[block[~frozen]] = False
     if header.all_visible is not None:
         visible[:] = header.all_visible
     held_lines = np.bincount(block, minlength=len(pages))
     upper = np.full(len(pages), header.page_size)
-    np.minimum.at(upper, block, start - block * header.page_size)
+    upper[block] = start - block * header.page_size  # of each page the last row, which lies lowest
     heads = header.page(
         p.PAGE_HEADER_SIZE + held_lines * p.LP_SIZE,
         upper,

@@ -53,17 +53,21 @@ def line_words(pages: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int
         .view("<u4")
         .reshape(len(pages), most)
     )
-    words[np.arange(most) >= counts[:, None]] = 0
+    if (counts < most).any():
+        words[np.arange(most) >= counts[:, None]] = 0
     return words, counts
 
 
 def survey(schema: Schema, pages: Bytes) -> Survey:
     """Look over the tuples of `pages`, shape (pages, page_size)."""
     arrays = [i for i, c in enumerate(schema.columns) if c.is_array and c.is_numeric]
+    if not arrays:  # every tuple is as it must be
+        none = np.zeros(0, np.int64)
+        return Survey(none, none, np.zeros(0, bool), {})
     words, _ = line_words(pages)
     block, line = np.nonzero(words >> 15 & 3 == p.LP_NORMAL)
     packed = np.zeros(len(block), bool)
-    if not arrays or not len(block):
+    if not len(block):
         return Survey(block, line + 1, packed, {})
     flat = np.ascontiguousarray(pages).reshape(-1)
     pairs = flat.view("<u2")

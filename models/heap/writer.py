@@ -83,15 +83,15 @@ def write_heap(
     rows = _rows(schema, columns, nulls or {})
     count = len(rows[0].values) if rows else 0
     shorts = {c.name for c in schema.columns if c.is_array} if short is True else set(short or ())
-    states = [visibility] * count if isinstance(visibility, str) else list(visibility)
+    states = visibility if isinstance(visibility, str) else list(visibility)
     attributes = (
         np.full(count, len(schema.columns) if natts is None else natts, np.int64)
         if natts is None or isinstance(natts, int)
         else np.asarray(natts, np.int64)
     )
-    if len(states) != count or len(attributes) != count:
+    if (not isinstance(states, str) and len(states) != count) or len(attributes) != count:
         raise ValueError(f"visibility and natts must have one entry for each of the {count} rows")
-    for state in set(states) - set(VISIBILITY):
+    for state in ({states} if isinstance(states, str) else set(states)) - set(VISIBILITY):
         raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
     uniform = (
         slots is None
@@ -102,11 +102,12 @@ def write_heap(
     plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform and count else None
     header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
     if plan is not None:
-        pages = _write_fixed(header, plan, count, states[0], first_block)
+        pages = _write_fixed(header, plan, count, str(visibility), first_block)
     elif slots is None and shuffle is None:
         pages = write_many(header, rows, states, attributes, shorts, first_block)
     else:
-        pages = _write_any(header, rows, states, attributes, shorts, slots, shuffle, first_block)
+        each = [states] * count if isinstance(states, str) else states
+        pages = _write_any(header, rows, each, attributes, shorts, slots, shuffle, first_block)
     if checksums:
         pages.view("<u2")[:, 4] = checksum(pages, first_block)
     return pages

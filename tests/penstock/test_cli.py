@@ -400,7 +400,7 @@ def test_hardware_errors(code: HardwareCode, capsys: pytest.CaptureFixture[str])
             OSError(28, "No space left on device", "cache"),
             1,
             "error[E804]: cache: No space left on device\n --> system\n"
-            "hint: make room on the disk, or set PENSTOCK_CACHE to a folder on another one\n",
+            "hint: make room, or choose folders on another disk: TMPDIR, where builds are made, and PENSTOCK_CACHE, where they are kept\n",
         ),
         (KeyboardInterrupt(), 130, "\ninterrupted\n"),
         (
