@@ -24,6 +24,7 @@ from penstock.host.sources.postgres import source
 from penstock.models.heap.values import DTYPES, Raw
 from penstock.models.numerics.convert import from_pg
 from penstock.models.numerics.formats import parse_format
+from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
@@ -31,6 +32,7 @@ from penstock.models.strider.table import walk_table
 from testbench.strider_bench import check_port
 
 FLOAT = parse_format("float32")
+EVERYTHING = InputPolicy("saturate", "pass")
 #: one Strider for every table here: programs come at run time, so that a single build serves all schemas
 PORT = PortConfig(
     page_size=8192,
@@ -112,7 +114,8 @@ def same_rows(table: Table, expected: list[tuple[Any, ...]], rtl: bool = False) 
     fits = beats <= PORT.beats and table.schema.page_size == PORT.page_size
     beats = max(beats, PORT.beats)
     sources = tuple(Source(table.schema.index(f.name), 0, f.cols, f.position) for f in fields)
-    walk = WalkConfig(table.schema, TupleLayout(PORT.lanes, beats, fields, sources, "skip"), FLOAT)
+    layout = TupleLayout(PORT.lanes, beats, fields, sources, "skip")
+    walk = WalkConfig(table.schema, layout, FLOAT, policy=EVERYTHING)
     codes, counts, _, error = walk_table(table.pages, walk)
     assert error is None and counts.sum() == len(codes)
     indices = [columns.index(c) for c in used]
