@@ -186,20 +186,6 @@ def test_behind_the_reader_long(config):
     sweep(config, range(100, 160), 1, system=True)
 
 
-@pytest.mark.parametrize("empty", [0, 1, 2, 3])
-def test_ends_of_pages_in_neighbouring_cycles(empty):
-    """Pages without tuples after tuples that wait for the consumer: the last page is known as the last."""
-    case = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024)
-    layout = dataclasses.replace(case.walk.layout, beats=NARROW.beats)
-    walk = dataclasses.replace(case.walk, layout=layout)
-    blank = case.pages[:1].copy()
-    blank[0, 24 : int(blank[0, 12:14].view("<u2")[0])] = 0  # its line pointers lead nowhere
-    for pages in ([case.pages[:1], blank.repeat(empty, 0)], [blank, case.pages[:1]]):
-        for period in (1, 7, 64):
-            ready = np.arange(period) == 0
-            check_port(NARROW, walk, np.concatenate(pages), epochs=3, ready=ready)
-
-
 def check_flips(step):
     walk = dataclasses.replace(
         regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).walk
