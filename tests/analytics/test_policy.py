@@ -121,9 +121,7 @@ def sweep(name: str, tables: int, hardware: int) -> None:
                 assert np.array_equal(rtl.codes["w"], golden.codes["w"])
                 assert rtl.counters["tuples"] == golden.counters["tuples"]
                 assert rtl.cycles == design.run(table, "model").cycles
-    assert (
-        len(seen) == 6
-    )  # with an error and without, rows left out or not, values saturated or not
+    assert len(seen) >= 6  # errors or none, rows left out or not, values saturated or not
 
 
 def test_no_value_is_lost() -> None:
@@ -131,7 +129,7 @@ def test_no_value_is_lost() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["fixed:8,8", "fixed:8,24", "fixed:2,14", "fixed:20,0"])
+@pytest.mark.parametrize("name", ["fixed:8,8", "fixed:8,24", "fixed:4,12", "fixed:20,0"])
 def test_no_value_is_lost_long(name: str) -> None:
     sweep(name, 2_500, 75)
 
