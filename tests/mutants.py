@@ -1,0 +1,116 @@
+"""How many planted defects the tests notice: `python tests/mutants.py [--count N] [--seed S] [PART OF A PATH …]`.
+
+Draws mutants of the product's modules by the seed, plants one at a time into the sources of this
+checkout (an editable install), runs the folder of tests that mirrors the module, and takes it out
+again. A mutant is caught when a test fails or the run takes longer than --minutes. Prints a line
+for each, and the share that was caught. Exit code 0 whatever it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("src/penstock", "boards", "dsl", "hdl", "host", "models", "sim")
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+
+
+def mutants(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Yield (expression, what takes its place) of every mutant."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
+            kept, node.op = node.op, SWAPS[type(node.op)]()  # type: ignore[assignment]
+            yield node, f"({ast.unparse(node)})"
+            node.op = kept  # type: ignore[assignment]
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+            kept_op, node.ops[0] = node.ops[0], SWAPS[type(node.ops[0])]()  # type: ignore[call-overload]
+            yield node, f"({ast.unparse(node)})"
+            node.ops[0] = kept_op
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node, f"({ast.unparse(node.operand)})"
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            yield node, str(node.value + 1)
+
+
+def planted(source: str, node: ast.expr, text: str) -> str:
+    """Return the source with `text` in place of an expression."""
+    lines = [line.encode() for line in source.splitlines(keepends=True)]
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    begin = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
+    data = b"".join(lines)
+    return (data[:begin] + text.encode() + data[end:]).decode()
+
+
+def mirror(module: Path) -> Path:
+    """Return the folder of tests that mirrors a module."""
+    parts = module.relative_to(ROOT).parts[:-1]
+    folders = [ROOT / "tests" / part for part in reversed(parts)]
+    return next((folder for folder in folders if folder.is_dir()), ROOT / "tests")
+
+
+def drawn(count: int, seed: int, chosen: list[str]) -> Iterator[tuple[Path, str, int, str]]:
+    """Yield (module, its mutant, line, what is new) of so many mutants."""
+    found = []
+    for package in PACKAGES:
+        for module in sorted((ROOT / package).rglob("*.py")):
+            if not chosen or any(part in str(module.relative_to(ROOT)) for part in chosen):
+                for node, text in mutants(ast.parse(module.read_text())):
+                    found.append((module, node, text))
+    for module, node, text in random.Random(seed).sample(found, min(count, len(found))):
+        yield module, planted(module.read_text(), node, text), node.lineno, text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("parts", nargs="*")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the source is put back then as well
+    caught = total = 0
+    for module, mutant, line, text in drawn(given.count, given.seed, given.parts):
+        source = module.read_text()
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long"]
+        command += ["-p", "no:cacheprovider", str(mirror(module))]
+        try:
+            module.write_text(mutant)
+            run = subprocess.run(
+                command, cwd=ROOT, capture_output=True, timeout=60 * given.minutes, check=False
+            )
+            noticed = run.returncode != 0
+        except subprocess.TimeoutExpired:
+            noticed = True
+        finally:
+            module.write_text(source)
+        caught, total = caught + noticed, total + 1
+        place = f"{module.relative_to(ROOT)}:{line}"
+        print("caught " if noticed else "MISSED ", place, text, flush=True)
+    print(f"{caught} of {total} mutants caught")
+
+
+if __name__ == "__main__":
+    main()
