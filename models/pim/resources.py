@@ -8,8 +8,8 @@ from .config import COLUMNS, PimConfig
 
 __all__ = ["resources_of"]
 
-#: LUTs, flip-flops and multipliers of an ECP5 for one unit and one pair's registers and results, as
-#: benchmarks/pim_area.py measures them
+#: LUTs, flip-flops and multipliers of an ECP5 for one unit, and for one pair's registers and results.
+#: Guesses that no synthesis has confirmed but for the results of MX8: `benchmarks/pim_area.py` measures them
 _UNIT = {"mx8": (14500, 5200, 0), "float16": (16500, 9500, 48)}
 _PAIR = {"mx8": (6500, 3700, 0), "float16": (5500, 3900, 0)}
 #: the command stream, the timing check and the result path
