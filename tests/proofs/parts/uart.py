@@ -55,9 +55,7 @@ PROOFS = [
         f"{10 * DIVISOR + 4} cycles; {DIVISOR} cycles a bit",
         line,
         (
-            Defect(
-                _UART, "shift.eq(Cat(shift[1:], Const(1)))", "shift.eq(Cat(shift[1:], Const(0)))"
-            ),
+            Defect(_UART, "bits.eq(9),", "bits.eq(8),"),
             Defect(_UART, "self.i.ready.eq(ending & (bits == 0))", "self.i.ready.eq(bits == 0)"),
         ),
         covers=60,
