@@ -4,12 +4,13 @@ model of GPUs, memories and twelve model shapes. Nothing here is simulated or me
 
 from . import published
 from .assumptions import HONEST, PUBLISHED, Assumptions
-from .serving import Breakdown, System, serve, systems
+from .serving import OURS, Breakdown, System, serve, systems
 from .shapes import MODELS, ModelShape
 
 __all__ = [
     "HONEST",
     "MODELS",
+    "OURS",
     "PUBLISHED",
     "Assumptions",
     "Breakdown",

@@ -15,7 +15,17 @@ from penstock.models.memory.dram import Timing
 from .assumptions import Assumptions, Refresh
 from .gpu import Energy
 from .operators import Attention, StateUpdate
-from .rounds import ATOM, BANKS, COLUMNS, Design, Round, round_cycles, round_of
+from .rounds import (
+    ATOM,
+    BANKS,
+    COLUMNS,
+    Design,
+    Round,
+    Staggered,
+    round_cycles,
+    round_of,
+    staggered_cycles,
+)
 
 __all__ = ["PimMemory"]
 
@@ -34,16 +44,19 @@ class Work:
     rounds: int
     #: rounds of all pseudo-channels
     total: int
+    operation: str
 
 
 @dataclass(frozen=True)
 class PimMemory:
-    """`channels` channels at `mhz`; `timing`: clocks as charged (see `Assumptions.scaled_rows`)."""
+    """`channels` channels at `mhz`; `timing`: clocks as charged (see `Assumptions.scaled_rows`);
+    `staggered`: our schedule in place of the published one."""
 
     design: Design
     channels: int
     mhz: float
     timing: Timing
+    staggered: Staggered | None = None
 
     def work(self, operation: str, groups: int, chunks: int) -> Work:
         """Return the rounds of `groups` groups of `chunks` chunks.
@@ -58,10 +71,16 @@ class PimMemory:
         if groups % (BANKS * lanes) and rounds % chunks and rounds > 1:
             firsts += 1
         first, later = (round_of(self.design, operation, begins) for begins in (True, False))
-        return Work(first, later, firsts, rounds, total)
+        return Work(first, later, firsts, rounds, total, operation)
 
-    def cycles(self, work: Work, assumptions: Assumptions) -> int:
+    def cycles(self, work: Work, assumptions: Assumptions) -> float:
         """Return the clocks until a pseudo-channel has done its rounds and may go on to others."""
+        if self.staggered is not None:
+            first, later = (
+                staggered_cycles(work.operation, each, self.staggered, self.timing, assumptions)
+                for each in (work.first, work.later)
+            )
+            return work.firsts * first + (work.rounds - work.firsts) * later
         now, done = 0, 0
         period = math.ceil(work.rounds / work.firsts)
         lengths = {

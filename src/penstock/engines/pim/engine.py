@@ -37,6 +37,12 @@ class PimEngine(Engine):
     errors = (PimError,)
     arguments = frozenset({"tokens"})
 
+    @property
+    def papers(self) -> Mapping[str, Any]:
+        from .paper import parts
+
+        return {"pimba": parts}
+
     def needs(self, kernel: AnyKernel) -> str:
         return "inputs for each token"
 
