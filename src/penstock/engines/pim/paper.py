@@ -57,6 +57,10 @@ def _assumptions() -> Facts:
     )
 
 
+def _series(names: Sequence[str]) -> dict[str, list[float]]:
+    return {name: [] for name in names}
+
+
 def _ratio(ours: float, theirs: float) -> str:
     return f"{ours / theirs:.3f}"
 
@@ -79,8 +83,8 @@ def _throughput(
 ) -> Iterator[Part]:
     """Return tokens a second beside a plain GPU: a table, and a chart for each size of model."""
     names = published.SYSTEMS
-    rows, worst, series = [], 0.0, {name: [] for name in names}
-    marks: dict[str, list[float]] = {name: [] for name in names}
+    rows, worst = [], 0.0
+    series, marks = _series(names), _series(names)
     groups = []
     for model, batches in bars.items():
         for batch, theirs in zip(published.BATCHES, batches, strict=True):
@@ -128,7 +132,7 @@ def _gains(model: str, gpu: str, batch: int, assumptions: Assumptions) -> list[f
 
 def _figure5() -> Iterator[Part]:
     titles = (Design.TIME_MULTIPLEXED.title, Design.PIPELINED.title)
-    rows, series, marks = [], {t: [] for t in titles}, {t: [] for t in titles}
+    rows, series, marks = [], _series(titles), _series(titles)
     for model, theirs in published.UPDATE_SPEEDUP.items():
         cells = [model]
         served = {
@@ -189,7 +193,7 @@ def _figure13() -> Iterator[Part]:
 
 def _figure14() -> Iterator[Part]:
     names = published.SYSTEMS
-    rows, series, marks = [], {n: [] for n in names}, {n: [] for n in names}
+    rows, series, marks = [], _series(names), _series(names)
     for model, theirs in published.ENERGY.items():
         cells = [model]
         made = {a: _served(model, "A100", _BATCH, a, ("GPU", *names)) for a in (PUBLISHED, HONEST)}
@@ -210,7 +214,7 @@ def _figure14() -> Iterator[Part]:
 def _figure15() -> Iterator[Part]:
     model, prompt = "zamba2-70b", 1024
     shape, made = MODELS[model], systems()
-    rows, ours = [], {"NeuPIMs": [], "Pimba": []}
+    rows, ours = [], _series(("NeuPIMs", "Pimba"))
     for n, token in enumerate(published.NEUPIMS_TOKENS):
         context = prompt + token - 1
         pimba = serve(shape, made["Pimba"], _BATCH, prompt=context, tokens=2).latency
