@@ -24,6 +24,7 @@ MODULES = (
     "qr_refit",
     "fit_cpu",
     "index",
+    "pim_accuracy",
 )
 
 

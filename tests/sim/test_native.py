@@ -211,7 +211,7 @@ def test_registers(one):
         rmap = one.register_map
         assert (
             made.read("identity") == 0x504E5354
-            and made.read("version") == 0x1_0000
+            and made.read("version") == 0x1_0001
             and made.read("design") == rmap.design
         )
         assert made.read("key") == KEY

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.models.numerics.formats import parse_format
-from penstock.models.strider.costs import ERROR, analyse
+from penstock.models.strider.costs import ERROR, VOID, analyse
 from penstock.models.strider.machine import Machine
 from penstock.models.strider.program import generate, port_config
 from testbench.strider_cases import corrupt, random_case, regular_case
@@ -20,7 +20,7 @@ def check(case, pages) -> int:
     costs = analyse(config, case.walk, pages)
     machine = Machine(config, generate(case.walk), deliver=False)
     walks = [machine.walk(page) for page in pages]
-    kinds = {"tuple": 0, "null": 1, "end": 2, "error": ERROR}
+    kinds = {"tuple": 0, "null": 1, "end": 2, "error": ERROR, "void": VOID}
     expected = [[(kinds[e.kind], e.wait, e.issue) for e in walk.events] for walk in walks]
     assert [events for count, events in costs.runs for _ in range(count)] == expected
     assert costs.errors == {
