@@ -20,9 +20,11 @@ def postgres() -> Iterator[str]:
     """The URI of a PostgreSQL server that tests may do with as they like.
 
     It is the one that PENSTOCK_PG names (scripts/test starts one for the whole run), else one of our own for this session.
+    Only the first of several workers takes the former: two would drop each other's tables.
     Without server programs the tests that need it fail: `apt-get install postgresql`.
     """
-    if given := os.environ.get("PENSTOCK_PG"):
+    given = os.environ.get("PENSTOCK_PG")
+    if given and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
         yield given
         return
     script = Path(__file__).resolve().parents[1] / "scripts" / "with-postgres"
@@ -32,6 +34,7 @@ def postgres() -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={key: value for key, value in os.environ.items() if key != "PENSTOCK_PG"},
         text=True,
     ) as process:
         assert process.stdin and process.stdout and process.stderr
