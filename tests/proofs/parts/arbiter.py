@@ -248,6 +248,23 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.Arbiter",
+        "reads of 3 managers have their turns within 40 cycles; "
+        "bursts ≤ 2 beats, 2 open, memory fair within 1",
+        lambda: reads(3, bound=40),
+        (
+            # the lowest number first, whoever had the last turn
+            Defect(
+                _NAME,
+                "with m.If(asks[(k + distance) % count]):\n"
+                "                                    m.d.sync += owner.eq((k + distance) % count)",
+                "with m.If(asks[count - 1 - distance] if count - 1 - distance != k else 0):\n"
+                "                                    m.d.sync += owner.eq(count - 1 - distance)",
+            ),
+        ),
+        search=60,
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
         "writes of 2 managers have their turns within 26 cycles; "
         "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
         lambda: writes(2, bound=26),
