@@ -72,10 +72,10 @@ def test_rounds_are_those_of_the_closed_form(first):
         for format, designs in named.items():
             for design, theirs in designs.items():
                 config = PimConfig(format, design=design, timing=PimTiming.of(timing))
-                formula = closed.round_cycles(
-                    closed.round_of(theirs, "update", first), timing, False
-                )
-                assert many(config, update(config, first), PUBLISHED, 3).period() == formula
+                work = closed.round_of(theirs, "update", first)
+                for charges in (PUBLISHED, HARDWARE):
+                    formula = closed.round_cycles(work, timing, charges.drain)
+                    assert many(config, update(config, first), charges, 3).period() == formula
 
 
 def test_attention_rounds():

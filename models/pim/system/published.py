@@ -6,7 +6,6 @@ Keys are names of `shapes.MODELS`; rows are batches of 32, 64 and 128 where a fi
 from __future__ import annotations
 
 __all__ = [
-    "AREA_SHARES",
     "ATTENTION_LATENCY",
     "BATCHES",
     "ENERGY",
@@ -59,8 +58,6 @@ UPDATE_SPEEDUP = {
     "mamba2-2.7b": (2.55, 3.81),
     "zamba2-7b": (2.57, 3.88),
 }
-#: figure 5: share of a bank's area of the same two, in percent
-AREA_SHARES = (17.8, 32.4)
 
 #: figure 13: how many times faster than (GPU, GPU+PIM), averaged geometrically over 70 billion parameters and batches
 UPDATE_LATENCY = (14.6, 6.9)

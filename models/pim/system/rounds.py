@@ -34,33 +34,34 @@ __all__ = [
 #: banks of a pseudo-channel, columns of a row, bytes of a column
 BANKS, COLUMNS, ATOM = 16, 32, 32
 _GROUPS = 4
-#: slots after the last COMP in which the pipeline still writes
-_DRAIN = 3
 
 
 class Design(Enum):
-    """Units beside the banks: (COMPs for a column pair of a state update, bytes of an element)."""
+    """Units beside the banks: (COMPs for a column pair of a state update, bytes of an element, slots after the
+    published ones in which the last columns are written)."""
 
-    PIMBA = ("Pimba", 2, 1)
-    PIPELINED = ("per-bank pipelined", 2, 2)
-    TIME_MULTIPLEXED = ("time-multiplexed", 4, 2)
-    HBM_PIM = ("HBM-PIM", 8, 2)
+    PIMBA = ("Pimba", 2, 1, 3)
+    PIPELINED = ("per-bank pipelined", 2, 2, 2)
+    TIME_MULTIPLEXED = ("time-multiplexed", 4, 2, 0)
+    HBM_PIM = ("HBM-PIM", 8, 2, 0)
 
-    def __init__(self, title: str, slots: int, width: int) -> None:
+    def __init__(self, title: str, slots: int, width: int, drain: int) -> None:
         self.title = title
         self.slots = slots
         self.width = width
+        self.drain = drain
 
 
 @dataclass(frozen=True)
 class Round:
     """Operands of 32 bytes written for each bank, COMPs, results of 32 bytes read, and columns that banks
-    read or write inside, of one round."""
+    read or write inside, of one round; `drain`: COMPs more until the last column is written."""
 
     registers: int
     computes: int
     results: int
     accesses: int
+    drain: int
 
 
 def round_of(design: Design, operation: str, first: bool) -> Round:
@@ -70,8 +71,8 @@ def round_of(design: Design, operation: str, first: bool) -> Round:
     columns = BANKS * COLUMNS
     if operation == "update":
         registers = (3 if first else 0) + values
-        return Round(registers, COLUMNS * design.slots, 8 * values, 2 * columns)
-    return Round(1, 2 * COLUMNS, 8 * values if operation == "score" else 8, columns)
+        return Round(registers, COLUMNS * design.slots, 8 * values, 2 * columns, design.drain)
+    return Round(1, 2 * COLUMNS, 8 * values if operation == "score" else 8, columns, 0)
 
 
 def round_cycles(round_: Round, timing: Timing, drain: bool) -> int:
@@ -79,7 +80,7 @@ def round_cycles(round_: Round, timing: Timing, drain: bool) -> int:
     column = max(timing.nBL, timing.nCCDL)
     written = column * BANKS // _GROUPS * round_.registers + 2
     opened = (_GROUPS - 1) * max(timing.nRRDS, timing.nFAW, written) + max(timing.nRCDRD, written)
-    computes = round_.computes + (_DRAIN if drain else 0)
+    computes = round_.computes + (round_.drain if drain else 0)
     worked = timing.nCCDL * (computes - 1) + max(timing.nRTP, timing.nWR)
     return 1 + opened + worked + max(timing.nRP, column * round_.results + 1)
 

@@ -80,7 +80,7 @@ def test_rounds():
         for first, count in zip((True, False), cycles, strict=True):
             work = round_of(design, "update", first)
             assert round_cycles(work, timing, False) == count
-            assert round_cycles(work, timing, True) == count + 12
+            assert round_cycles(work, timing, True) == count + 4 * design.drain
     for operation, count in (("score", 442), ("attend", 410)):
         work = round_of(Design.PIPELINED, operation, False)
         assert round_cycles(work, timing, False) == count
