@@ -13,6 +13,7 @@ from ..memory.axi import AXI4, shared_by
 from ..stream.queue import Queue
 from .layout import entry_layout, operation_layout, page_layout, record_layout
 from .pairs import pairs_shape
+from .shown import Shown
 from .siphash import SipHash
 
 __all__ = ["Front", "head_layout"]
@@ -235,14 +236,20 @@ class Front(wiring.Component):
         with m.If(self._at(1)):
             m.d.sync += room.eq(self.items < config.capacity)
         self.put, self.insert, self.keep = Signal(), Signal(), Signal()
+        m.submodules.shown = shown = Shown(config.bin_bits)
         m.d.comb += [
             self.known.eq((operation >= Operation.GET) & (operation <= Operation.DELETE)),
             self.found.eq(self.known & self.hit),
             self.put.eq(operation == Operation.PUT),
             self.insert.eq(self.put & ~self.hit & room),
             self.keep.eq(self.insert | (self.found & (operation != Operation.DELETE))),
-            self.shown[0].eq(Mux(self.found, self.entry.bin0, self.pairs.shown0)),
-            self.shown[1].eq(Mux(self.found, self.entry.bin1, self.pairs.shown1)),
+            shown.found.eq(self.found),
+            shown.kept0.eq(self.entry.bin0),
+            shown.kept1.eq(self.entry.bin1),
+            shown.drawn0.eq(self.pairs.shown0),
+            shown.drawn1.eq(self.pairs.shown1),
+            self.shown[0].eq(shown.bin0),
+            self.shown[1].eq(shown.bin1),
         ]
         second = self.filled[1] < self.filled[0]
         full = self.insert & ~Mux(second, self.room[1], self.room[0])
