@@ -1,4 +1,4 @@
-"""The oblivious map as an engine: ports 0 and 1 reach the host, 2 and 3 reach HBM."""
+"""The oblivious map as an engine: its ports are `models.omap.shell.PORTS`."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -7,7 +7,7 @@ from ...models.errors import ErrorCode
 from ...models.omap.config import BLOCK, KEY_BYTES, OmapConfig
 from ...models.omap.errors import MapError
 from ...models.omap.messages import response_nonce
-from ...models.omap.shell import register_map
+from ...models.omap.shell import PORTS, register_map
 from ..memory import AXI4, BurstReader
 from ..memory.axi import shared_by
 from ..shell import engine_members
@@ -33,7 +33,7 @@ class MapEngine(wiring.Component):
     def __init__(self, config: OmapConfig, design: int = 0):
         self.config, self.register_map = config, register_map(design)
         port = AXI4(data_bytes=config.bus_bytes)
-        super().__init__(engine_members(self.register_map, [port] * 4))
+        super().__init__(engine_members(self.register_map, [port] * len(PORTS)))
 
     def elaborate(self, platform):
         m = Module()
@@ -58,8 +58,9 @@ class MapEngine(wiring.Component):
             self.back.base.eq(registers.hbm),
         ]
         wiring.connect(m, pairs.o, self.front.i_pairs)
-        shared_by(m, self.m2, self.front.bus)
-        shared_by(m, self.m3, self.back.bus)
+        shared_by(m, self.m2, self.front.bucket_bus)
+        shared_by(m, self.m3, self.front.record_bus)
+        shared_by(m, self.m4, self.back.bus)
         m.submodules.operations = operations = Queue(self.front.o.p.shape(), config.window)
         wiring.connect(m, self.front.o, operations.i)
         wiring.connect(m, operations.o, self.back.i)

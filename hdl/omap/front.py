@@ -27,6 +27,17 @@ def head_layout():
     return data.StructLayout({"operation": 8, "key": 8 * KEY_BYTES})
 
 
+class _Port:
+    """A port to HBM."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    @property
+    def idle(self):
+        return self.writer.idle & ~self.words.o.valid
+
+
 class Front(wiring.Component):
     """Finds where an item is, where it goes, and what is shown: `models.omap.schedule.FrontSchedule`.
 
@@ -40,7 +51,8 @@ class Front(wiring.Component):
     key : In(128)
     error : Out(1), code : Out(8)
     idle : Out(1)
-    bus : Out(AXI4)
+    bucket_bus, record_bus : Out(AXI4)
+        Where the position map lies, and the bins' records.
     """
 
     def __init__(self, config):
@@ -57,7 +69,8 @@ class Front(wiring.Component):
                 "code": Out(8),
                 "bus_error": Out(1),
                 "idle": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes)),
+                "bucket_bus": Out(AXI4(data_bytes=config.bus_bytes)),
+                "record_bus": Out(AXI4(data_bytes=config.bus_bytes)),
             }
         )
 
@@ -106,19 +119,26 @@ class Front(wiring.Component):
             m.d.comb += [self.error.eq(1), self.code.eq(code.value)]
 
     def _ports(self, m):
+        self.buckets_port = self._port(m, "bucket", self.bucket_bus, 1)
+        self.records_port = self._port(m, "record", self.record_bus, 4 * self.config.record_beats)
+        ports = (self.buckets_port, self.records_port)
+        m.d.comb += self.bus_error.eq(Cat(p.reader.error | p.writer.error for p in ports).any())
+
+    def _port(self, m, name, outer, words):
+        """A port's reader and writer, and the queues before them."""
         bus = self.config.bus_bytes
-        m.submodules.reader = reader = BurstReader(bus_bytes=bus)
-        m.submodules.writer = self.writer = BurstWriter(bus_bytes=bus, strobes=True)
-        shared_by(m, self.bus, reader.bus, self.writer.bus)
-        m.submodules.reads = self.reads = Queue(reader.i.p.shape(), _COMMANDS)
-        m.submodules.writes = self.writes = Queue(self.writer.i.p.shape(), _COMMANDS)
-        words = 4 * self.config.record_beats + 1
-        m.submodules.words = self.words = Queue(self.writer.i_data.p.shape(), words)
-        wiring.connect(m, self.reads.o, reader.i)
-        wiring.connect(m, self.writes.o, self.writer.i)
-        wiring.connect(m, self.words.o, self.writer.i_data)
-        m.d.comb += [reader.o.ready.eq(1), self.bus_error.eq(reader.error | self.writer.error)]
-        self.beat_valid, self.beat = reader.o.valid, reader.o.p.data
+        port = _Port(BurstReader(bus_bytes=bus), BurstWriter(bus_bytes=bus, strobes=True))
+        shared_by(m, outer, port.reader.bus, port.writer.bus)
+        port.reads = Queue(port.reader.i.p.shape(), _COMMANDS)
+        port.writes = Queue(port.writer.i.p.shape(), _COMMANDS)
+        port.words = Queue(port.writer.i_data.p.shape(), words)
+        for part in ("reader", "writer", "reads", "writes", "words"):
+            setattr(m.submodules, f"{name}_{part}", getattr(port, part))
+        wiring.connect(m, port.reads.o, port.reader.i)
+        wiring.connect(m, port.writes.o, port.writer.i)
+        wiring.connect(m, port.words.o, port.writer.i_data)
+        m.d.comb += port.reader.o.ready.eq(1)
+        return port
 
     def _record_address(self, number):
         shift = (self.config.record_bytes - 1).bit_length()
@@ -139,46 +159,49 @@ class Front(wiring.Component):
         self.shown = [Signal(config.bin_bits, name=f"bin{k}") for k in range(2)]
         scanned = self.schedule.scanned
         records, whole = config.record_beats, config.bucket_beats
-        for cycle, address, beats in (
-            (1, self._record_address(pairs.new0), records),
-            (2, self._record_address(pairs.new1), records),
-            (9, self._bucket_address(self.buckets[0]), whole),
-            (10, self._bucket_address(self.buckets[1]), whole),
-            (scanned + 1, self._record_address(self.shown[0]), records),
-            (scanned + 2, self._record_address(self.shown[1]), records),
+        bucket_reads, record_reads = self.buckets_port.reads, self.records_port.reads
+        for cycle, reads, address, beats in (
+            (1, record_reads, self._record_address(pairs.new0), records),
+            (2, record_reads, self._record_address(pairs.new1), records),
+            (9, bucket_reads, self._bucket_address(self.buckets[0]), whole),
+            (10, bucket_reads, self._bucket_address(self.buckets[1]), whole),
+            (scanned + 1, record_reads, self._record_address(self.shown[0]), records),
+            (scanned + 2, record_reads, self._record_address(self.shown[1]), records),
         ):
             with m.If(self._at(cycle)):
                 m.d.comb += [
-                    self.reads.i.valid.eq(1),
-                    self.reads.i.p.address.eq(address),
-                    self.reads.i.p.beats.eq(beats),
+                    reads.i.valid.eq(1),
+                    reads.i.p.address.eq(address),
+                    reads.i.p.beats.eq(beats),
                 ]
 
     def _receive(self, m):
         """Records into registers, buckets past the comparison with the key."""
         config = self.config
         records, whole = config.record_beats, config.bucket_beats
-        self.beats = beats = Signal(range(4 * records + 2 * whole + 2))
-        with m.If(self._at(1)):
-            m.d.sync += beats.eq(0)
-        with m.Elif(self.beat_valid):
-            m.d.sync += beats.eq(beats + 1)
-        self.before = 2 * records + 2 * whole
+        bucket, record = self.buckets_port.reader.o, self.records_port.reader.o
+        self.beat = bucket.p.data
+        scanned, beats = Signal(range(2 * whole + 2)), Signal(range(4 * records + 2))
+        for counter, source in ((scanned, bucket), (beats, record)):
+            with m.If(self._at(1)):
+                m.d.sync += counter.eq(0)
+            with m.Elif(source.valid):
+                m.d.sync += counter.eq(counter + 1)
         self.records = [
             Signal(8 * config.record_bytes, name=f"raw{k}", reset_less=True) for k in range(4)
         ]
-        for number, record in enumerate(self.records):
-            first = number * records + (2 * whole if number >= 2 else 0)
+        for number, kept in enumerate(self.records):
             for part in range(records):
-                with m.If(self.beat_valid & (beats == first + part)):
-                    m.d.sync += record.word_select(part, 8 * config.bus_bytes).eq(self.beat)
-        late = (self._at(self.schedule.scanned) & (beats != self.before)) | (
-            self._at(self.schedule.shown) & (beats != self.before + 2 * records)
+                with m.If(record.valid & (beats == number * records + part)):
+                    m.d.sync += kept.word_select(part, 8 * config.bus_bytes).eq(record.p.data)
+        early = (scanned != 2 * whole) | (beats != 2 * records)
+        late = (self._at(self.schedule.scanned) & early) | (
+            self._at(self.schedule.shown) & (beats != 4 * records)
         )
         self._fail(m, late, MapError.DEADLINE)
-        self._scan(m, beats, 2 * records)
+        self._scan(m, bucket.valid, scanned)
 
-    def _scan(self, m, beats, first):
+    def _scan(self, m, valid, beats):
         config = self.config
         layout = entry_layout(config)
         lanes = config.bus_bytes // config.entry_bytes
@@ -186,10 +209,8 @@ class Front(wiring.Component):
         position = Signal(range(config.bucket_slots * 2))
         which = Signal()
         m.d.comb += [
-            which.eq(beats >= first + config.bucket_beats),
-            position.eq(
-                (beats - first - Mux(which, config.bucket_beats, 0))[: len(position)] * lanes
-            ),
+            which.eq(beats >= config.bucket_beats),
+            position.eq((beats - Mux(which, config.bucket_beats, 0))[: len(position)] * lanes),
         ]
         self.hit = Signal()
         self.entry = Signal(layout)
@@ -201,11 +222,10 @@ class Front(wiring.Component):
         self.filled = [Signal(range(config.bucket_slots + 1), name=f"filled{k}") for k in range(2)]
         with m.If(self._at(1)):
             m.d.sync += [self.hit.eq(0), *(s.eq(0) for s in (*self.room, *self.filled))]
-        inside = (beats >= first) & (beats < first + 2 * config.bucket_beats)
         entries = [
             data.View(layout, self.beat[k * width : k * width + layout.size]) for k in range(lanes)
         ]
-        with m.If(self.beat_valid & inside):
+        with m.If(valid):
             for lane, entry in enumerate(entries):
                 with m.If(entry.valid & (entry.key == self.head.key)):
                     m.d.sync += [
@@ -370,17 +390,17 @@ class Front(wiring.Component):
         for k, number in enumerate(numbers):
             with m.If(self._at(shown + 2 + k)):
                 m.d.comb += [
-                    self.writes.i.valid.eq(1),
-                    self.writes.i.p.address.eq(self._record_address(number)),
-                    self.writes.i.p.beats.eq(records),
+                    self.records_port.writes.i.valid.eq(1),
+                    self.records_port.writes.i.p.address.eq(self._record_address(number)),
+                    self.records_port.writes.i.p.beats.eq(records),
                 ]
             for part in range(records):
                 with m.If(self._at(shown + 2 + k * records + part)):
                     word = self.updated[k].word_select(part, 8 * config.bus_bytes)
                     m.d.comb += [
-                        self.words.i.valid.eq(1),
-                        self.words.i.p.word.eq(word),
-                        self.words.i.p.strobe.eq(everything),
+                        self.records_port.words.i.valid.eq(1),
+                        self.records_port.words.i.p.word.eq(word),
+                        self.records_port.words.i.p.strobe.eq(everything),
                     ]
         entry = Signal(entry_layout(config))
         m.d.comb += [
@@ -399,21 +419,21 @@ class Front(wiring.Component):
         address = self._bucket_address(self.at_bucket) + (beat << shift)
         with m.If(self._at(shown + 6)):
             m.d.comb += [
-                self.writes.i.valid.eq(1),
-                self.writes.i.p.address.eq(address),
-                self.writes.i.p.beats.eq(1),
+                self.buckets_port.writes.i.valid.eq(1),
+                self.buckets_port.writes.i.p.address.eq(address),
+                self.buckets_port.writes.i.p.beats.eq(1),
             ]
         with m.If(self._at(shown + 2 + 4 * records)):
             changes = self.keep | self.found
             filled = entry.as_value() | Const(0, 8 * size)
             m.d.comb += [
-                self.words.i.valid.eq(1),
-                self.words.i.p.word.eq(Cat(*[filled[: 8 * size]] * lanes)),
-                self.words.i.p.strobe.eq(
+                self.buckets_port.words.i.valid.eq(1),
+                self.buckets_port.words.i.p.word.eq(Cat(*[filled[: 8 * size]] * lanes)),
+                self.buckets_port.words.i.p.strobe.eq(
                     Mux(changes, Const((1 << size) - 1, config.bus_bytes) << (lane * size), 0)
                 ),
             ]
-        late = self._at(self.schedule.end) & ~(self.writer.idle & ~self.words.o.valid)
+        late = self._at(self.schedule.end) & ~(self.buckets_port.idle & self.records_port.idle)
         self._fail(m, late, MapError.DEADLINE)
 
     def _frames(self, m):

@@ -1,4 +1,4 @@
-"""The engine's registers."""
+"""The engine's registers and memory ports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from ..shell import Counter, EngineRegister, RegisterMap
 from .errors import MapError
 from .messages import Keys
 
-__all__ = ["key_registers", "register_map"]
+__all__ = ["PORTS", "key_registers", "register_map"]
+
+#: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
+PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames": 1}
 
 _KEYS = {
     "page": "pages of the host",

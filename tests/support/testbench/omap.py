@@ -21,7 +21,7 @@ from penstock.models.omap.messages import (
     Status,
     open_response,
 )
-from penstock.models.omap.shell import key_registers
+from penstock.models.omap.shell import PORTS, key_registers
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
@@ -103,7 +103,10 @@ class Mirror:
 def compile_map(config: OmapConfig) -> Library:
     """The hardware of a map, for simulation."""
     engine = MapEngine(config)
-    ports = [PortSpec(f"m{k}_axi", config.bus_bytes, True, True, int(k >= 2)) for k in range(4)]
+    ports = [
+        PortSpec(f"m{k}_axi", config.bus_bytes, True, True, space)
+        for k, space in enumerate(PORTS.values())
+    ]
     verilog = to_verilog(Shell(engine, engine.register_map))
     return build(verilog, ports=ports, register_map=engine.register_map)
 
@@ -128,7 +131,7 @@ class Board:
         most: int = 20_000,
     ) -> None:
         self.config = config
-        memories = {"m0": host, "m1": host, "m2": hbm, "m3": hbm}
+        memories = {f"m{k}": hbm if space else host for k, space in enumerate(PORTS.values())}
         self.machine = NativeMachine(library, memories, stall_percent=stall_percent, seed=seed)
         self._most = _round(most * config.message_bytes)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)

@@ -21,7 +21,7 @@ from penstock.models.omap.cycles import bound, public, run
 from penstock.models.omap.golden import Map, Overflow, Step
 from penstock.models.omap.messages import Keys, Request, Response, open_response
 from penstock.models.omap.resources import estimate
-from penstock.models.omap.shell import key_registers, register_map
+from penstock.models.omap.shell import PORTS, key_registers, register_map
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -75,9 +75,10 @@ class MapDesign(Design):
     def bus_ports(self) -> tuple[PortSpec, ...]:
         from penstock.sim.native import PortSpec
 
-        # pages and messages in the host's memory, position map and frames in HBM
         bus = self.plan.bus_bytes
-        return tuple(PortSpec(f"m{k}_axi", bus, True, True, int(k >= 2)) for k in range(4))
+        return tuple(
+            PortSpec(f"m{k}_axi", bus, True, True, space) for k, space in enumerate(PORTS.values())
+        )
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.omap.engine import MapEngine
@@ -85,7 +86,7 @@ class MapDesign(Design):
         return MapEngine(self.plan, self.identity)
 
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
-        return {"m0": self.link, "m1": self.link, "m2": memory, "m3": memory}
+        return {f"m{k}": memory if hbm else self.link for k, hbm in enumerate(PORTS.values())}
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
