@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.models.pim.config import PimConfig
-from penstock.models.pim.schedule import Charges, Round, schedule
+from penstock.models.pim.rounds import Charges, Round
+from penstock.models.pim.schedule import schedule
 
 DEVICES = {
     "all banks together": PimConfig(),

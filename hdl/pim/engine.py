@@ -11,7 +11,7 @@ from ...models.errors import ErrorCode
 from ...models.pim.config import PimConfig
 from ...models.pim.errors import PimError
 from ...models.pim.program import BUS, COMMANDS_AHEAD, MODES, OPCODES, RESULTS_AHEAD, register_map
-from ...models.pim.schedule import slots_of
+from ...models.pim.rounds import slots_of
 from ..memory import AXI4, BurstReader, BurstWriter
 from ..modules import Parts, Submodules
 from ..shell import engine_members

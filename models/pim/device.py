@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..numerics.lfsr import Lfsr
 from .config import COLUMNS, PimConfig
-from .schedule import Round
+from .rounds import Round
 from .unit import Float16Unit, MxUnit
 
 __all__ = ["REGISTERS", "Device", "Step", "registers_of"]

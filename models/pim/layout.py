@@ -24,7 +24,7 @@ from ..numerics.mx import FAMILY
 from .config import COLUMNS, PimConfig
 from .device import Device, Step, registers_of
 from .program import Program, program
-from .schedule import Round
+from .rounds import Round
 
 __all__ = ["Layout", "Operands", "Traffic"]
 

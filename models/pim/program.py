@@ -18,7 +18,7 @@ from ..shell import Counter, EngineRegister, RegisterMap
 from .config import COLUMNS, PimConfig
 from .device import REGISTERS, Step, registers_of
 from .errors import PimError
-from .schedule import Charges, Schedule, schedule
+from .schedule import Schedule, schedule
 
 __all__ = [
     "BUS",
@@ -94,7 +94,7 @@ class Program:
 
 def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
     """Return the program that plays the steps of each set."""
-    made = schedule(config, [[step.round for step in own] for own in steps], Charges())
+    made = schedule(config, [[step.round for step in own] for own in steps])
     each = config.groups // config.sets
     words: list[NDArray[np.uint64]] = []
     waits: list[int] = []

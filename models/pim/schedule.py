@@ -1,8 +1,7 @@
 """When each command is issued: rounds of rows, staggered or not, around refresh.
 
-A *round* of a set of bank groups opens one row in each of its banks, runs all iterations, closes the rows
-and reads the results. Commands, on one command bus that both pseudo-channels of a channel share (each
-command reaches both in lock step, with data of its own for each):
+Commands of rounds (`models.pim.rounds`), on one command bus that both pseudo-channels of a channel share
+(each command reaches both in lock step, with data of its own for each):
 
 * ROUND announces a round: its mode, and so its count of iterations. It takes a cycle of the bus.
 * ACT4 opens a row in the banks of one bank group; it takes the whole budget of tFAW.
@@ -36,26 +35,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from .config import COLUMNS, Design, PimConfig
+from .config import COLUMNS, PimConfig
+from .rounds import HARDWARE, Charges, Round, round_cycles, slots_of
 
-__all__ = ["Charges", "Command", "Round", "Schedule", "round_cycles", "schedule", "slots_of"]
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round of a set, or a transfer of rows.
-
-    `mode`: "update", "score", "attend", "load" and "store" for rows that the host writes and reads, or
-    "seed" for the units' random bits, which opens no row;
-    `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
-    each pair of banks; `first`: whether operands that chunks share come with it.
-    """
-
-    mode: str = "update"
-    registers: int = 1
-    row: int = 0
-    reads: int = 1
-    first: bool = False
+__all__ = ["Command", "Schedule", "period_of", "schedule"]
 
 
 @dataclass(frozen=True)
@@ -74,17 +57,6 @@ class Command:
     index: int = 0
     count: int = 1
     row: int = 0
-
-
-@dataclass(frozen=True)
-class Charges:
-    """What is counted. `drain`: the slots in which the last columns are written (hardware), or not (as
-    published); `turnaround`: tWTR and tRTW inside a COMP; `lockstep`: False where each pseudo-channel
-    needs commands of its own on the shared bus."""
-
-    drain: bool = True
-    turnaround: bool = False
-    lockstep: bool = True
 
 
 @dataclass
@@ -273,15 +245,10 @@ class _Set:
         self.free = max(self.free, cycle + t.tRFCpb)
 
 
-def slots_of(config: PimConfig, mode: str, drain: bool = True) -> int:
-    """Return the COMP commands of a round: as published, or until the last column is written."""
-    if mode in ("score", "attend"):
-        return Design.PIMBA.slots  # no write: one slot for each column of each bank
-    return config.design.drained if drain else config.design.slots
-
-
-def round_cycles(config: PimConfig, given: Round, charges: Charges = Charges()) -> int:
-    """Return the cycles of a round of one set alone."""
+def period_of(config: PimConfig, given: Round, charges: Charges = HARDWARE) -> int:
+    """Return the cycles from a round's start to the next one's, of a set alone."""
+    if config.sets == 1 and given.mode in ("update", "score", "attend"):
+        return round_cycles(config, given, charges)
     alone = replace(config, refresh="none")
     rounds: list[list[Round]] = [[given, given]] + [[] for _ in range(config.sets - 1)]
     starts = schedule(alone, rounds, charges).starts[0]
@@ -289,7 +256,7 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = Charges()) 
 
 
 def schedule(
-    config: PimConfig, rounds: Sequence[Iterable[Round]], charges: Charges = Charges()
+    config: PimConfig, rounds: Sequence[Iterable[Round]], charges: Charges = HARDWARE
 ) -> Schedule:
     """Place the rounds of each set, in order, each command as early as the rules let it be.
 
@@ -311,7 +278,7 @@ def schedule(
     def length(given: Round) -> int:
         key = replace(given, row=0)
         if key not in lengths:
-            lengths[key] = round_cycles(config, key, charges)
+            lengths[key] = period_of(config, key, charges)
         return lengths[key]
 
     if sum(map(bool, waiting)) > 1:

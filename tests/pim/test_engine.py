@@ -7,7 +7,7 @@ import pytest
 
 from penstock.models.memory import FixedLatency
 from penstock.models.pim.config import Design, PimConfig
-from penstock.models.pim.schedule import Round
+from penstock.models.pim.rounds import Round
 from testbench.pim import build, compare, step
 
 SMALL = PimConfig(groups=1, banks=2, rows=4)

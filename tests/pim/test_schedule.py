@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design, PimConfig
+from penstock.models.pim.rounds import HARDWARE, PUBLISHED, Charges, Round, round_cycles
 from penstock.models.pim.rules import check, expand, rules
-from penstock.models.pim.schedule import Charges, Round, Schedule, schedule
-from penstock.models.pim.system import rounds as closed
+from penstock.models.pim.schedule import Schedule, schedule
 from penstock.models.pim.timing import PIMBA, PimTiming
 
-PUBLISHED, HARDWARE = Charges(drain=False), Charges()
 MX8 = PimConfig()
 FP16 = PimConfig("float16", design=Design.PER_BANK)
 HALVES = PimConfig(sets=2)
@@ -36,6 +34,23 @@ def many(config: PimConfig, given: Round, charges: Charges, count: int = 12) -> 
     return made
 
 
+def drawn(rng: np.random.Generator) -> PimTiming:
+    """Return random figures."""
+    ccd_s = int(rng.integers(1, 4))
+    return PIMBA.with_(
+        tCCD_S=ccd_s,
+        tCCD_L=int(rng.integers(max(2, ccd_s), 8)),
+        burst=int(rng.integers(1, 3)),
+        tRCD=int(rng.integers(2, 30)),
+        tRP=int(rng.integers(2, 30)),
+        tRAS=int(rng.integers(10, 60)),
+        tFAW=int(rng.integers(4, 50)),
+        tWR=int(rng.integers(4, 30)),
+        tRTW=int(rng.integers(1, 12)),
+        tWTR=int(rng.integers(1, 12)),
+    )
+
+
 def each(config: PimConfig, charges: Charges) -> tuple[int, int]:
     return tuple(many(config, update(config, f), charges).period() for f in (True, False))
 
@@ -54,28 +69,24 @@ def test_published_rounds(config, published, hardware):
     assert each(config, HARDWARE) == hardware
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_rounds_are_those_of_the_closed_form(first):
-    """`models.pim.system.rounds` has the cycles of the published schedule as a formula."""
-    named = {"mx8": {Design.PIMBA: closed.Design.PIMBA}}
-    named["float16"] = {
-        Design.PER_BANK: closed.Design.PIPELINED,
-        Design.TIME_MULTIPLEXED: closed.Design.TIME_MULTIPLEXED,
-        Design.HBM_PIM: closed.Design.HBM_PIM,
-    }
-    preset = PRESETS["pimba"]
-    for timing in (
-        preset,
-        preset.with_(nCCDL=6, nFAW=20, nWR=30),
-        preset.with_(nRP=60, nRCDRD=40),
-    ):
-        for format, designs in named.items():
-            for design, theirs in designs.items():
-                config = PimConfig(format, design=design, timing=PimTiming.of(timing))
-                work = closed.round_of(theirs, "update", first)
-                for charges in (PUBLISHED, HARDWARE):
-                    formula = closed.round_cycles(work, timing, charges.drain)
-                    assert many(config, update(config, first), charges, 3).period() == formula
+def test_rounds_are_those_of_the_closed_form():
+    """What the scheduler places is what `models.pim.rounds` says, for any timing and device of one set."""
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        config = PimConfig(
+            design=rng.choice(list(Design)),
+            groups=int(rng.choice([1, 2, 4])),
+            banks=int(rng.choice([2, 4])),
+            timing=drawn(rng),
+        )
+        mode = str(rng.choice(["update", "score", "attend"]))
+        given = Round(mode, int(rng.integers(0, 6)), reads=int(rng.integers(1, 3)))
+        for charges in (PUBLISHED, HARDWARE, Charges(turnaround=True)):
+            expected = round_cycles(config, given, charges)
+            assert many(config, given, charges, 3).period() == expected, (config, given)
+    for config, given in ((HALVES, Round()), (MX8, Round("load"))):
+        with pytest.raises(ValueError, match="no closed form"):
+            round_cycles(config, given)
 
 
 def test_attention_rounds():
@@ -194,23 +205,10 @@ def test_the_check_sees_commands_that_come_too_early(config):
 def test_random_timings_give_legal_schedules():
     rng = np.random.default_rng(7)
     for _ in range(15):
-        ccd_s = int(rng.integers(1, 4))
-        timing = PIMBA.with_(
-            tCCD_S=ccd_s,
-            tCCD_L=int(rng.integers(max(2, ccd_s), 8)),
-            burst=int(rng.integers(1, 3)),
-            tRCD=int(rng.integers(2, 30)),
-            tRP=int(rng.integers(2, 30)),
-            tRAS=int(rng.integers(10, 60)),
-            tFAW=int(rng.integers(4, 50)),
-            tWR=int(rng.integers(4, 30)),
-            tRTW=int(rng.integers(1, 12)),
-            tWTR=int(rng.integers(1, 12)),
-        )
         sets = int(rng.choice([1, 2, 4]))
         config = replace(
             MX8,
-            timing=timing,
+            timing=drawn(rng),
             sets=sets,
             bank_local=bool(rng.integers(2)),
             refresh=str(rng.choice(["none", "window", "all-bank", "per-bank"])),

@@ -12,20 +12,11 @@ from dataclasses import dataclass
 
 from penstock.models.memory.dram import Timing
 
+from ..config import COLUMNS
 from .assumptions import Assumptions, Refresh
 from .gpu import Energy
 from .operators import Attention, StateUpdate
-from .rounds import (
-    ATOM,
-    BANKS,
-    COLUMNS,
-    Design,
-    Round,
-    Staggered,
-    round_cycles,
-    round_of,
-    staggered_cycles,
-)
+from .rounds import ATOM, BANKS, Design, Round, Staggered, round_of, staggered_cycles
 
 __all__ = ["PimMemory"]
 
@@ -44,7 +35,6 @@ class Work:
     rounds: int
     #: rounds of all pseudo-channels
     total: int
-    operation: str
 
 
 @dataclass(frozen=True)
@@ -71,20 +61,20 @@ class PimMemory:
         if groups % (BANKS * lanes) and rounds % chunks and rounds > 1:
             firsts += 1
         first, later = (round_of(self.design, operation, begins) for begins in (True, False))
-        return Work(first, later, firsts, rounds, total, operation)
+        return Work(first, later, firsts, rounds, total)
 
     def cycles(self, work: Work, assumptions: Assumptions) -> float:
         """Return the clocks until a pseudo-channel has done its rounds and may go on to others."""
         if self.staggered is not None:
             first, later = (
-                staggered_cycles(work.operation, each, self.staggered, self.timing, assumptions)
+                staggered_cycles(each, self.staggered, self.timing, assumptions)
                 for each in (work.first, work.later)
             )
             return work.firsts * first + (work.rounds - work.firsts) * later
         now, done = 0, 0
         period = math.ceil(work.rounds / work.firsts)
         lengths = {
-            each: (round_cycles(each, self.timing, assumptions.drain), self._announced(each))
+            each: (each.cycles(self.timing, assumptions.drain), self._announced(each))
             for each in (work.first, work.later)
         }
         interval = self.timing.nREFI
@@ -102,7 +92,7 @@ class PimMemory:
         may come meanwhile. The public simulator's estimate."""
         timing = self.timing
         column = max(timing.nBL, timing.nCCDL)
-        written = 1 + column * BANKS // 4 * round_.registers
+        written = 1 + column * BANKS // 4 * round_.given.registers
         opened = 3 * max(timing.nRRDS, timing.nFAW, written) + max(timing.nRCDRD, written)
         closed = max(timing.nRTP, timing.nWR) + max(timing.nRP, column * round_.results)
         return opened + timing.nCCDL * round_.computes + closed
@@ -140,10 +130,10 @@ class PimMemory:
         begun = work.total * work.firsts / work.rounds
         for round_, count in ((work.first, begun), (work.later, work.total - begun)):
             if published:
-                transferred += count * (BANKS * round_.registers + 8 * round_.results + 1)
+                transferred += count * (BANKS * round_.given.registers + 8 * round_.results + 1)
                 computed += count * round_.computes
             else:
-                transferred += count * (BANKS * round_.registers + round_.results)
+                transferred += count * (BANKS * round_.given.registers + round_.results)
                 computed += count * round_.accesses
         opened = work.total * BANKS * _ACTIVATE
         return Energy(transferred * _TRANSFER, opened + computed * _COMPUTE)

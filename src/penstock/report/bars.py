@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .svg import GRID, INK, MUTED, WIDTH, cut, figure
+from .svg import COLOURS, GRID, INK, MUTED, WIDTH, cut, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["bars"]
 
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#cc79a7", "#f0e442")
 _LEFT, _RIGHT, _TOP, _BOTTOM, _AXES = 52, 12, 34, 26, 184
 #: room that slanted names need, and px of a character of the legend
 _SLANTED, _CHARACTER = 40, 7.4
@@ -53,7 +52,7 @@ def bars(
     )
     width, x = 0.8 / max(1, len(series)), float(_LEFT)
     for n, (name, values) in enumerate(series.items()):
-        colour = _COLOURS[n % len(_COLOURS)]
+        colour = COLOURS[n % len(COLOURS)]
         for group, value in enumerate(values):
             at = group - 0.4 + (n + 0.5) * width
             if value is not None:

@@ -1,7 +1,6 @@
 """The kinds of charts: each function draws plain numbers as SVG and says what it left out.
 
-Colours are Okabe and Ito's, which people with any colour vision tell apart; where they come again,
-hatching tells them apart.
+Where colours come again, hatching tells them apart.
 """
 
 from __future__ import annotations
@@ -12,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from .bars import bars
 from .rows import Chart
-from .svg import GRID, INK, MUTED, PAPER, WIDTH, cut, drawing, figure, png, svg
+from .svg import (
+    COLOURS,
+    GRID,
+    INK,
+    MUTED,
+    PAPER,
+    WIDTH,
+    cut,
+    drawing,
+    figure,
+    png,
+    svg,
+)
 from .words import amount
 
 if TYPE_CHECKING:
@@ -21,16 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "bars", "draw", "gantt", "path", "picture", "resources", "roofline", "shares"]
 
-BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#d55e00",
-    "#56b4e9",
-    "#cc79a7",
-    "#f0e442",
-)
-_COLOURS = (BLUE, ORANGE, GREEN, SKY, RED, PURPLE, YELLOW)
+BLUE, ORANGE, GREEN, SKY, RED, PURPLE, _ = COLOURS
 _HATCHES = ("", "//", "--", "||")
 #: most rows, bars and lines of the kernel that a schedule shows
 _ROWS, _BARS, _LINES = 40, 600, 16
@@ -213,7 +215,7 @@ def gantt(
     pale = min(end // interval, max(1, 1200 // len(bars))) if interval else 0
     for bar in bars:
         number, at = known[bar["line"]], place[bar["unit"]]
-        colour, hatch = _COLOURS[number % 7], _HATCHES[number // 7 % 4]
+        colour, hatch = COLOURS[number % 7], _HATCHES[number // 7 % 4]
         start, length = bar["start"], max(bar["length"], least)
         for n in range(1, pale + 1 if bar.get("again", True) else 1):
             if start + n * interval < end:
@@ -326,7 +328,7 @@ def _legend(
                 18 / WIDTH,
                 10 / height,
                 hatch=hatch,
-                facecolor=_COLOURS[number % 7],
+                facecolor=COLOURS[number % 7],
                 edgecolor=PAPER if hatch else "none",
                 linewidth=0,
                 transform=chart.transFigure,
@@ -474,10 +476,10 @@ def path(
     split = parts or {"path": length}
     at = 0.0
     for n, (name, time) in enumerate(split.items()):
-        axes.barh(0.5, time, 0.72, at, color=_COLOURS[n % 7], edgecolor=PAPER, linewidth=1)
+        axes.barh(0.5, time, 0.72, at, color=COLOURS[n % 7], edgecolor=PAPER, linewidth=1)
         at += time
         x = (24 + n * (WIDTH - 48) / max(len(split), 3)) / WIDTH
-        chart.text(x, 14 / 180, "■", color=_COLOURS[n % 7], va="center")
+        chart.text(x, 14 / 180, "■", color=COLOURS[n % 7], va="center")
         chart.text(
             x + 16 / WIDTH, 14 / 180, cut(f"{name}: {time:.1f} ns", 26), va="center", fontsize=10.5
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "COLOURS",
     "FONT",
     "GRID",
     "INK",
@@ -33,6 +34,8 @@ __all__ = [
 WIDTH, FONT = 700, 11.5
 #: colours that the page chooses, by a variable of its style sheet; a picture has these
 INK, MUTED, GRID, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
+#: Okabe and Ito's, which people with any colour vision tell apart: blue, orange, green, sky, red, purple, yellow
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#cc79a7", "#f0e442")
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}
 _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,

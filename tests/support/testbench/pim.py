@@ -18,7 +18,7 @@ from penstock.models.numerics.mx import FAMILY
 from penstock.models.pim.config import COLUMNS, PimConfig
 from penstock.models.pim.device import Device, Step, registers_of
 from penstock.models.pim.program import BUS, Program, cycles_of, program, register_map
-from penstock.models.pim.schedule import Round
+from penstock.models.pim.rounds import Round
 from penstock.sim.machine import PAGE, round_up
 from penstock.sim.native import Library, PortSpec
 from penstock.sim.native import build as build_native

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.dsl.pim.graph import Recurrent
+from penstock.models.pim.rounds import HARDWARE, PUBLISHED, Round
 from penstock.models.pim.rules import check
-from penstock.models.pim.schedule import Charges, Round, round_cycles
+from penstock.models.pim.schedule import period_of
 from penstock.outcome import Outcome
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
 from penstock.report.rows import Facts, Part, Row, Verdict
@@ -83,7 +84,7 @@ def _round(design: PimDesign) -> str:
         given = Round(mode, 1, 0, reads, first)
         count = len(registers_of(device, given))
         given = Round(mode, count, 0, reads, first)
-        hardware, published = (round_cycles(device, given, Charges(drain=d)) for d in (True, False))
+        hardware, published = (period_of(device, given, c) for c in (HARDWARE, PUBLISHED))
         texts.append(f"{hardware} cycles ({published} without the slots that drain)")
     same = texts[0] == texts[1]
     return texts[0] if same else f"first chunk {texts[0]}, later ones {texts[1]}"
