@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out
 
 from ...models.omap.ascon import IV, SEPARATION
+from .core import core_members
 
 __all__ = ["Sponge", "initial_state", "permuted"]
 
@@ -58,41 +58,13 @@ class Phase(enum.Enum, shape=3):
 class Sponge(wiring.Component):
     """Seals or opens one message of `blocks` blocks of 16 bytes, without associated data.
 
-    Timing, with R rounds a cycle: a message started in cycle s absorbs its first block in cycle
-    s + 12/R + 1 at the earliest; the next one follows 8/R cycles later at the earliest. The tag is
-    there 20/R cycles after the last block; in the cycle in which it is taken, the sponge ends, and
-    it may be started again in the next one. Golden: `models.omap.ascon`.
-
-    Members
-    -------
-    start, key, nonce : In
-        Begin a message; `key` must stay.
-    valid, block : In
-        The next block, plaintext or ciphertext.
-    taken : Out(1)
-        It is absorbed in this cycle, and `result` is its ciphertext or plaintext.
-    tag_valid, tag : Out
-    tag_taken : In(1)
-    idle : Out(1)
+    Timing: `models.omap.ciphers.CIPHERS["ascon-aead128"].pace`. Golden: `models.omap.ascon`.
+    Members: `core.core_members`.
     """
 
     def __init__(self, *, blocks, rounds, opening):
         self.blocks, self.rounds, self.opening = blocks, rounds, opening
-        super().__init__(
-            {
-                "start": In(1),
-                "key": In(128),
-                "nonce": In(128),
-                "valid": In(1),
-                "block": In(128),
-                "taken": Out(1),
-                "result": Out(128),
-                "tag_valid": Out(1),
-                "tag": Out(128),
-                "tag_taken": In(1),
-                "idle": Out(1),
-            }
-        )
+        super().__init__(core_members())
 
     def elaborate(self, platform):
         m = Module()

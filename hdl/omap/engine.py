@@ -83,6 +83,7 @@ class MapEngine(wiring.Component):
             blocks=config.message_blocks,
             slots=config.window,
             rounds=config.rounds,
+            cipher=config.cipher,
         )
         m.submodules.heads = heads = Queue(head_layout(), config.window)
         wiring.connect(m, heads.o, self.front.i)
@@ -149,6 +150,7 @@ class MapEngine(wiring.Component):
                 blocks=config.chunk_blocks,
                 slots=slots,
                 rounds=config.rounds,
+                cipher=config.cipher,
             )
             m.submodules[f"opener{k}"] = opener
             slot = Signal(range(max(slots, 2)), name=f"open_slot{k}")
@@ -190,6 +192,7 @@ class MapEngine(wiring.Component):
                 chunks=config.chunks,
                 blocks=config.chunk_blocks,
                 rounds=config.rounds,
+                cipher=config.cipher,
             )
             m.submodules[f"sealer{k}"] = sealer
             slot, texts = Signal(name=f"seal_slot{k}"), Signal(2, name=f"seal_texts{k}")
@@ -251,6 +254,7 @@ class MapEngine(wiring.Component):
             chunks=1,
             blocks=config.message_blocks,
             rounds=config.rounds,
+            cipher=config.cipher,
         )
         m.submodules.response_drain = drain = WordDrain(config.bus_bytes, config.message_beats)
         slot, texts = Signal(), Signal(2)

@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.queue import Queue
-from .ascon import Sponge
+from .ciphers import CORES
 
 __all__ = ["Opener", "Sealer"]
 
@@ -38,9 +38,9 @@ class Opener(wiring.Component):
         What is written to RAM in this cycle.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds):
+    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, cipher):
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
-        self.slots, self.rounds = slots, rounds
+        self.slots, self.rounds, self.cipher = slots, rounds, cipher
         self.lanes = bus_bytes // 16
         self.beats = -(-chunks * (blocks + 1) // self.lanes)
         super().__init__(
@@ -63,7 +63,9 @@ class Opener(wiring.Component):
         m = Module()
         m.submodules.texts = texts = Queue(self.i.p.shape(), self.slots)
         m.submodules.words = words = Queue(8 * self.bus_bytes, self.slots * self.beats)
-        m.submodules.sponge = sponge = Sponge(blocks=self.blocks, rounds=self.rounds, opening=True)
+        m.submodules.core = core = CORES[self.cipher](
+            blocks=self.blocks, rounds=self.rounds, opening=True
+        )
         total = self.chunks * self.blocks
         size = 1 << (max(total, 2) - 1).bit_length()
         m.submodules.storage = storage = memory.Memory(
@@ -79,43 +81,43 @@ class Opener(wiring.Component):
         m.d.comb += [
             read.addr.eq(Cat(self.block, self.slot)),
             self.data.eq(read.data),
-            sponge.key.eq(self.key),
-            sponge.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
-            sponge.start.eq(sponge.idle & texts.o.valid),
-            sponge.block.eq(
+            core.key.eq(self.key),
+            core.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
+            core.start.eq(core.idle & texts.o.valid),
+            core.block.eq(
                 Array(words.o.payload.word_select(k, 128) for k in range(self.lanes))[lane]
             ),
-            sponge.valid.eq(words.o.valid),
-            sponge.tag_taken.eq(words.o.valid),
-            consume.eq(sponge.taken | (sponge.tag_valid & words.o.valid)),
-            final.eq(sponge.tag_valid & words.o.valid & (chunk == self.chunks - 1)),
+            core.valid.eq(words.o.valid),
+            core.tag_taken.eq(words.o.valid),
+            consume.eq(core.taken | (core.tag_valid & words.o.valid)),
+            final.eq(core.tag_valid & words.o.valid & (chunk == self.chunks - 1)),
             words.o.ready.eq(consume & ((lane == self.lanes - 1) | final)),
             texts.o.ready.eq(final),
-            self.put.eq(sponge.taken),
-            self.put_data.eq(sponge.result),
+            self.put.eq(core.taken),
+            self.put_data.eq(core.result),
             write.en.eq(self.put),
             write.data.eq(self.put_data),
             write.addr.eq(Cat(self.put_block, slot)),
         ]
-        self._judge(m, texts, sponge, words.o.valid, final, chunk)
+        self._judge(m, texts, core, words.o.valid, final, chunk)
         with m.If(consume):
             m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
-        with m.If(sponge.taken):
+        with m.If(core.taken):
             m.d.sync += self.put_block.eq(Mux(self.put_block == total - 1, 0, self.put_block + 1))
         with m.If(final):
             m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
         return m
 
-    def _judge(self, m, texts, sponge, there, final, chunk):
+    def _judge(self, m, texts, core, there, final, chunk):
         """Whether all tags of a text fit."""
         good = Signal(init=1)
         fits = Signal()
         m.d.comb += [
-            fits.eq(good & (sponge.tag == sponge.block)),
+            fits.eq(good & (core.tag == core.block)),
             self.ended.eq(final),
             self.fits.eq(fits | texts.o.p.blank),
         ]
-        with m.If(sponge.tag_valid & there):
+        with m.If(core.tag_valid & there):
             m.d.sync += [chunk.eq(Mux(final, 0, chunk + 1)), good.eq(fits | final)]
 
 
@@ -141,8 +143,9 @@ class Sealer(wiring.Component):
         High in the cycle in which the last word of a text leaves.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, rounds):
-        self.bus_bytes, self.chunks, self.blocks, self.rounds = bus_bytes, chunks, blocks, rounds
+    def __init__(self, *, bus_bytes, chunks, blocks, rounds, cipher):
+        self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
+        self.rounds, self.cipher = rounds, cipher
         self.lanes = bus_bytes // 16
         self.beats = -(-chunks * (blocks + 1) // self.lanes)
         total = chunks * blocks
@@ -168,7 +171,9 @@ class Sealer(wiring.Component):
         total = self.chunks * self.blocks
         m.submodules.texts = texts = Queue(self.i.p.shape(), 2)
         m.submodules.words = words = Queue(8 * self.bus_bytes, 2 * self.beats)
-        m.submodules.sponge = sponge = Sponge(blocks=self.blocks, rounds=self.rounds, opening=False)
+        m.submodules.core = core = CORES[self.cipher](
+            blocks=self.blocks, rounds=self.rounds, opening=False
+        )
         m.submodules.storage = storage = memory.Memory(
             shape=128, depth=2 << (max(total, 2) - 1).bit_length(), init=[]
         )
@@ -186,30 +191,30 @@ class Sealer(wiring.Component):
             write.en.eq(self.put),
             write.addr.eq(Cat(self.block, self.slot)),
             write.data.eq(self.data),
-            following.eq(Mux(sponge.taken, Mux(at == total - 1, 0, at + 1), at)),
+            following.eq(Mux(core.taken, Mux(at == total - 1, 0, at + 1), at)),
             next_slot.eq(slot ^ final),
             read.addr.eq(Cat(following, next_slot)),
-            sponge.key.eq(self.key),
-            sponge.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
-            sponge.start.eq(sponge.idle & texts.o.valid & (begun | (full != 2))),
-            sponge.valid.eq(1),
-            sponge.block.eq(Mux(at < texts.o.p.used, read.data, 0)),
-            tagged.eq(sponge.tag_valid),
-            sponge.tag_taken.eq(1),
+            core.key.eq(self.key),
+            core.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
+            core.start.eq(core.idle & texts.o.valid & (begun | (full != 2))),
+            core.valid.eq(1),
+            core.block.eq(Mux(at < texts.o.p.used, read.data, 0)),
+            tagged.eq(core.tag_valid),
+            core.tag_taken.eq(1),
             final.eq(tagged & (chunk == self.chunks - 1)),
-            emit.eq(sponge.taken | tagged),
-            block.eq(Mux(tagged, sponge.tag, sponge.result)),
+            emit.eq(core.taken | tagged),
+            block.eq(Mux(tagged, core.tag, core.result)),
             texts.o.ready.eq(final),
             self.ended.eq(final),
         ]
         m.d.sync += [at.eq(following), slot.eq(next_slot)]
-        with m.If(sponge.start):
+        with m.If(core.start):
             m.d.sync += begun.eq(1)
         with m.If(final):
             m.d.sync += begun.eq(0)
         with m.If(tagged):
             m.d.sync += chunk.eq(Mux(final, 0, chunk + 1))
-        self._count(m, full, sponge.start & ~begun, final)
+        self._count(m, full, core.start & ~begun, final)
         self._pack(m, words, lane, emit, block, final)
         return m
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["BLOCK", "CIPHERS", "KEY_BYTES", "OmapConfig"]
+from .ciphers import CIPHERS, Cipher, Pace
+
+__all__ = ["BLOCK", "KEY_BYTES", "OmapConfig"]
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
 #: bytes of a key
 KEY_BYTES = 8
-CIPHERS = ("ascon-aead128",)
 
 
 def _up(size: int, unit: int) -> int:
@@ -56,7 +57,7 @@ class OmapConfig:
     bus_bytes
         Bytes of a bus word of all ports.
     cipher
-        One of `CIPHERS`.
+        What seals pages and messages: one of `ciphers.CIPHERS`. Pairs are drawn with Ascon in any case.
     """
 
     capacity: int
@@ -74,7 +75,7 @@ class OmapConfig:
     rounds: int = 1
     deadline: int = 68
     bus_bytes: int = 32
-    cipher: str = CIPHERS[0]
+    cipher: str = "ascon-aead128"
 
     def __post_init__(self) -> None:
         ranges = {
@@ -101,12 +102,16 @@ class OmapConfig:
         for name in ("buckets", "window", "openers", "sealers"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
-        if self.rounds not in (1, 2, 4):
-            raise ValueError(f"rounds must be 1, 2 or 4, not {self.rounds!r}")
         if self.bus_bytes not in (16, 32, 64, 128):
             raise ValueError(f"bus_bytes must be 16, 32, 64 or 128, not {self.bus_bytes!r}")
         if self.cipher not in CIPHERS:
             raise ValueError(f"cipher must be one of {', '.join(CIPHERS)}, not {self.cipher!r}")
+        if self.rounds not in self.sealing.rounds:
+            *few, last = self.sealing.rounds
+            raise ValueError(
+                f"rounds must be {', '.join(map(str, few))} or {last} with {self.cipher}, "
+                f"not {self.rounds!r}"
+            )
         if self.bucket_slots * self.entry_bytes % self.bus_bytes:
             raise ValueError(
                 f"the {self.bucket_slots} entries of a bucket must fill whole bus words: each has "
@@ -116,6 +121,16 @@ class OmapConfig:
             raise ValueError(
                 f"chunks must divide a page's {self.page_blocks} blocks, not {self.chunks}"
             )
+
+    @property
+    def sealing(self) -> Cipher:
+        """What seals pages and messages."""
+        return CIPHERS[self.cipher]
+
+    @property
+    def sealing_pace(self) -> Pace:
+        """How long a cipher core takes."""
+        return self.sealing.pace(self.rounds)
 
     # sizes of items
 

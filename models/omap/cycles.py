@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..memory import Memory, Reader, Writer
+from .ciphers import Pace
 from .config import OmapConfig
 from .golden import Step
 from .pairs import AHEAD
@@ -72,27 +73,27 @@ class PairTimes:
         self._taken.append(cycle)
 
 
-def opened(start: int, words: Sequence[int], chunks: int, blocks: int, rounds: int) -> int:
+def opened(start: int, words: Sequence[int], chunks: int, blocks: int, pace: Pace) -> int:
     """Return the cycle in which `hdl.omap.sealing.Opener` compares a text's last tag.
 
-    Parameters: `start`: when its sponge starts; `words`: for each block, tags included, the cycle
+    Parameters: `start`: when its core starts; `words`: for each block, tags included, the cycle
     from which on its bus word is there.
     """
     at, position = start, 0
     for _ in range(chunks):
-        at = at + 12 // rounds + 1
+        at += pace.first
         for _ in range(blocks):
-            at = max(at, words[position]) + 8 // rounds
+            at = max(at, words[position]) + pace.block
             position += 1
-        at = max(at + 12 // rounds, words[position])
+        at = max(at - pace.block + pace.tag, words[position])
         position += 1
         at += 1  # the next chunk's start
     return at - 1
 
 
-def sealed(start: int, chunks: int, blocks: int, rounds: int) -> int:
+def sealed(start: int, chunks: int, blocks: int, pace: Pace) -> int:
     """Return the cycle in which `hdl.omap.sealing.Sealer` appends a text's last tag."""
-    each = 12 // rounds + 1 + blocks * 8 // rounds + 12 // rounds
+    each = pace.first + (blocks - 1) * pace.block + pace.tag
     return start + chunks * (each + 1) - 1
 
 
@@ -119,8 +120,8 @@ class _Seal:
     """A sealer's times: a text begins when it is given, its predecessor is done, and the one before
     that has left."""
 
-    def __init__(self, chunks: int, blocks: int, rounds: int) -> None:
-        self._shape = (chunks, blocks, rounds)
+    def __init__(self, chunks: int, blocks: int, pace: Pace) -> None:
+        self._shape = (chunks, blocks, pace)
         self.ends: list[int] = []
         self.left: list[int] = []
 
@@ -169,13 +170,13 @@ def run(
     `interval` are the registers'.
     """
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
-    lanes, rounds, window = config.bus_bytes // 16, config.rounds, config.window
+    lanes, pace, window = config.bus_bytes // 16, config.sealing_pace, config.window
     requests = Reader(memory, config.bus_bytes)
     reads = Reader(memory, config.bus_bytes, config.pages_in_flight)
     page_drain = _Drain(memory, config, config.page_beats)
     answer_drain = _Drain(memory, config, config.message_beats)
-    sealers = [_Seal(config.chunks, config.chunk_blocks, rounds) for _ in range(config.sealers)]
-    answers = _Seal(1, config.message_blocks, rounds)
+    sealers = [_Seal(config.chunks, config.chunk_blocks, pace) for _ in range(config.sealers)]
+    answers = _Seal(1, config.message_blocks, pace)
     pairs = PairTimes(config)
     message_words = config.message_blocks + 1
     page_words = config.chunks * (config.chunk_blocks + 1)
@@ -200,7 +201,7 @@ def run(
         asked = requests.command(valid, at, config.message_beats)
         words = text(requests, config.message_beats, message_words)
         start = max(asked + 1, request_end + 1 if number else 0)
-        request_end = opened(start, words, 1, config.message_blocks, rounds)
+        request_end = opened(start, words, 1, config.message_blocks, pace)
 
         begin = max(request_end + 1, pairs.ready(operation.pair_blocks), front_free)
         pairs.take(begin)
@@ -222,7 +223,7 @@ def run(
             words = text(reads, config.page_beats, page_words)
             opener = index % config.openers
             start = max(command + 1, opener_ends[opener] + 1)
-            opener_ends[opener] = opened(start, words, config.chunks, config.chunk_blocks, rounds)
+            opener_ends[opener] = opened(start, words, config.chunks, config.chunk_blocks, pace)
             ready = max(ready, opener_ends[opener] + 1, sealers[index % config.sealers].room)
             told.pages.append(command)
             given.append((index, page, bool(later)))
@@ -275,7 +276,7 @@ def bound(
     """Return the bound of a run."""
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
     rate = memory.interval(config.bus_bytes)
-    each = sealed(0, config.chunks, config.chunk_blocks, config.rounds) + 1
+    each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
     return Bound(
         pages * config.page_beats * rate,
         count * (FrontSchedule.of(config).end + 1),

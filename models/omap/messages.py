@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from . import ascon
 from .config import BLOCK, KEY_BYTES, OmapConfig
 
 __all__ = [
@@ -114,25 +113,25 @@ def response_nonce(number: int) -> int:
 
 def seal_request(config: OmapConfig, key: int, number: int, request: Request) -> bytes:
     """Return a request as the device takes it, in whole bus words. `key`: the session's."""
-    sealed = ascon.seal(key, request_nonce(number), pack_request(config, request))
+    sealed = config.sealing.seal(key, request_nonce(number), pack_request(config, request))
     return sealed + bytes(config.message_bytes - len(sealed))
 
 
 def open_request(config: OmapConfig, key: int, number: int, sealed: bytes) -> Request | None:
     """Return the request; None where it was not sealed for this place in the session."""
     size = (config.message_blocks + 1) * BLOCK
-    text = ascon.open_(key, request_nonce(number), sealed[:size])
+    text = config.sealing.open_(key, request_nonce(number), sealed[:size])
     return None if text is None else unpack_request(config, text)
 
 
 def seal_response(config: OmapConfig, key: int, number: int, response: Response) -> bytes:
     """Return a response as the device writes it."""
-    sealed = ascon.seal(key, response_nonce(number), pack_response(config, response))
+    sealed = config.sealing.seal(key, response_nonce(number), pack_response(config, response))
     return sealed + bytes(config.message_bytes - len(sealed))
 
 
 def open_response(config: OmapConfig, key: int, number: int, sealed: bytes) -> Response | None:
     """Return the response; None where it is not the device's answer to this request."""
     size = (config.message_blocks + 1) * BLOCK
-    text = ascon.open_(key, response_nonce(number), sealed[:size])
+    text = config.sealing.open_(key, response_nonce(number), sealed[:size])
     return None if text is None else unpack_response(config, text)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..memory import Memory
 from .config import BLOCK, OmapConfig
+from .cycles import sealed
 from .schedule import BackSchedule
 from .tails import BUDGET, LIFETIME, frame_statistics, frames_needed, total, two_choice_tail
 
@@ -40,6 +41,7 @@ class _Asked:
     rounds: int
     openers: int | None
     sealers: int | None
+    cipher: str
 
 
 def _slots(load: float, capacity: int) -> int:
@@ -74,6 +76,7 @@ def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0
         rounds=asked.rounds,
         deadline=asked.deadline,
         bus_bytes=asked.bus_bytes,
+        cipher=asked.cipher,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), asked.capacity + 2)
     return replace(config, frames=max(frames, 4))
@@ -92,7 +95,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
             1,
         )
     config = replace(config, chunks=chunks)
-    each = chunks * (2 + (24 + 8 * config.chunk_blocks) // config.rounds)
+    each = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
     wanted = -(-2 * each // (BackSchedule.of(config).end + 1))
     cores = min(max(_power(wanted), 2), 64)
     return replace(config, openers=asked.openers or cores, sealers=asked.sealers or cores)
@@ -111,18 +114,22 @@ def plan(
     rounds: int = 1,
     openers: int | None = None,
     sealers: int | None = None,
+    cipher: str = "ascon-aead128",
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
 
     Parameters: `memory`: timing of HBM's ports; `hbm_bytes`: what the map may take of HBM; the share
     of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen.
+    `cipher`: one of `ciphers.CIPHERS`.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     interval = memory.interval(bus_bytes)
     longest = 64  # bus words of one access at most
     deadline = memory.latency + MARGIN + (interval - 1) * longest
-    asked = _Asked(capacity, value_bytes, bus_bytes, deadline, window, rounds, openers, sealers)
+    asked = _Asked(
+        capacity, value_bytes, bus_bytes, deadline, window, rounds, openers, sealers, cipher
+    )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):
         if each > capacity:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import ascon
 from .config import KEY_BYTES, OmapConfig
 from .device import Device, Stopped
 from .errors import MapError
@@ -58,7 +57,8 @@ def take(device: Device, key: int, epoch: int) -> Snapshot:
     text = _image(device)
     pieces = [text[at : at + _PIECE].ljust(_PIECE, b"\0") for at in range(0, len(text), _PIECE)]
     sealed = tuple(
-        ascon.seal(key, _nonce(epoch, number), piece) for number, piece in enumerate(pieces)
+        device.config.sealing.seal(key, _nonce(epoch, number), piece)
+        for number, piece in enumerate(pieces)
     )
     return Snapshot(epoch, sealed, bytes(device.pages))
 
@@ -79,7 +79,7 @@ def restore(
     if snapshot.epoch != epoch:
         raise Stopped(MapError.EPOCH)
     pieces = [
-        ascon.open_(key, _nonce(epoch, number), piece)
+        config.sealing.open_(key, _nonce(epoch, number), piece)
         for number, piece in enumerate(snapshot.image)
     ]
     if any(piece is None for piece in pieces):

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import split
-from . import ascon
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .golden import Item, Step
 from .messages import Request, pack_request, pack_response, request_nonce, response_nonce
@@ -54,9 +53,11 @@ def _words(texts: Sequence[bytes]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(texts), dtype="<u8").reshape(len(texts), -1)
 
 
-def _sealed(key: int, nonces: Sequence[int], texts: NDArray[np.uint64], size: int) -> list[bytes]:
+def _sealed(
+    config: OmapConfig, key: int, nonces: Sequence[int], texts: NDArray[np.uint64], size: int
+) -> list[bytes]:
     halves = [(nonce & _MASK, nonce >> 64) for nonce in nonces]
-    sealed = ascon.seal_many(key, np.array(halves, dtype=np.uint64), texts)
+    sealed = config.sealing.seal_many(key, np.array(halves, dtype=np.uint64), texts)
     rows = sealed.astype("<u8").view(np.uint8).reshape(len(nonces), -1)
     return [row.tobytes() + bytes(size - len(row)) for row in rows]
 
@@ -72,7 +73,7 @@ def seal_pages(
     for chunk in range(config.chunks):
         nonces = [page_nonce(page, counter, chunk) for page, counter, _ in pages]
         part = np.ascontiguousarray(texts[:, chunk * width : (chunk + 1) * width])
-        pieces.append(_sealed(key, nonces, part, (config.chunk_blocks + 1) * BLOCK))
+        pieces.append(_sealed(config, key, nonces, part, (config.chunk_blocks + 1) * BLOCK))
     return [b"".join(parts).ljust(config.page_bytes, b"\0") for parts in zip(*pieces, strict=True)]
 
 
@@ -86,7 +87,7 @@ def open_page(
     size = (config.chunk_blocks + 1) * BLOCK
     text = b""
     for chunk in range(config.chunks):
-        piece = ascon.open_(
+        piece = config.sealing.open_(
             key, page_nonce(page, counter, chunk), sealed[chunk * size : (chunk + 1) * size]
         )
         if piece is None:
@@ -123,14 +124,14 @@ def seal_requests(
     """Return requests as a client seals them, numbered from `first` on."""
     texts = _words([pack_request(config, request) for request in requests])
     nonces = [request_nonce(first + k) for k in range(len(requests))]
-    return _sealed(key, nonces, texts, config.message_bytes)
+    return _sealed(config, key, nonces, texts, config.message_bytes)
 
 
 def seal_responses(config: OmapConfig, key: int, first: int, steps: Sequence[Step]) -> list[bytes]:
     """Return responses as the device seals them, numbered from `first` on."""
     texts = _words([pack_response(config, step.response) for step in steps])
     nonces = [response_nonce(first + k) for k in range(len(steps))]
-    return _sealed(key, nonces, texts, config.message_bytes)
+    return _sealed(config, key, nonces, texts, config.message_bytes)
 
 
 def _digests(texts: Sequence[bytes]) -> list[int]:

@@ -12,7 +12,7 @@ from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map, Overflow
 from penstock.models.omap.messages import Keys, Operation, Request, Status
 from penstock.models.omap.pairs import PairSource
-from penstock.models.omap.traffic import open_page, page_traffic
+from penstock.models.omap.traffic import open_page, page_traffic, seal_requests
 from testbench.omap import KEYS, Mirror, config, requests
 
 
@@ -83,6 +83,19 @@ def test_pages_open_with_their_own_counter_alone():
         assert open_page(small, KEYS.page, page, counter + 1, data, len(items)) is None
         assert open_page(small, KEYS.page, page ^ 1, counter, data, len(items)) is None
     assert len({sent.data for sent in writes}) == len(writes)
+
+
+def test_ciphers_change_no_answer():
+    one, two = config(), config(cipher="aes128-gcm")
+    made = requests(one, 60, seed=6)
+    steps = [list(Map(shape, KEYS).run(made)) for shape in (one, two)]
+    assert steps[0] == steps[1]
+    sealed = [seal_requests(shape, KEYS.session, 0, made[:5]) for shape in (one, two)]
+    assert not set(sealed[0]) & set(sealed[1])
+    _, writes = page_traffic(two, KEYS.page, steps[1])
+    page, data = writes[0].page, writes[0].data
+    assert open_page(two, KEYS.page, page, 1, data, 1) is not None
+    assert open_page(one, KEYS.page, page, 1, data, 1) is None
 
 
 def test_bounds_that_are_exceeded():

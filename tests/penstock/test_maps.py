@@ -61,6 +61,12 @@ def test_model_predicts_cycles_and_prints_the_failure_budget(kernel, tmp_path):
     assert made["cycles"]["model"] > 0
 
 
+def test_a_map_with_the_second_cipher(kernel):
+    found = _run("model", kernel, "--ops", 60, "--cipher", "aes128-gcm")
+    assert found.exit_code == 0, found.output
+    assert "aes128-gcm" in found.output
+
+
 def test_simulate_on_golden_and_a_file_of_operations(kernel, tmp_path):
     operations = tmp_path / "operations.txt"
     operations.write_text("# three\nput 7 0102030405060708\nget 7\ndelete 0x7\n")
@@ -94,6 +100,7 @@ def test_bad_operations(kernel, tmp_path, line, message):
         (["--hbm", "1K"], "E461"),
         (["--window", "3"], "E461"),
         (["--link", "latency=x"], "E604"),
+        (["--cipher", "aes128-gcm", "--rounds", "4"], "E461"),
     ],
 )
 def test_bad_options(kernel, words, code):

@@ -47,7 +47,7 @@ class MappingEngine(Engine):
         "bytes": "penstock.dsl.omap.kernel:bytes",
         "u64": "penstock.dsl.omap.kernel:u64",
     }
-    arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "link"})
+    arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "cipher", "link"})
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         check_options(set(request.own), request.data is not None)
@@ -84,6 +84,7 @@ class MappingEngine(Engine):
                 rounds=given.option("rounds", 1),
                 openers=cores,
                 sealers=cores,
+                cipher=given.option("cipher", "ascon-aead128"),
             )
         except NoPlan as problem:
             raise error("E461", str(problem), kernel.name_span, hint=problem.hint) from None

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from penstock.models.omap.ciphers import CIPHERS
 from penstock.options import Count, Option
 
 __all__ = ["OPTIONS"]
@@ -58,7 +59,15 @@ _PLAN = (
         "rounds",
         click.IntRange(1, 4),
         "R",
-        "Rounds of a cipher core a cycle: 1, 2 or 4.  [default: 1]",
+        "Rounds of a cipher core a cycle: 1, 2 or (Ascon) 4.  [default: 1]",
+        plans=True,
+    ),
+    Option(
+        "--cipher",
+        "cipher",
+        click.Choice(list(CIPHERS)),
+        None,
+        "What seals a map's pages and messages.  [default: ascon-aead128]",
         plans=True,
     ),
     Option(
