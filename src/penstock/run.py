@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from time import perf_counter
@@ -26,6 +26,7 @@ __all__ = [
     "WAVES",
     "Run",
     "carry_out",
+    "check_options",
     "golden",
     "hardware",
     "model",
@@ -271,6 +272,22 @@ _METERED = ("watchdog", "limit", "progress")
 _OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed")
 
 
+def _known(backend: str) -> str:
+    """Return the backend. Raises ValueError for one that there is not."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    return backend
+
+
+def check_options(backend: str, options: Iterable[str]) -> None:
+    """Raise ValueError for an option of runs or machines that runs on a backend do not take."""
+    foreign = next((name for name in options if not _takes(backend, name)), None)
+    if foreign is not None:
+        takers = ", ".join(other for other in MACHINES if _takes(other, foreign))
+        ending = f": it is for {takers}" if takers else ""
+        raise ValueError(f"a run on {backend} takes no {foreign}{ending}")
+
+
 def carry_out(
     design: Design,
     workload: Workload,
@@ -278,7 +295,11 @@ def carry_out(
     memory: Memory | None = None,
     **options: Any,
 ) -> Run:
-    """Return the run of a workload on one backend; `options`: of machine and run."""
+    """Return the run of a workload on one backend; `options`: of machine and run.
+
+    Raises ValueError for an unknown backend, and for options that it does not take.
+    """
+    check_options(_known(backend), options)
     if backend == "golden":
         return golden(workload)
     if backend == "model":
@@ -295,7 +316,7 @@ def _takes(backend: str, name: str) -> bool:
         return True
     if backend not in MACHINES:
         return name in ("stall_percent", "seed")
-    return name in signature(MACHINES[backend]).parameters
+    return name in _OF_MACHINES and name in signature(MACHINES[backend]).parameters
 
 
 def run(
@@ -307,13 +328,10 @@ def run(
     **options: Any,
 ) -> Run:
     """Run a design on data, see `Design.run`."""
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    _known(backend)
     timing = None if memory is None else timing_of(memory, design.target)
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
-    if foreign := next((name for name in machine if not _takes(backend, name)), None):
-        takers = ", ".join(other for other in MACHINES if _takes(other, foreign))
-        raise ValueError(f"a run on {backend} takes no {foreign}: it is for {takers}")
+    check_options(backend, machine)
     if unknown := next((name for name in options if name not in design.arguments), None):
         raise ValueError(f"a run of {design.name} takes no {unknown}")
     workload = design.workload(design.opened(Given(data, data, options=options)))

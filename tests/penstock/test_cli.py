@@ -267,6 +267,22 @@ MESSAGES = [
         ),
     ),
     (
+        "simulate k.py --seed 4 --data table.csv",
+        conflict(
+            "simulate",
+            "--seed 4 and --data table.csv: nothing is drawn at random",
+            "leave --seed out, or give --data random:rows=1000",
+        ),
+    ),
+    (
+        "model k.py --seed 4 --rows 9 --dim d=4",
+        conflict(
+            "model",
+            "--seed 4 and no random data: nothing is drawn at random",
+            "leave --seed out, or give --data random:rows=1000",
+        ),
+    ),
+    (
         "model k.py --rows 5 --dim d=4 --set rat=1",
         "error[E501]: rat is not a meta of the kernel f\n --> --set\nhint: did you mean rate?\n",
     ),
@@ -644,6 +660,19 @@ k.py: the kernel f is fine
     )
     assert run(["check", "k.py:g"]) == 1
     assert run(["check", "k.py", "--dim", "d=4", "--target", "nosuch"]) == 1
+
+
+@pytest.mark.parametrize("plan", ["", " --target ulx3s-85f"])
+def test_check_reads_the_rows(plan: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("n.csv").write_text("a,b,y\n1,2,3\n4,,5\n6,7,8\n")
+    assert run(f"check k.py --data n.csv{plan}".split()) == 1
+    said = capsys.readouterr()
+    assert "error[E814]: TUPLE_NULL" in said.err and "n.csv, row 2" in said.err
+    assert "is fine" not in said.out
+    assert run(f"check k.py --data n.csv --on-null skip{plan}".split()) == 0
+    Path("n.csv").write_text("a,b,y\n1,2,3\n4,nan,5\n")
+    assert run(f"check k.py --data n.csv{plan}".split()) == 1
+    assert "n.csv, row 2, column b" in capsys.readouterr().err
 
 
 def test_version_targets_help(capsys: pytest.CaptureFixture[str]) -> None:

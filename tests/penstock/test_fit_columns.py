@@ -265,6 +265,13 @@ def test_a_bad_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "error[E812]" in said and "block 1" in said
 
 
+def test_check_finds_rows_that_end_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check f.psk --data n.csv --bind x=a,b --bind y=y".split()) == 1
+    said = capsys.readouterr()
+    assert "TUPLE_NULL" in said.err and "n.csv, row 2" in said.err and "is fine" not in said.out
+    assert run("check f.psk --data n.csv --bind x=a,b --bind y=y --on-null skip".split()) == 0
+
+
 def test_a_bad_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     pages = bytearray(DIABETES.with_suffix(".heap").read_bytes())
     pages[8192 + 18] ^= 0xFF

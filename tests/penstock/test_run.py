@@ -100,6 +100,31 @@ def test_options_of_other_backends(
         design.run(table(), backend, **option)
 
 
+@pytest.mark.parametrize(
+    "backend, options, said",
+    [
+        ("pysim", {"family": "ecp5"}, "a run on pysim takes no family: it is for netlist"),
+        ("rtl", {"bogus": 1}, "a run on rtl takes no bogus"),
+        ("golden", {"bogus": 1}, "a run on golden takes no bogus"),
+        (
+            "fpga",
+            {},
+            "backend must be one of golden, model, rtl, netlist, pysim, board, not 'fpga'",
+        ),
+    ],
+)
+def test_what_is_carried_out_takes_its_own_options(
+    design: ps.Design, backend: str, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        carry_out(
+            design, design.workload(Given("random:rows=9", "random:rows=9")), backend, **options
+        )
+    if backend != "golden":
+        with pytest.raises(ValueError, match=said.replace("golden, model, ", "")):
+            design.machine(backend, 4096, **options)
+
+
 def test_amaranths_simulator_writes_vcd_alone(small: ps.Design, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"writes waves as VCD, not into .*w\.fst$"):
         small.run(table(), "pysim", waves=str(tmp_path / "w.fst"))

@@ -13,11 +13,11 @@ __all__ = ["COMMANDS"]
 
 
 @click.pass_obj
-def _check(state: State, **values: Any) -> None:
+def _check(state: State, **values: Any) -> int:
     """Look for mistakes in a kernel, and in how it goes with its data; build nothing.
 
-    With --data, columns are bound and sizes settled; with --target or --format, the plan is made as
-    well.
+    With --data, columns are bound, sizes settled and the rows read: a NULL or a value that would
+    end a run is named. With --target or --format, the plan is made as well.
     """
     state.begin("check", values)
     from penstock.commands.job import Job
@@ -28,8 +28,12 @@ def _check(state: State, **values: Any) -> None:
     parts = job.engine.check(job.kernel, job.given, design)
     job.warn()
     state.show(parts)
+    wrong = job.engine.unreadable(job.kernel, job.given, design)
+    if wrong is not None:
+        return state.stop(wrong)
     if not request.quiet:
         state.out.print(f"{request.kernel}: the {job.kernel.title} {job.kernel.name} is fine")
+    return 0
 
 
 COMMANDS = (

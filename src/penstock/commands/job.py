@@ -39,6 +39,7 @@ class Job:
         kernel = load_kernel(request.kernel)
         engine = engine_of(kernel)
         _check_own(engine, command, request)
+        _check_seed(engine, kernel, request)
         engine.allow(kernel, command, request)
         state.record.source = kernel.source or ""
         given = Given(
@@ -84,6 +85,18 @@ class Job:
             return
         for warning in dict.fromkeys(self.engine.warnings(self.kernel)):
             self.state.say(render(warning, self.kernel.source))
+
+
+def _check_seed(engine: Engine, kernel: AnyKernel, request: Request) -> None:
+    """Raise Conflict for --seed where nothing is drawn at random."""
+    random = (request.data or "").startswith("random:")
+    if request.seed is None or random or engine.draws(kernel, request.data):
+        return
+    beside = f"--data {request.data}" if request.data else "no random data"
+    raise Conflict(
+        f"--seed {request.seed} and {beside}: nothing is drawn at random",
+        "leave --seed out, or give --data random:rows=1000",
+    )
 
 
 def _check_own(engine: Engine, command: str, request: Request) -> None:

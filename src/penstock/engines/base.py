@@ -150,6 +150,11 @@ class Workload(ABC):
         """Return what else there is to say of a result, for reports, as JSON has it."""
         return {}
 
+    def unreadable(self) -> HardwareError | None:
+        """Return the first thing wrong with the data that every run would end with, found without a
+        run; None where there is nothing, or where only a run can tell."""
+        return None
+
     def failure(self, error: HardwareError) -> Failure:
         """Return what an error means to the user who gave the data."""
         from penstock.failures import hardware_failure
@@ -444,9 +449,15 @@ class Design(ABC):
         self, backend: str, needed: int, memory: Memory | None = None, **options: Any
     ) -> Machine:
         """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
-        its runs take; `options`: the machine's own."""
-        from penstock.run import MACHINES
+        its runs take; `options`: the machine's own.
 
+        Raises ValueError for a backend that has no machine, and for options that it does not take.
+        """
+        from penstock.run import MACHINES, check_options
+
+        if backend not in MACHINES:
+            raise ValueError(f"backend must be one of {', '.join(MACHINES)}, not {backend!r}")
+        check_options(backend, options)
         timings = self.memories(self.memory if memory is None else memory)
         return MACHINES[backend](self, needed, timings, **options)
 
@@ -529,6 +540,11 @@ class Engine(ABC):
         engine alone do not say so."""
         return None
 
+    def draws(self, kernel: AnyKernel, source: str | None) -> bool:
+        """Return whether a run draws anything at random where its data are not random numbers, so
+        that `--seed` means something; `source`: the data that are given."""
+        return source is None and self.data_optional
+
     def needs(self, kernel: AnyKernel) -> str:
         """Return in words what data a run of the kernel needs."""
         return "a table"
@@ -556,6 +572,17 @@ class Engine(ABC):
         """Look for mistakes in a kernel and in how it goes with its data; return what to print.
         `design`: where a plan was made."""
         return ()
+
+    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+        """Return the first thing wrong with the rows of a given table, such as a NULL that the
+        policy does not allow; `design`: where a plan was made."""
+        from penstock.host.sources import Table
+
+        if design is None or not isinstance(given.data, Table):
+            return None
+        workload = design.workload(given)
+        found = workload.unreadable()
+        return None if found is None else workload.failure(found)
 
     def warnings(self, kernel: AnyKernel) -> Sequence[Diagnostic]:
         """Return what a compilation has found doubtful."""

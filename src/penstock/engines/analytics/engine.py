@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.inputs import input_policy
+from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.bind import Binding
     from penstock.dsl.core.graph import Graph
     from penstock.dsl.core.kernel import AnyKernel
+    from penstock.failures import Failure
     from penstock.models.heap.schema import Schema
     from penstock.models.numerics.formats import Format
     from penstock.models.target import Target
@@ -48,7 +51,6 @@ class AnalyticsEngine(Engine):
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
         from penstock.dsl.analytics.ranges import check_means, out_of_range
-        from penstock.models.numerics.policy import InputPolicy
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
@@ -108,6 +110,32 @@ class AnalyticsEngine(Engine):
         if given.source is None:
             return (binding_grid(graph, None, None),)
         return (binding_grid(graph, schema, binding),)
+
+    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+        from penstock.host.sources import Table
+        from penstock.models.strider.config import WalkConfig
+        from penstock.models.strider.layout import Source, TupleLayout
+        from penstock.models.strider.table import walk_table
+        from penstock.tables import table_failure
+
+        table = given.data
+        if design is not None or not isinstance(table, Table):
+            return super().unreadable(kernel, given, design)
+        assert isinstance(kernel, Kernel)
+        _, schema, binding = _front(kernel, given)
+        fmt = _format(given.format)
+        choices = _choices(given, fmt)
+        columns = [part for parts in binding.fields.values() for part in parts]
+        starts = accumulate((part.count for part in columns), initial=0)
+        places = tuple(
+            Source(part.attribute, part.first, part.count, at)
+            for part, at in zip(columns, starts, strict=False)
+        )
+        layout = TupleLayout(1, sum(p.count for p in columns), (), places, choices.on_null)
+        policy = InputPolicy(choices.on_overflow, choices.on_nan)
+        walk = WalkConfig(schema, layout, fmt, choices.visibility, policy)
+        found = walk_table(table.pages, walk)[3]
+        return None if found is None else table_failure(given.source, table, found, walk)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
         from .sections import summary

@@ -28,6 +28,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
+from penstock.models.strider.table import walk_table
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import table_failure
 
@@ -214,6 +215,9 @@ class Training(Workload):
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         return self.design.decode(codes)
+
+    def unreadable(self) -> HardwareError | None:
+        return walk_table(self.table.pages, self.design.plan.walk)[3]
 
     def failure(self, error: HardwareError) -> Failure:
         return table_failure(self.source, self.table, error, self.design.plan.walk)

@@ -43,6 +43,9 @@ class PimEngine(Engine):
 
         return {"pimba": parts}
 
+    def draws(self, kernel: AnyKernel, source: str | None) -> bool:
+        return True  # bits for stochastic rounding
+
     def needs(self, kernel: AnyKernel) -> str:
         return "inputs for each token"
 

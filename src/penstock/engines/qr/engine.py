@@ -15,6 +15,7 @@ from .options import OPTIONS
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
+    from penstock.failures import Failure
     from penstock.models.target import Target
     from penstock.options import Request
     from penstock.outcome import Outcome
@@ -70,6 +71,9 @@ class FitEngine(Engine):
             from .changes import changes_of, limited_fits
 
             limited_fits(changes_of(Given(options=request.own), 1))
+
+    def draws(self, kernel: AnyKernel, source: str | None) -> bool:
+        return _over_keys(kernel)  # which keys come and go
 
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
@@ -147,6 +151,10 @@ class FitEngine(Engine):
             graph = getattr(design, "graph", None) or kernel.trace(given.option("dims", {}))
             check_method(graph)
         return (fit_facts(graph),)
+
+    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+        # keys are read by `check`
+        return None if _over_keys(kernel) else super().unreadable(kernel, given, design)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
         from .sections import summary

@@ -401,6 +401,9 @@ class TableFits(_Fits):
             },
         }
 
+    def unreadable(self) -> HardwareError | None:
+        return self._walked[2]
+
     def failure(self, error: HardwareError) -> Failure:
         if error.code == ColumnsError.FIT_RANGE and self._beyond is not None:
             _, row, column = self._beyond
