@@ -4,18 +4,19 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
-from ...models.omap.config import BLOCK, KEY_BYTES, OmapConfig
+from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
 from ...models.omap.messages import response_nonce
 from ...models.omap.shell import PORTS, register_map
-from ..memory import AXI4, BurstReader
+from ..memory import AXI4
 from ..memory.axi import shared_by
 from ..shell import engine_members
 from ..stream.queue import Queue
 from .back import Back
-from .front import Front, head_layout
+from .front import Front
 from .pages import PageReads, PageWrites, WordDrain
-from .pairs import PairGenerator
+from .pairs import PairGenerators
+from .requests import Requests
 from .sealing import Opener, Sealer
 
 __all__ = ["MapEngine"]
@@ -46,13 +47,14 @@ class MapEngine(wiring.Component):
             name: Cat(registers[f"{name}_key_low"], registers[f"{name}_key_high"])
             for name in ("page", "session", "hash", "pairs")
         }
-        m.submodules.pairs = pairs = PairGenerator(config)
+        m.submodules.pairs = pairs = PairGenerators(config)
         m.submodules.front = self.front = Front(config)
         m.submodules.back = self.back = Back(config)
         m.d.comb += [
             pairs.start.eq(self.start),
             pairs.number.eq(self.number),
             pairs.key.eq(keys["pairs"]),
+            self.front.clear.eq(self.start),
             self.front.key.eq(keys["hash"]),
             self.front.base.eq(registers.hbm),
             self.back.base.eq(registers.hbm),
@@ -73,64 +75,23 @@ class MapEngine(wiring.Component):
         return m
 
     def _requests(self, m, key):
-        """Requests are fetched when they have arrived and the window has room for them."""
-        config, registers = self.config, self.registers
-        m.submodules.request_reader = reader = BurstReader(bus_bytes=config.bus_bytes)
-        shared_by(m, self.m1, reader.bus)
-        m.submodules.request_opener = opener = self.request_opener = Opener(
-            bus_bytes=config.bus_bytes,
-            chunks=1,
-            blocks=config.message_blocks,
-            slots=config.window,
-            rounds=config.rounds,
-            cipher=config.cipher,
-        )
-        m.submodules.heads = heads = Queue(head_layout(), config.window)
-        wiring.connect(m, heads.o, self.front.i)
-        asked, clock, due = Signal(33), Signal(64), Signal(64)
-        address = Signal(40)
-        ready, sent = Signal(), Signal()
-        with m.If(self.start):
-            m.d.sync += [asked.eq(0), clock.eq(0), due.eq(0), address.eq(registers.requests)]
-        with m.Else():
-            m.d.sync += clock.eq(clock + 1)
-        with m.If(sent):
-            m.d.sync += [
-                asked.eq(asked + 1),
-                due.eq(due + registers.interval),
-                address.eq(address + config.message_bytes),
-            ]
+        registers = self.registers
+        m.submodules.requests = requests = self.requests = Requests(self.config)
+        shared_by(m, self.m1, requests.bus)
+        wiring.connect(m, requests.head, self.front.i)
         m.d.comb += [
-            ready.eq(
-                self.active
-                & (asked != registers.count)
-                & (clock >= due)
-                & (asked - self.retired < config.window)
-            ),
-            sent.eq(ready & reader.i.ready & opener.i.ready),
-            reader.i.valid.eq(ready & opener.i.ready),
-            reader.i.p.address.eq(address),
-            reader.i.p.beats.eq(config.message_beats),
-            opener.i.valid.eq(ready & reader.i.ready),
-            opener.i.p.nonce.eq(self.number + asked),
-            opener.key.eq(key),
-            opener.i_data.valid.eq(reader.o.valid),
-            opener.i_data.payload.eq(reader.o.p.data),
-            reader.o.ready.eq(1),
-            heads.i.valid.eq(opener.ended & opener.fits),
+            requests.start.eq(self.start),
+            requests.active.eq(self.active),
+            requests.number.eq(self.number),
+            requests.address.eq(registers.requests),
+            requests.interval.eq(registers.interval),
+            requests.count.eq(registers.count),
+            requests.retired.eq(self.retired),
+            requests.key.eq(key),
         ]
-        place = KEY_BYTES + config.value_bytes
-        operation = Signal(8)
-        known = Signal(8 * KEY_BYTES)
-        with m.If(opener.put):
-            with m.If(opener.put_block == 0):
-                m.d.sync += known.eq(opener.put_data[: 8 * KEY_BYTES])
-            with m.If(opener.put_block == place // BLOCK):
-                m.d.sync += operation.eq(opener.put_data[8 * (place % BLOCK) :][:8])
-        m.d.comb += [heads.i.p.key.eq(known), heads.i.p.operation.eq(operation)]
         self.failures += [
-            (reader.error, ErrorCode.BUS_READ),
-            (opener.ended & ~opener.fits, MapError.REQUEST_TAG),
+            (requests.bus_error, ErrorCode.BUS_READ),
+            (requests.refused, MapError.REQUEST_TAG),
         ]
 
     def _open(self, m, key):
@@ -312,9 +273,9 @@ class MapEngine(wiring.Component):
             back.go.eq(Cat(*ready).all()),
             back.page0.eq(datas[opener0]),
             back.page1.eq(datas[opener1]),
-            self.request_opener.block.eq(back.message),
-            back.request.eq(self.request_opener.data),
-            self.request_opener.slot.eq(slot),
+            self.requests.block.eq(back.message),
+            back.request.eq(self.requests.data),
+            self.requests.slot.eq(slot),
         ]
         with m.If(back.sealed):
             m.d.sync += slot.eq(slot + 1)

@@ -4,7 +4,18 @@ from amaranth.lib import data
 
 from ...models.omap.config import KEY_BYTES
 
-__all__ = ["entry_layout", "operation_layout", "page_layout", "record_layout"]
+__all__ = [
+    "asked_layout",
+    "bucket_bits",
+    "decision_layout",
+    "entry_layout",
+    "head_layout",
+    "operation_layout",
+    "page_layout",
+    "place_layout",
+    "record_layout",
+    "ring_bits",
+]
 
 
 def entry_layout(config):
@@ -31,6 +42,57 @@ def record_layout(config):
             "frames": data.ArrayLayout(config.frame_bits, config.slots),
         }
     )
+
+
+def head_layout():
+    """What the front needs of a request."""
+    return data.StructLayout({"operation": 8, "key": 8 * KEY_BYTES})
+
+
+def asked_layout(config):
+    """A request in the front: operation, key, its buckets, the bins where its item goes, and those
+    that a miss shows."""
+    bins = dict.fromkeys(("new0", "new1", "shown0", "shown1"), config.bin_bits)
+    buckets = dict.fromkeys(("bucket0", "bucket1"), bucket_bits(config))
+    return data.StructLayout({"operation": 8, "key": 8 * KEY_BYTES, **buckets, **bins})
+
+
+def bucket_bits(config):
+    """Bits of a bucket's number."""
+    return max((config.buckets - 1).bit_length(), 1)
+
+
+def place_layout(config):
+    """Where an entry lies."""
+    return data.StructLayout(
+        {"bucket": bucket_bits(config), "slot": max((config.bucket_slots - 1).bit_length(), 1)}
+    )
+
+
+def decision_layout(config, kept):
+    """What a request means. `second`, `frame`: where its item is, unless an operation that is still
+    under way moved it (`forwarded`), whose number is `source` among the last `kept`; `place`: of its
+    entry; `bins`: those that are shown, then the new pair."""
+    return data.StructLayout(
+        {
+            "key": 8 * KEY_BYTES,
+            "status": 2,
+            "put": 1,
+            "found": 1,
+            "keep": 1,
+            "second": 1,
+            "frame": config.frame_bits,
+            "forwarded": 1,
+            "source": ring_bits(kept),
+            "place": place_layout(config),
+            "bins": data.ArrayLayout(config.bin_bits, 4),
+        }
+    )
+
+
+def ring_bits(kept):
+    """Bits of an operation's number among itself and the last `kept`."""
+    return kept.bit_length()
 
 
 def page_layout(config):

@@ -1,6 +1,6 @@
 """Pairs of bins, made ahead. Specification: `models.omap.pairs`."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from ...models.omap.pairs import AHEAD
 from ..stream.queue import Queue
 from .ascon import initial_state, permuted
 
-__all__ = ["PairGenerator", "pairs_shape"]
+__all__ = ["PairGenerators", "pairs_shape"]
 
 
 def pairs_shape(bits):
@@ -16,8 +16,52 @@ def pairs_shape(bits):
     return data.StructLayout(dict.fromkeys(("new0", "new1", "shown0", "shown1"), bits))
 
 
-class PairGenerator(wiring.Component):
-    """Makes the pairs of operation after operation. Timing: `models.omap.cycles.PairTimes`.
+class PairGenerators(wiring.Component):
+    """Generators that make the pairs of operations in turn. Timing: `models.omap.cycles.PairTimes`.
+
+    Members
+    -------
+    start : In(1)
+        Begin, in the next cycle, with the operation `number`.
+    number : In(64), key : In(128)
+    o : Out(stream of pairs)
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "number": In(64),
+                "key": In(128),
+                "o": Out(stream.Signature(pairs_shape(config.bin_bits))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        count = self.config.generators
+        turn = Signal(range(max(count, 2)))
+        cores = [_Generator(self.config) for _ in range(count)]
+        for k, core in enumerate(cores):
+            m.submodules[f"core{k}"] = core
+            m.d.comb += [
+                core.start.eq(self.start),
+                core.number.eq(self.number + k),
+                core.key.eq(self.key),
+                core.o.ready.eq(self.o.ready & (turn == k)),
+            ]
+        m.d.comb += [
+            self.o.valid.eq(Array(core.o.valid for core in cores)[turn]),
+            self.o.payload.eq(Array(core.o.payload.as_value() for core in cores)[turn]),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += turn.eq(Mux(turn == count - 1, 0, turn + 1))
+        return m
+
+
+class _Generator(wiring.Component):
+    """Makes the pairs of every operation that is a multiple of `config.generators` behind its first.
 
     Members
     -------
@@ -80,7 +124,11 @@ class PairGenerator(wiring.Component):
                 m.d.comb += queue.i.valid.eq(enough)
                 with m.If(enough):
                     with m.If(queue.i.ready):
-                        m.d.sync += [number.eq(number + 1), attempt.eq(0), held.eq(0)]
+                        m.d.sync += [
+                            number.eq(number + config.generators),
+                            attempt.eq(0),
+                            held.eq(0),
+                        ]
                         m.next = "LOAD"
                 with m.Else():
                     m.d.sync += attempt.eq(attempt + 1)

@@ -52,8 +52,14 @@ class OmapConfig:
         Cipher cores that open and that seal pages.
     rounds
         Rounds of a cipher core a cycle.
+    request_openers
+        Cipher cores that open requests: a power of two, at most `window`.
+    generators
+        Cores that draw pairs of bins.
     deadline
         Cycles after which every access to HBM is answered: its stated worst case.
+    beat_cycles
+        Cycles that a port of HBM takes for a bus word, in the long run.
     bus_bytes
         Bytes of a bus word of all ports.
     cipher
@@ -72,8 +78,11 @@ class OmapConfig:
     chunks: int = 1
     openers: int = 4
     sealers: int = 4
+    request_openers: int = 1
+    generators: int = 1
     rounds: int = 1
     deadline: int = 68
+    beat_cycles: int = 1
     bus_bytes: int = 32
     cipher: str = "ascon-aead128"
 
@@ -91,7 +100,10 @@ class OmapConfig:
             "chunks": (1, 64),
             "openers": (1, 64),
             "sealers": (2, 64),
+            "request_openers": (1, self.window),
+            "generators": (1, 16),
             "deadline": (4, 4096),
+            "beat_cycles": (1, 64),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
@@ -99,7 +111,7 @@ class OmapConfig:
                 raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
         if self.value_bytes % 8:
             raise ValueError(f"value_bytes must be a multiple of 8, not {self.value_bytes}")
-        for name in ("buckets", "window", "openers", "sealers"):
+        for name in ("buckets", "window", "openers", "sealers", "request_openers"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
         if self.bus_bytes not in (16, 32, 64, 128):

@@ -6,16 +6,17 @@ values, nor whether a key was there.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..memory import Memory, Reader, Writer
 from .ciphers import Pace
 from .config import OmapConfig
+from .front_schedule import FrontSchedule
 from .golden import Step
 from .pairs import AHEAD
-from .schedule import BackSchedule, FrontSchedule
+from .schedule import BackSchedule
 
 __all__ = [
     "PENDING",
@@ -57,15 +58,16 @@ class PairTimes:
 
     def __init__(self, config: OmapConfig) -> None:
         self._block = 2 + 12 // config.rounds
-        self._begin = 1
-        self._taken: deque[int] = deque()
+        self._begin = [1] * config.generators
+        self._taken: list[int] = []
 
     def ready(self, blocks: int) -> int:
         """Return the cycle from which on the next operation's pairs are there."""
-        pushed = self._begin + blocks * self._block - 1
-        if len(self._taken) == AHEAD:
-            pushed = max(pushed, self._taken.popleft() + 1)
-        self._begin = pushed + 1
+        number, cores = len(self._taken), len(self._begin)
+        pushed = self._begin[number % cores] + blocks * self._block - 1
+        if number >= AHEAD * cores:
+            pushed = max(pushed, self._taken[number - AHEAD * cores] + 1)
+        self._begin[number % cores] = pushed + 1
         return pushed + 1
 
     def take(self, cycle: int) -> None:
@@ -171,7 +173,7 @@ def run(
     """
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
     lanes, pace, window = config.bus_bytes // 16, config.sealing_pace, config.window
-    requests = Reader(memory, config.bus_bytes)
+    requests = Reader(memory, config.bus_bytes, window)
     reads = Reader(memory, config.bus_bytes, config.pages_in_flight)
     page_drain = _Drain(memory, config, config.page_beats)
     answer_drain = _Drain(memory, config, config.message_beats)
@@ -181,7 +183,9 @@ def run(
     message_words = config.message_blocks + 1
     page_words = config.chunks * (config.chunk_blocks + 1)
     told = Schedule()
-    request_end = front_free = back_free = 0
+    begin = -front.interval
+    request_ends = [-1] * config.request_openers
+    back_free = 0
     opener_ends = [-1] * config.openers
     retired: list[int] = []
     released: list[int] = []
@@ -200,19 +204,24 @@ def run(
         at = requests_at + number * config.message_bytes
         asked = requests.command(valid, at, config.message_beats)
         words = text(requests, config.message_beats, message_words)
-        start = max(asked + 1, request_end + 1 if number else 0)
-        request_end = opened(start, words, 1, config.message_blocks, pace)
+        opener = number % config.request_openers
+        start = max(asked + 1, request_ends[opener] + 1)
+        request_ends[opener] = opened(start, words, 1, config.message_blocks, pace)
 
-        begin = max(request_end + 1, pairs.ready(operation.pair_blocks), front_free)
+        begin = max(
+            request_ends[opener] + 1,
+            pairs.ready(operation.pair_blocks),
+            begin + front.interval,
+        )
         pairs.take(begin)
         front_free = begin + front.end + 1
 
-        ready = max(begin + front.shown + 4, back_free)
+        ready = max(begin + front.placed + 4, back_free)
         given = []
         for side, page in enumerate(operation.pages):
             # a lone page of the second bin is handed on a cycle later
             later = side or not operation.first_side
-            head = max(begin + front.shown + (4 if later else 3), command + 1)
+            head = max(begin + front.placed + (4 if later else 3), command + 1)
             told.conflicts += max(latest[page] - head, 0)
             index = len(told.pages)
             valid = max(head, latest[page])
@@ -279,7 +288,7 @@ def bound(
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
     return Bound(
         pages * config.page_beats * rate,
-        count * (FrontSchedule.of(config).end + 1),
+        max(count - 1, 0) * FrontSchedule.of(config).interval,
         count * (BackSchedule.of(config).end + 1),
         pages * each // config.openers,
         pages * each // config.sealers,

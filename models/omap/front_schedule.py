@@ -1,0 +1,93 @@
+"""The schedule of the front: which cycle of an operation does what, and how often one may begin.
+
+Every access to HBM has the deadline that the configuration states; its data are used then and not
+before. So no cycle depends on what HBM does, and every operation takes the same steps at the same
+distances from its beginning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import OmapConfig
+
+__all__ = ["FrontSchedule"]
+
+#: the cycle in which the key's hash is there, and the first command to a bucket is given
+HASHED = 9
+#: from a command to its first word, beside HBM's own latency: two queues and the address
+_WORD = 3
+#: from a write's command to the cycle in which its answer is counted, beside HBM's own latency
+_ANSWER = 4
+
+
+@dataclass(frozen=True)
+class FrontSchedule:
+    """Cycles of an operation that the front takes in cycle 0.
+
+    Parameters: `scan`: the first word of its buckets is looked at, one a cycle from then on;
+    `decided`: all words were, and what the request means is settled a cycle later; `ask`: the first
+    command to a bin's record; `records`: the first word of a record is taken, one a cycle from then
+    on; `placed`: all are there, with what earlier operations did; `entry_seen`, `records_seen`:
+    whatever is read from then on sees what this operation writes; `end`: its last cycle.
+
+    `interval`: from an operation to the next one at least. `kept_entries`, `kept_records`: how many
+    operations before it may have written something that its reads do not see.
+
+    Pages are handed on in `placed` + 2 and + 3, the operation in `placed` + 3.
+    """
+
+    scan: int
+    decided: int
+    ask: int
+    records: int
+    placed: int
+    entry_seen: int
+    records_seen: int
+    end: int
+    interval: int
+    kept_entries: int
+    kept_records: int
+
+    @classmethod
+    def of(cls, config: OmapConfig) -> FrontSchedule:
+        buckets, record = 2 * config.bucket_beats, config.record_beats
+        frames = 2 * config.slots + 1
+        scan = HASHED + _WORD + config.deadline
+        decided = scan + buckets
+        ask = decided + 2
+        records = ask + _WORD + config.deadline
+        placed = records + 4 * record + 1
+        entry_seen = placed + 2 + _ANSWER + config.deadline
+        records_seen = placed + 2 + 4 * record - 1 + _ANSWER + config.deadline
+        end = max(entry_seen, records_seen, placed + 4 + frames)
+        interval = max(
+            HASHED + 3,  # the hash unit
+            buckets + 2,  # a scan and its decision
+            3 * record + 8,  # an operation's records before the next one looks for them
+            4 * record + 1,
+            frames + 2,  # frames are freed one a cycle
+            config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
+        )
+        return cls(
+            scan,
+            decided,
+            ask,
+            records,
+            placed,
+            entry_seen,
+            records_seen,
+            end,
+            interval,
+            _before(entry_seen - HASHED - 2, interval),
+            _before(records_seen - ask - 2, interval),
+        )
+
+    def within(self, first: int, last: int) -> int:
+        """How many operations may be between these two of their cycles at once."""
+        return (last - first) // self.interval + 1
+
+
+def _before(cycles: int, interval: int) -> int:
+    """Operations that began less than so many cycles before, at least one."""
+    return max(-(-cycles // interval) - 1, 1)
