@@ -25,7 +25,7 @@ __all__ = ["MapEngine"]
 class MapEngine(wiring.Component):
     """Answers `count` sealed requests with sealed responses, in their order.
 
-    Requests pass one after another through the request opener, the front (`Front`), the page readers
+    Requests pass one after another through `Requests`, the front (`Front`), the page readers
     with their openers, the back (`Back`), and the page sealers with their writer. Each of these takes
     a time that depends on nothing but arrivals and on which pages are opened. Timing:
     `models.omap.cycles`.
