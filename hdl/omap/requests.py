@@ -64,7 +64,13 @@ class Requests(wiring.Component):
             bus_bytes=config.bus_bytes, commands=config.window
         )
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))
-        cores = config.request_openers
+        m.d.comb += [reader.o.ready.eq(1), self.bus_error.eq(reader.error)]
+        self._open(m, reader, *self._ask(m, reader.i))
+        return m
+
+    def _ask(self, m, commands):
+        """Ask for a request when it has arrived. Returns when that is, and its number in the run."""
+        config = self.config
         asked, clock, due = Signal(33), Signal(64), Signal(64)
         address = Signal(40)
         ready, sent = Signal(), Signal()
@@ -85,13 +91,16 @@ class Requests(wiring.Component):
                 & (clock >= due)
                 & (asked - self.retired < config.window)
             ),
-            sent.eq(ready & reader.i.ready),
-            reader.i.valid.eq(ready),
-            reader.i.p.address.eq(address),
-            reader.i.p.beats.eq(config.message_beats),
-            reader.o.ready.eq(1),
-            self.bus_error.eq(reader.error),
+            sent.eq(ready & commands.ready),
+            commands.valid.eq(ready),
+            commands.p.address.eq(address),
+            commands.p.beats.eq(config.message_beats),
         ]
+        return sent, asked
+
+    def _open(self, m, reader, sent, asked):
+        config = self.config
+        cores = config.request_openers
         turns = [self._turn(m, name) for name in ("given", "filled", "opened")]
         given, filled, opened = (turn for turn, _ in turns)
         heads, datas, refused = [], [], []
@@ -125,7 +134,6 @@ class Requests(wiring.Component):
         for (turn, following), passed in zip(turns, passes, strict=True):
             with m.If(passed):
                 m.d.sync += turn.eq(following)
-        return m
 
     def _turn(self, m, name):
         """Which core is next, and the one after it."""
