@@ -77,7 +77,7 @@ def _faults(count, seed):
 
 
 def test_damaged_pages_are_seen_before_any_response():
-    assert _faults(16, 1) >= 8
+    assert _faults(80, 1) >= 48
 
 
 @pytest.mark.long

@@ -1,0 +1,212 @@
+# amaranth: UnusedElaboratable=no
+"""hdl.omap in Verilator under a host that watches, reads, and damages what lies in its memory, and
+without power.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from penstock.host.omap.operations import draw_operations
+from penstock.models.errors import HardwareError
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.device import Device
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.golden import Map
+from penstock.models.omap.messages import Keys, Operation, Request, Status
+from penstock.models.omap.obliviousness import Trace, independence, shape, uniformity
+from penstock.models.omap.snapshot import restore, take
+from penstock.sim.machine import Hung
+from testbench.omap import KEYS, Board, Mirror, compile_map, config, requests
+
+_HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
+_KINDS = ("flipped", "swapped", "replayed", "truncated")
+#: keys and shares of operations
+WORKLOADS = {
+    "hot key": ("hot:1", {"get": 0.5, "put": 0.5}),
+    "deletes": ("uniform", {"get": 0.2, "put": 0.3, "delete": 0.5}),
+    "Zipf": ("zipf:0.99", {"get": 0.9, "put": 0.1}),
+    "sweep": ("sweep", {"get": 1.0}),
+    "sawtooth": ("sawtooth:10", {"get": 1.0}),
+    "misses": ("uniform", {"get": 1.0}),
+}
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A small map and its compiled hardware."""
+    shape_ = config()
+    return shape_, compile_map(shape_)
+
+
+def _watched(small, name, count):
+    """What the host sees of a workload: pages by operation, and bursts of requests and responses."""
+    shape_, library = small
+    keys, mix = WORKLOADS[name]
+    items = 0 if name == "misses" else shape_.capacity
+    first = [Request(Operation.PUT, key, bytes(8)) for key in range(items)]
+    made = first + draw_operations(count, 8, shape_.capacity, mix=mix, keys=keys, seed=5)
+    sizes = [len(step.opened) for step in Map(shape_, KEYS).run(made)]
+    with Board(shape_, library, _HOST, _HBM, most=len(made)) as board:
+        board.machine.trace(1)
+        assert board.run(made).error is None
+        seen = board.page_bursts()
+        messages = (
+            [
+                (t.channel, t.address, t.beats)
+                for t in board.machine.trace(1)
+                if t.channel == "read"
+            ],
+            [
+                (t.channel, t.address, t.beats)
+                for t in board.machine.trace(1)
+                if t.channel == "write"
+            ],
+        )
+    found = []
+    for channel in ("read", "write"):
+        pages = iter(
+            [a // shape_.page_bytes for a, _, _ in seen[channel] if not a % shape_.page_bytes]
+        )
+        found.append([tuple(next(pages) for _ in range(size)) for size in sizes][len(first) :])
+        assert next(pages, None) is None
+    return Trace(shape_.bins, shape_.hbm_bins, tuple(found[0]), tuple(found[1])), messages
+
+
+def _judge(small, names, count):
+    same = None
+    for name in names:
+        seen, messages = _watched(small, name, count)
+        findings = [*shape(seen), uniformity(seen), independence(seen)]
+        assert [finding for finding in findings if not finding.passes] == [], name
+        if name != "misses":  # as many requests as all others
+            assert same is None or messages == same
+            same = messages
+
+
+def test_the_host_sees_nothing_of_the_workload(small):
+    _judge(small, ("hot key", "deletes"), 400)
+
+
+@pytest.mark.long
+def test_the_host_sees_nothing_of_any_workload(small):
+    _judge(small, WORKLOADS, 6000)
+
+
+def _attack(small, kind, seed, made, steps):
+    """Damage a page between two runs, or in the midst of one; return whether it was opened."""
+    shape_, library = small
+    draw = random.Random(f"{kind} {seed}")
+    size = shape_.page_bytes
+    text = 16 * (shape_.page_blocks + shape_.chunks)
+    latest = {o.page: n for n, step in enumerate(steps[:30]) for o in step.opened}
+    page = draw.choice([page for page, n in sorted(latest.items()) if n >= 10])
+    opened = [{o.page for o in step.opened} for step in steps]
+    hit = next((n for n in range(30, 60) if page in opened[n]), None)
+    with Board(shape_, library, _HOST, _HBM, most=60) as board:
+        assert board.run(made[:10]).error is None
+        old = board.host
+        assert board.run(made[10:30]).error is None
+        data = board.host[page * size : (page + 1) * size].copy()
+        if kind == "flipped":
+            data[draw.randrange(text)] ^= 1 << draw.randrange(8)
+        elif kind == "swapped":
+            other = draw.choice([p for p in sorted(latest) if p != page])
+            data = board.host[other * size : (other + 1) * size]
+        elif kind == "replayed":
+            data = old[page * size : (page + 1) * size]
+        else:
+            data[draw.randrange(8, text - 1) :] = 0
+        board.machine.write(page * size, data, space=0)
+        ended = board.run(made[30:])
+        answers = board.responses(30, 30)
+        given = [answer for answer in answers if answer is not None]
+        assert given == [step.response for step in steps[30:hit]][: len(given)]
+        if hit is None:
+            assert ended.error is None
+            return False
+        assert ended.error == HardwareError(MapError.PAGE_TAG)
+        assert answers[hit - 30 :] == [None] * (60 - hit)
+        assert board.run(made[30:]).error == HardwareError(MapError.STOPPED)
+    return True
+
+
+def _attacks(small, count):
+    made = requests(small[0], 60, seed=9)
+    steps = list(Map(small[0], KEYS).run(made))
+    return sum(_attack(small, _KINDS[n % 4], n, made, steps) for n in range(count))
+
+
+def test_damaged_pages_stop_the_map_before_any_response(small):
+    """A page that is damaged in any way stops the run in which it is opened next; what has been
+    answered until then is right.
+    """
+    assert _attacks(small, 20) >= 16
+
+
+@pytest.mark.long
+def test_three_hundred_damaged_pages(small):
+    assert _attacks(small, 320) >= 300
+
+
+def test_no_plaintext_is_in_the_hosts_memory(small):
+    """No key and no value, in either order of bytes: in pages, requests, responses."""
+    shape_, library = small
+    draw = random.Random(7)
+    keys = [draw.getrandbits(64) for _ in range(30)]
+    made = [Request(Operation.PUT, key, draw.randbytes(8)) for key in keys]
+    made += [Request(Operation.GET, draw.choice(keys), bytes(8)) for _ in range(60)]
+    secret = {request.value for request in made if any(request.value)}
+    secret |= {key.to_bytes(8, order) for key in keys for order in ("little", "big")}
+    with Board(shape_, library, _HOST, _HBM, most=100) as board:
+        for part in range(0, 90, 30):
+            assert board.run(made[part : part + 30]).error is None
+            memory = board.host.tobytes()
+            assert not any(word in memory for word in secret)
+
+
+def test_power_cut_at_any_cycle(small):
+    """What a run had done is lost; the latest snapshot is whole, and a half-done map is not gone on
+    with.
+    """
+    shape_, library = small
+    draw = random.Random(3)
+    fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
+    made = requests(shape_, 80, seed=12, unknown=False)
+    mirror, device = Mirror(shape_), Device(shape_, KEYS)
+    for request in made[:40]:
+        assert device.step(request).response == mirror.step(request)
+    for epoch in range(1, 3):
+        with Board(shape_, library, _HOST, _HBM, most=80) as board:
+            assert board.run(made[:40]).error is None
+            pages = board.host[: len(device.pages)].tobytes()
+            assert pages == bytes(device.pages)
+            snapshot = take(device, 77, epoch)
+            run, limit = board.machine.run, draw.randrange(100, 12_000)
+            board.machine.run = lambda *a, run=run, limit=limit, **k: run(*a, **k, limit=limit)
+            with pytest.raises(Hung):
+                board.run(made[40:])
+            board.machine.run = run
+            assert board.run(made[40:]).error == HardwareError(MapError.STOPPED)
+        again = restore(snapshot, shape_, 77, epoch, KEYS, fresh)
+        assert dict(again.map.items()) == mirror.items
+
+
+def test_what_cannot_be_done_is_answered_and_the_map_goes_on(small):
+    shape_, library = small
+    keys = range(shape_.capacity)
+    made = [Request(Operation.PUT, key, bytes([key] * 8)) for key in keys]
+    made += [
+        Request(Operation.PUT, 999, b"too many"),
+        Request(77, 1, bytes(8)),
+        Request(Operation.GET, 999, bytes(8)),
+        Request(Operation.GET, 1, bytes(8)),
+    ]
+    with Board(shape_, library, _HOST, _HBM, most=100) as board:
+        assert board.run(made).error is None
+        full, unknown, missing, found = board.responses(len(made))[shape_.capacity :]
+    assert (full.status, unknown.status) == (Status.FULL, Status.UNKNOWN)
+    assert missing.status == Status.MISSING
+    assert (found.status, found.value) == (Status.FOUND, bytes([1] * 8))
