@@ -38,6 +38,7 @@ def rows() -> list[str]:
             depth=proof.depth,
             covers=proof.covers,
             seconds=proof.seconds,
+            merge=proof.merge,
         )
         how, depth = method(proof, verdict.depth) if verdict.holds else ("undecided", "")
         planted = "<br>".join(str(defect) for defect in proof.defects).replace("|", "\\|")

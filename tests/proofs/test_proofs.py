@@ -40,7 +40,12 @@ def defects() -> list:
 def test_holds(proof: Proof) -> None:
     bench = proof.bench()
     verdict = decide(
-        bench, method=proof.method, depth=proof.depth, covers=proof.covers, seconds=proof.seconds
+        bench,
+        method=proof.method,
+        depth=proof.depth,
+        covers=proof.covers,
+        seconds=proof.seconds,
+        merge=proof.merge,
     )
     assert verdict.holds, failure(proof, verdict)
     assert not [text for text in bench.covers if text not in verdict.reached], (
@@ -51,7 +56,13 @@ def test_holds(proof: Proof) -> None:
 @pytest.mark.parametrize(("proof", "defect"), defects())
 def test_a_planted_defect_is_caught(proof: Proof, defect: Defect) -> None:
     with planted(defect):
-        verdict = decide(proof.bench(), method="bounded", depth=proof.search, seconds=proof.seconds)
+        verdict = decide(
+            proof.bench(),
+            method="bounded",
+            depth=proof.search,
+            seconds=proof.seconds,
+            merge=proof.merge,
+        )
         assert verdict.holds is False, f"{defect} changes nothing that {proof.name} looks at"
         assert "fails in cycle" in failure(proof, verdict)
 

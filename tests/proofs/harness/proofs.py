@@ -35,6 +35,9 @@ class Proof:
         Each breaks the property.
     seconds
         Of processor that a tool may take; beyond them the proof counts as failed.
+    merge
+        Registers that are always equal become one before covers and defects are looked for: for two
+        runs of something large.
     long
         Why only `--long` runs it: about how long it takes. Its defects are then `long` too.
     """
@@ -48,6 +51,7 @@ class Proof:
     covers: int = 30
     search: int = 40
     seconds: int = 120
+    merge: bool = False
     long: str = ""
 
     @property

@@ -66,6 +66,9 @@ write_smt2 -wires top.smt2
 #: much of what is said of two runs
 _REACH = "read_aiger top.aig; cone -a -O 0; strash; scleanup; scorr; dc2"
 
+#: the same, before a bounded search
+_MERGE = "; scorr"
+
 #: what ABC says when the states that it knows are all that there are
 _EXHAUSTED = "Explored all reachable states"
 
@@ -88,14 +91,22 @@ class Verdict:
 
 
 def decide(
-    bench: Bench, *, method: str, depth: int = 0, covers: int = 0, seconds: float = 120
+    bench: Bench,
+    *,
+    method: str,
+    depth: int = 0,
+    covers: int = 0,
+    seconds: float = 120,
+    merge: bool = False,
 ) -> Verdict:
     """Decide a bench, or recall what was decided of the same one by the same tools.
 
-    `covers`: cycles within which covers are looked for; 0: they are not.
+    `covers`: cycles within which covers are looked for; 0: they are not. `merge`: registers that are
+    always equal become one before bounded searches as well.
     """
     text = bench.rtlil()
     key = "\n".join([text, method, str(depth), str(covers), versions(), _AIGER, _SMT, _REACH])
+    key += _MERGE * merge
     file = cache_folder() / "proofs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     if file.exists():
         return Verdict(**json.loads(file.read_text()))
@@ -108,13 +119,13 @@ def decide(
         if method == "pdr":
             verdict = _reachability(bench, folder, seconds)
         elif method == "bounded":
-            verdict = _bounded(bench, folder, depth, seconds)
+            verdict = _bounded(bench, folder, depth, seconds, merge)
         elif method == "induction":
             verdict = _induction(bench, folder, depth, seconds)
         else:
             raise Problem(f"there is no method {method}")
         if covers:
-            verdict.reached = _covered(bench, folder, covers, seconds)
+            verdict.reached = _covered(bench, folder, covers, seconds, merge)
         verdict.seconds = round(_spent() - begun, 1)
     if verdict.holds is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -185,10 +196,13 @@ def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
     return Verdict(None, detail=out[-500:])
 
 
-def _bounded(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdict:
+def _bounded(
+    bench: Bench, folder: Path, depth: int, seconds: float, merge: bool = False
+) -> Verdict:
+    ready = f"strash; scleanup{_MERGE * merge}"
     out = _checked(
         abc(
-            f"read_aiger top.aig; cone -a -O 0; strash; scleanup; bmc3 -F {depth}; write_cex -n cex",
+            f"read_aiger top.aig; cone -a -O 0; {ready}; bmc3 -F {depth}; write_cex -n cex",
             folder,
             seconds,
         )
@@ -216,10 +230,17 @@ def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdic
     return Verdict(None, depth, detail=out[-500:])
 
 
-def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
+def _covered(
+    bench: Bench, folder: Path, within: int, seconds: float, merge: bool
+) -> dict[str, int]:
     """The cycle in which each cover is reached first."""
-    commands = [
-        f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
+    commands = []
+    source = "top.aig"
+    if merge:
+        commands.append(f"read_aiger top.aig; strash{_MERGE}; write_aiger less.aig")
+        source = "less.aig"
+    commands += [
+        f"read_aiger {source}; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
         for number in range(1, len(bench.covers) + 1)
     ]
     out = _checked(abc("; ".join(commands), folder, seconds))
