@@ -1,294 +1,403 @@
-"""The back: merges opened pages with the items that wait, and answers; one operation after another."""
+"""The back: merges opened pages with the items that wait, and answers."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.omap.back import BackSchedule
 from ...models.omap.config import BLOCK, KEY_BYTES
 from ...models.omap.errors import MapError
-from ...models.omap.schedule import BackSchedule
-from ..memory import BurstReader, BurstWriter
-from ..memory.axi import AXI4, shared_by
+from ..memory import AXI4, BurstWriter
+from ..memory.axi import shared_by
 from ..stream.queue import Queue
-from .layout import operation_layout
+from .deadlines import Deadline
+from .frames import Frames, frame_address
+from .layout import merge_layout, operation_layout
 
 __all__ = ["Back"]
 
 
 class Back(wiring.Component):
-    """Carries out operations whose pages are open: `models.omap.schedule.BackSchedule`.
+    """Carries out operations in their order: `models.omap.back.BackSchedule`.
+
+    An operation passes four stages, a block a cycle: addresses of the opened pages, the fetched
+    frames and the request; their data; the merge, in which items that stay go to their page and the
+    one that is asked for is kept; and the answer, in which the response is made and the item is
+    written to its new frame. Each of the last two holds another operation.
 
     Members
     -------
-    i : In(stream of operations), go : In(1)
-        The oldest operation begins when `go` is high: its pages are open, and there is room for what
-        it writes. `first`, `second`: Out(1), it opens a page in its first or second bin.
-    block : Out, page0, page1 : In(128)
-        Read ports of the opened pages and of the request (`message`, `request`): data in the next
-        cycle.
-    put0, put1 : Out(1), put_block, put_data : Out
+    i : In(stream of operations)
+        It has room for all operations in flight.
+    host0, host1 : Out(1)
+        The next operation opens a page in its first or second bin.
+    go : In(1)
+        The next operation begins when its frames are there and `go` is high: its pages are open, and
+        there is room for what it writes.
+    begun : Out(1)
+        It does, and its first blocks are addressed in the next cycle.
+    ticket : In
+        What comes back with the operation, taken in that cycle: `merging` with its merge, `closing`
+        with its answer.
+    block : Out, page : In, two
+        Read ports of the opened pages: data in the next cycle.
+    message : Out, request : In, passed : Out(1)
+        The same of the request, until `passed`.
+    put : Out(1), put_block, put_data : Out, two each
         Blocks of the merged pages.
-    used0, used1 : Out
-        How many blocks of them hold items, from `sealed` on.
-    sealed : Out(1)
-        High for one cycle: merged pages and response are whole, opened pages are consumed.
-    answer, answer_block, answer_data : Out
-        Blocks of the response.
-    ended : Out(1)
-        High in an operation's last cycle.
+    sealed : Out(1), hosts, pages, counters, used : Out, two each
+        High for one cycle: the merged pages are whole. Which ones they are, how often they were
+        written, and how many of their blocks hold items.
+    answer : Out(1), answer_block, answer_data : Out, answered : Out(1)
+        Blocks of the response; this is the last one.
     base : In(40)
-    error, code, bus_error, idle : Out
-    bus : Out(AXI4)
+    error, bus_error, idle : Out(1), code : Out(8)
+    bus0, bus1 : Out(AXI4)
+        To the frames; the first one writes too.
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, ticket):
+        self.config, self.tickets = config, ticket
         blocks = max(config.page_blocks, 2)
         messages = max(config.message_blocks, 2)
         super().__init__(
             {
                 "i": In(stream.Signature(operation_layout(config))),
+                "host0": Out(1),
+                "host1": Out(1),
                 "go": In(1),
                 "begun": Out(1),
+                "ticket": In(ticket),
+                "merging": Out(ticket),
+                "closing": Out(ticket),
                 "block": Out(range(blocks)),
-                "page0": In(128),
-                "page1": In(128),
+                "page": In(128).array(2),
                 "message": Out(range(messages)),
                 "request": In(128),
-                "put0": Out(1),
-                "put1": Out(1),
-                "put_block": Out(range(blocks)),
-                "put_data": Out(128),
-                "used0": Out(range(blocks + 1)),
-                "used1": Out(range(blocks + 1)),
+                "passed": Out(1),
+                "put": Out(1).array(2),
+                "put_block": Out(range(blocks)).array(2),
+                "put_data": Out(128).array(2),
                 "sealed": Out(1),
+                "hosts": Out(1).array(2),
+                "pages": Out(config.bin_bits).array(2),
+                "counters": Out(64).array(2),
+                "used": Out(range(blocks + 1)).array(2),
                 "answer": Out(1),
                 "answer_block": Out(range(messages)),
                 "answer_data": Out(128),
+                "answered": Out(1),
                 "base": In(40),
                 "error": Out(1),
                 "code": Out(8),
                 "bus_error": Out(1),
                 "idle": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes)),
+                "bus0": Out(AXI4(data_bytes=config.bus_bytes)),
+                "bus1": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        self.schedule = schedule = BackSchedule.of(config)
-        self.t, self.running = Signal(range(schedule.end + 1)), Signal()
-        self.count = 2 * config.slots + 1
-        m.d.comb += [
-            self.idle.eq(~self.running),
-            self.begun.eq(~self.running & self.i.valid & self.go),
-            self.sealed.eq(self._at(schedule.sealed)),
-            self.i.ready.eq(self._at(schedule.end)),
-        ]
-        with m.If(self.begun):
-            m.d.sync += [self.running.eq(1), self.t.eq(1)]
-        with m.Elif(self.running):
-            m.d.sync += self.t.eq(self.t + 1)
-            with m.If(self.t == schedule.end):
-                m.d.sync += self.running.eq(0)
-        self._ports(m)
-        self._ask(m)
-        self._stream(m)
+        self.schedule = BackSchedule.of(config)
+        self.stage = data.StructLayout(
+            {
+                "op": merge_layout(config),
+                "ticket": self.tickets,
+                "number": (self.schedule.items - 1).bit_length(),
+            }
+        )
+        m.submodules.frames = self.frames = Frames(config)
+        m.submodules.queue = self.queue = Queue(merge_layout(config), config.window)
+        self._accept(m)
+        self._address(m)
+        self._read(m)
         self._merge(m)
         self._answer(m)
-        late = self._at(schedule.frames) & (self.beats != self.count * config.frame_beats)
-        busy = self._at(schedule.end) & ~(self.writer.idle & ~self.words.o.valid)
-        with m.If(late | busy):
+        self._write(m)
+        m.d.comb += [
+            self.frames.base.eq(self.base),
+            self.bus_error.eq(self.frames.bus_error | self.writer.error),
+            self.idle.eq(
+                ~self.queue.o.valid
+                & ~self.addressing
+                & ~self.reading
+                & ~self.merging_now
+                & ~self.answering
+                & self.frames.idle
+                & self.stored.idle
+            ),
+        ]
+        with m.If(self.frames.late | self.stored.late):
             m.d.comb += [self.error.eq(1), self.code.eq(MapError.DEADLINE.value)]
         return m
 
-    def _at(self, cycle):
-        return self.running & (self.t == cycle)
-
-    def _within(self, first, count):
-        return self.running & (self.t >= first) & (self.t < first + count)
-
-    def _ports(self, m):
-        config = self.config
-        bus = config.bus_bytes
-        m.submodules.reader = reader = BurstReader(bus_bytes=bus, commands=self.count)
-        m.submodules.writer = self.writer = BurstWriter(bus_bytes=bus)
-        shared_by(m, self.bus, reader.bus, self.writer.bus)
-        m.submodules.reads = self.reads = Queue(reader.i.p.shape(), self.count)
-        m.submodules.writes = self.writes = Queue(self.writer.i.p.shape(), 2)
-        m.submodules.words = self.words = Queue(8 * bus, config.frame_beats + 1)
-        wiring.connect(m, self.reads.o, reader.i)
-        wiring.connect(m, self.writes.o, self.writer.i)
-        wiring.connect(m, self.words.o, self.writer.i_data)
-        m.d.comb += [reader.o.ready.eq(1), self.bus_error.eq(reader.error | self.writer.error)]
-        self.beat_valid, self.beat = reader.o.valid, reader.o.p.data
-
-    def _frame_address(self, frame):
-        shift = (self.config.frame_bytes - 1).bit_length()
-        return (self.base + self.config.frames_at + (frame << shift))[:40]
-
-    def _ask(self, m):
-        """Commands for all frames; those that are not there are frame 0, whose data mean nothing."""
-        config, slots = self.config, self.config.slots
-        op = self.i.p
-        frames = []
-        for side in (op.side0, op.side1):
-            for k in range(slots):
-                frames.append(Mux(side.waiting > k, side.frames[k], 0))
-        frames.append(Mux(op.own, op.own_frame, 0))
-        number = Signal(range(self.count + 2))
-        m.d.comb += number.eq(self.t - 1)
-        with m.If(self._within(1, self.count)):
-            m.d.comb += [
-                self.reads.i.valid.eq(1),
-                self.reads.i.p.address.eq(self._frame_address(Array(frames)[number])),
-                self.reads.i.p.beats.eq(config.frame_beats),
-            ]
-        total = self.count * config.frame_beats
-        m.submodules.kept = kept = memory.Memory(shape=8 * config.bus_bytes, depth=total, init=[])
-        write, self.kept = kept.write_port(), kept.read_port()
-        self.beats = Signal(range(total + 1))
+    def _accept(self, m):
+        """Operations to the fetch, and to the merge."""
+        op, config = self.i.p, self.config
+        fetch, merge = self.frames.i, self.queue.i
+        frames0, frames1 = (
+            [Mux(side.waiting > k, side.frames[k], 0) for k in range(config.slots)]
+            for side in (op.side0, op.side1)
+        )
+        owns = (op.own & ~op.side0.host, op.own & op.side0.host)
         m.d.comb += [
-            write.addr.eq(self.beats),
-            write.data.eq(self.beat),
-            write.en.eq(self.beat_valid),
+            self.i.ready.eq(fetch.ready & merge.ready),
+            fetch.valid.eq(self.i.valid & merge.ready),
+            merge.valid.eq(self.i.valid & fetch.ready),
+            fetch.p.keep.eq(op.keep),
+            fetch.p.frame.eq(op.frame),
+        ]
+        for name in ("key", "status", "put", "hit", "keep", "frame"):
+            m.d.comb += getattr(merge.p, name).eq(getattr(op, name))
+        for k, (side, frames) in enumerate(((op.side0, frames0), (op.side1, frames1))):
+            frames[0] = Mux(owns[k], op.own_frame, frames[0])
+            fetched = (fetch.p.frames0, fetch.p.frames1)[k]
+            m.d.comb += [fetched[n].eq(frame) for n, frame in enumerate(frames)]
+            m.d.comb += merge.p.sides[k].own.eq(owns[k])
+            for name in ("host", "page", "counter", "items", "waiting"):
+                m.d.comb += getattr(merge.p.sides[k], name).eq(getattr(side, name))
+        fetched = Signal(range(config.window + 1))  # operations whose frames are there
+        self.fetched = fetched != 0
+        m.d.sync += fetched.eq(fetched + self.frames.due - self.begun)
+
+    def _address(self, m):
+        """Both sides pass their places, first items of the page, then frames."""
+        config, queue = self.config, self.queue
+        parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
+        last = self.schedule.merge - 1
+        self.addressing = Signal()
+        at, part = Signal(range(last + 1)), Signal(range(max(parts, 2)))
+        place = Signal(range(self.schedule.merge + 1))
+        self.addressed = Signal(self.stage)
+        number = Signal(range(self.schedule.items))
+        first, final = Signal(), Signal()
+        m.d.comb += [
+            self.host0.eq(queue.o.p.sides[0].host),
+            self.host1.eq(queue.o.p.sides[1].host),
+            first.eq(self.addressing & (at == 0)),
+            final.eq(self.addressing & (at == last)),
+            self.begun.eq(queue.o.valid & self.fetched & self.go & (~self.addressing | final)),
+            queue.o.ready.eq(self.begun),
+            self.block.eq(at),
+            self.message.eq(part),
+            self.passed.eq(final),
         ]
         with m.If(self.begun):
-            m.d.sync += self.beats.eq(0)
-        with m.Elif(self.beat_valid):
-            m.d.sync += self.beats.eq(self.beats + 1)
-
-    def _stream(self, m):
-        """Blocks of pages, then of frames, one a cycle: addresses in one cycle, data in the next.
-
-        Makes, for the cycle of the data: `there` (the item is one), `side`, `own`, `part` (which
-        block of the item) and `item` (the block)."""
-        config, schedule = self.config, self.schedule
-        size, parts = config.page_blocks, config.slot_blocks
-        op = self.i.p
-        lanes = config.bus_bytes // BLOCK
-        # counters of what is addressed
-        part, place = Signal(range(max(parts, 2))), Signal(range(self.count + 1))
-        side, beat = Signal(), Signal(range(self.count * config.frame_beats + 1))
-        lane = Signal(range(max(lanes, 2)))
-        paging = self._within(1, 2 * size)
-        framing = self._within(schedule.frames, self.count * parts)
-        last = part == parts - 1
-        with m.If(self.begun | self._at(schedule.frames - 1)):
-            m.d.sync += [s.eq(0) for s in (part, place, side, beat, lane, self.block)]
-        with m.Elif(paging | framing):
-            m.d.sync += part.eq(Mux(last, 0, part + 1))
-            with m.If(last):
-                m.d.sync += place.eq(place + 1)
-                with m.If(place == config.slots - 1):
-                    m.d.sync += [place.eq(0), side.eq(1)]
-                    with m.If(framing & side):
-                        m.d.sync += place.eq(config.slots)
-            with m.If(last | (lane == lanes - 1)):
-                m.d.sync += [lane.eq(0), beat.eq(beat + 1)]
-            with m.Else():
-                m.d.sync += lane.eq(lane + 1)
-            m.d.sync += self.block.eq(Mux(self.block == size - 1, 0, self.block + 1))
-        items = Mux(side, op.side1.items, op.side0.items)
-        waiting = Mux(side, op.side1.waiting, op.side0.waiting)
-        host = Mux(side, op.side1.host, op.side0.host)
-        own = framing & (place == config.slots)
-        m.d.comb += self.kept.addr.eq(beat)
-        # registers beside the memories' own
-        self.there, self.own, self.side = Signal(), Signal(), Signal()
-        self.part = Signal.like(part)
-        from_page, from_side, from_lane = Signal(), Signal(), Signal.like(lane)
+            m.d.sync += [
+                self.addressing.eq(1),
+                at.eq(0),
+                part.eq(0),
+                place.eq(0),
+                self.addressed.op.eq(queue.o.payload),
+                self.addressed.ticket.eq(self.ticket),
+                self.addressed.number.eq(number),
+                number.eq(number + 1),
+            ]
+        with m.Else():
+            m.d.sync += [
+                self.addressing.eq(self.addressing & ~final),
+                at.eq(at + 1),
+                part.eq(Mux(part == parts - 1, 0, part + 1)),
+                place.eq(place + (part == parts - 1)),
+            ]
+        m.d.comb += self.frames.operation.eq(self.addressed.number)
+        # of the cycle in which the data come
+        self.reading, self.first, self.last = Signal(), Signal(), Signal()
+        self.read_part, self.fresh = Signal.like(part), Signal()
         m.d.sync += [
-            self.there.eq(
-                (paging & host & (place < items))
-                | (framing & Mux(own, op.own, host & (place < waiting)))
-            ),
-            self.own.eq(own),
-            self.side.eq(side),
-            self.part.eq(part),
-            from_page.eq(paging),
-            from_side.eq(side),
-            from_lane.eq(lane),
+            self.reading.eq(self.addressing),
+            self.first.eq(first),
+            self.last.eq(final),
+            self.read_part.eq(part),
+            self.fresh.eq(place == 0),
         ]
-        self.item = Signal(128)
-        frame = Array(self.kept.data.word_select(k, 128) for k in range(lanes))[from_lane]
-        m.d.comb += self.item.eq(Mux(from_page, Mux(from_side, self.page1, self.page0), frame))
+        self.paged, self.there, self.own, self.lane = [], [], [], []
+        for k in range(2):
+            side = self.addressed.op.sides[k]
+            word, index = self.frames.word[k], self.frames.index[k]
+            lane = Signal(range(max(lanes, 2)), name=f"at_lane{k}")
+            paged, there, own = (Signal(name=f"{n}{k}") for n in ("paged", "there", "own"))
+            read_lane = Signal.like(lane, name=f"lane{k}")
+            page = side.host & (place < side.items)
+            with m.If(self.begun):
+                m.d.sync += [word.eq(0), index.eq(0), lane.eq(0)]
+            with m.Elif(~page):
+                whole = part == parts - 1
+                m.d.sync += lane.eq(Mux(whole | (lane == lanes - 1), 0, lane + 1))
+                with m.If(whole | (lane == lanes - 1)):
+                    m.d.sync += word.eq(word + 1)
+                with m.If(whole):
+                    m.d.sync += index.eq(index + 1)
+            taken = side.items + side.waiting
+            m.d.sync += [
+                paged.eq(page),
+                there.eq(Mux(side.host, place < taken, side.own & (place == 0))),
+                own.eq(side.own),
+                read_lane.eq(lane),
+            ]
+            self.paged.append(paged)
+            self.there.append(there)
+            self.own.append(own)
+            self.lane.append(read_lane)
+
+    def _read(self, m):
+        """Data into registers; an item that may not be in HBM yet is read where it is kept."""
+        config = self.config
+        parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
+        width = (max(parts, 2) - 1).bit_length()
+        m.submodules.items = items = memory.Memory(
+            shape=128, depth=self.schedule.items << width, init=[]
+        )
+        self.keeps = items.write_port()
+        self.kept = items.read_port()
+        self.merging_now, self.merged = Signal(), Signal(self.stage)
+        self.begins, self.ends = Signal(), Signal()
+        self.part, self.stores, self.new = Signal(width), Signal(), Signal(128)
+        text = self.request
+        if (KEY_BYTES + config.value_bytes) % BLOCK:  # the operation's number is no part of it
+            text = Cat(text[:64], Mux(self.read_part == parts - 1, 0, text[64:]))
+        m.d.sync += [
+            self.merging_now.eq(self.reading),
+            self.begins.eq(self.first),
+            self.ends.eq(self.last),
+            self.part.eq(self.read_part),
+            self.stores.eq(self.fresh & self.reading),
+            self.new.eq(text),
+        ]
+        with m.If(self.first):
+            m.d.sync += self.merged.eq(self.addressed)
+        m.d.comb += self.merging.eq(self.merged.ticket)
+        self.item, self.is_there, self.is_own = [], [], []
+        for k in range(2):
+            item, plain = Signal(128, name=f"item{k}"), Signal(128, name=f"plain{k}")
+            late, there, own = (Signal(name=f"{n}{k}") for n in ("late", "is_there", "is_own"))
+            read = items.read_port(transparent_for=(self.keeps,))
+            found = self.frames.found[k]
+            blocks = Array(self.frames.data[k].word_select(n, 128) for n in range(lanes))
+            m.d.comb += [
+                read.addr.eq(Cat(self.read_part, found.item)),
+                item.eq(Mux(late, read.data, plain)),
+            ]
+            m.d.sync += [
+                plain.eq(Mux(self.paged[k], self.page[k], blocks[self.lane[k]])),
+                late.eq(found.late & ~self.paged[k]),
+                there.eq(self.there[k] & self.reading),
+                own.eq(self.own[k]),
+            ]
+            self.item.append(item)
+            self.is_there.append(there)
+            self.is_own.append(own)
 
     def _merge(self, m):
-        """Items that stay go to their page, the one that is asked for to `value`."""
-        config, op = self.config, self.i.p
-        parts = config.slot_blocks
-        asked = Signal()
-        held = Signal()  # for an item's later blocks
-        match = op.hit & (self.own | (self.item[: 8 * KEY_BYTES] == op.key))
-        m.d.comb += asked.eq(Mux(self.part == 0, match, held))
-        m.d.sync += held.eq(asked)
-        m.submodules.value = value = memory.Memory(shape=128, depth=max(parts, 2), init=[])
-        write, self.value = value.write_port(), value.read_port(domain="comb")
+        """Items that stay go to their page; the one that is asked for is kept, or the new one."""
+        op = self.merged.op
+        width = len(self.part)
+        takes = []
+        for k in range(2):
+            there, item = self.is_there[k], self.item[k]
+            asked, held = Signal(name=f"asked{k}"), Signal(name=f"held{k}")
+            used, put = Signal.like(self.used[k], name=f"count{k}"), self.put[k]
+            match = op.hit & (self.is_own[k] | (item[: 8 * KEY_BYTES] == op.key))
+            before = Mux(self.begins, 0, used)
+            m.d.comb += [
+                asked.eq(Mux(self.part == 0, match, held)),  # of all blocks of an item
+                put.eq(there & ~asked),
+                self.put_block[k].eq(before),
+                self.put_data[k].eq(item),
+                self.used[k].eq(used),
+            ]
+            m.d.sync += [held.eq(asked), used.eq(before + put)]
+            takes.append(there & asked)
+        found, item = takes[0] | takes[1], Mux(takes[1], self.item[1], self.item[0])
+        # the value of the answer before this one is still read
+        m.submodules.values = values = memory.Memory(shape=128, depth=2 << width, init=[])
+        write, self.value = values.write_port(), values.read_port(domain="comb")
         m.d.comb += [
-            write.addr.eq(self.part),
-            write.data.eq(self.item),
-            write.en.eq(self.there & asked),
+            write.addr.eq(Cat(self.part, self.merged.number[0])),
+            write.data.eq(item),
+            write.en.eq(found),
+            self.keeps.addr.eq(Cat(self.part, self.merged.number)),
+            self.keeps.data.eq(Mux(op.put, self.new, item)),
+            self.keeps.en.eq(Mux(op.put, self.stores, found)),
         ]
-        stays = self.there & ~asked
-        m.d.comb += [
-            self.put0.eq(stays & ~self.side),
-            self.put1.eq(stays & self.side),
-            self.put_data.eq(self.item),
-            self.put_block.eq(Mux(self.side, self.used1, self.used0)),
-        ]
-        for used, put in ((self.used0, self.put0), (self.used1, self.put1)):
-            with m.If(self.begun):
-                m.d.sync += used.eq(0)
-            with m.Elif(put):
-                m.d.sync += used.eq(used + 1)
 
     def _answer(self, m):
-        """The response, and the item into its new frame."""
-        config, op, schedule = self.config, self.i.p, self.schedule
-        parts, blocks = config.slot_blocks, config.message_blocks
-        lanes = config.bus_bytes // BLOCK
-        at = Signal(range(max(blocks, 2)))
-        writing = Signal()
-        begin = self._within(schedule.write, blocks)
-        m.d.comb += self.message.eq(self.t - schedule.write)
-        m.d.sync += [writing.eq(begin), at.eq(self.message)]
-        # the operation or the status lies in the last 8 bytes that are used of the last block
-        high = (KEY_BYTES + config.value_bytes) % BLOCK != 0
-        last = at == blocks - 1
-        code = Cat(op.status, Const(0, 62))
+        """The response: key, value, status."""
+        config, blocks = self.config, self.config.message_blocks
+        width = len(self.part)
+        self.answering, self.at = Signal(), Signal(range(blocks))
+        self.closed = closed = Signal(self.stage)
+        last = self.at == blocks - 1
+        with m.If(self.ends):
+            m.d.sync += [self.answering.eq(1), self.at.eq(0), closed.eq(self.merged)]
+        with m.Elif(self.answering):
+            m.d.sync += [self.at.eq(self.at + 1), self.answering.eq(~last)]
+        op = closed.op
+        m.d.comb += [
+            self.closing.eq(closed.ticket),
+            self.sealed.eq(self.answering & (self.at == 0)),
+        ]
+        for k in range(2):
+            m.d.comb += [
+                self.hosts[k].eq(op.sides[k].host),
+                self.pages[k].eq(op.sides[k].page),
+                self.counters[k].eq(op.sides[k].counter),
+            ]
+        # the status lies in the last 8 bytes that are used of the last block
         value = Mux(op.hit, self.value.data, 0)
-        echoed = Cat(op.key, value[64:])
-        text = Mux(at == 0, echoed, value)
-        if high:
+        text = Mux(self.at == 0, Cat(op.key, value[64:]), value)
+        code = Cat(op.status, Const(0, 62))
+        if (KEY_BYTES + config.value_bytes) % BLOCK:
             closing = Cat(text[:64], code)
         else:
             closing = Cat(code, Const(0, 64))
         m.d.comb += [
-            self.value.addr.eq(at),
-            self.answer.eq(writing),
-            self.answer_block.eq(at),
+            self.value.addr.eq(Cat(self.at[:width], closed.number[0])),
+            self.answer.eq(self.answering),
+            self.answer_block.eq(self.at),
             self.answer_data.eq(Mux(last, closing, text)),
+            self.answered.eq(self.answering & last),
         ]
-        item = Mux(op.put, self.request, self.value.data)
-        if high:
-            item = Cat(item[:64], Mux(last, 0, item[64:]))
-        held = Signal(128 * max(lanes - 1, 1))
-        word = Signal(8 * config.bus_bytes)
+
+    def _write(self, m):
+        """The item into its new frame, if it is kept."""
+        config, schedule, op = self.config, self.schedule, self.closed.op
+        parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
+        depth = schedule.stored // schedule.merge + 2
+        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=config.bus_bytes)
+        m.submodules.writes = writes = Queue(writer.i.p.shape(), depth)
+        m.submodules.words = words = Queue(8 * config.bus_bytes, depth * config.frame_beats)
+        m.submodules.stored = self.stored = stored = Deadline(schedule.stored, depth)
+        wiring.connect(m, writes.o, writer.i)
+        wiring.connect(m, words.o, writer.i_data)
+        shared_by(m, self.bus0, self.frames.bus0, writer.bus)
+        shared_by(m, self.bus1, self.frames.bus1)
+        width = len(self.part)
+        block = Signal(range(max(parts, 2)))  # whose data are there
+        there = Signal()
         lane = Signal(range(max(lanes, 2)))
-        part = writing & (at < parts)
+        held, word = Signal(128 * max(lanes - 1, 1)), Signal(8 * config.bus_bytes)
+        full = (lane == lanes - 1) | (block == parts - 1)
+        m.d.comb += [
+            self.kept.addr.eq(Cat(self.at[:width], self.closed.number)),
+            writes.i.valid.eq(self.sealed & op.keep),
+            writes.i.p.address.eq(frame_address(config, self.base, op.frame)),
+            writes.i.p.beats.eq(config.frame_beats),
+            words.i.payload.eq(word),
+            words.i.valid.eq(there & full),
+            stored.begun.eq(self.sealed),
+            # an operation that keeps nothing has its time too
+            stored.met.eq((self.sealed & ~op.keep) + writer.bus.bvalid),
+        ]
+        m.d.sync += [
+            there.eq(self.answering & op.keep & (self.at < parts)),
+            block.eq(self.at),
+        ]
         with m.Switch(lane):
             for k in range(lanes):
                 with m.Case(k):
-                    m.d.comb += word.eq(Cat(held[: 128 * k], item))
-        full = (lane == lanes - 1) | (at == parts - 1)
-        m.d.comb += [
-            self.words.i.payload.eq(word),
-            self.words.i.valid.eq(part & full & op.keep),
-            self.writes.i.valid.eq(self._at(schedule.write) & op.keep),
-            self.writes.i.p.address.eq(self._frame_address(op.frame)),
-            self.writes.i.p.beats.eq(config.frame_beats),
-        ]
-        with m.If(part):
+                    m.d.comb += word.eq(Cat(held[: 128 * k], self.kept.data))
+        with m.If(there):
             m.d.sync += [held.eq(word), lane.eq(Mux(full, 0, lane + 1))]

@@ -9,7 +9,9 @@ __all__ = [
     "bucket_bits",
     "decision_layout",
     "entry_layout",
+    "fetch_layout",
     "head_layout",
+    "merge_layout",
     "operation_layout",
     "page_layout",
     "place_layout",
@@ -126,5 +128,40 @@ def operation_layout(config):
             "frame": config.frame_bits,
             "side0": side,
             "side1": side,
+        }
+    )
+
+
+def fetch_layout(config):
+    """What is fetched for an operation: frames of both sides, and the frame of its own item, if the
+    item is kept."""
+    frames = data.ArrayLayout(config.frame_bits, config.slots)
+    return data.StructLayout(
+        {"frames0": frames, "frames1": frames, "keep": 1, "frame": config.frame_bits}
+    )
+
+
+def merge_layout(config):
+    """An operation without its frames. `own`: by side, whether the first frame is the item of a bin
+    in HBM."""
+    side = data.StructLayout(
+        {
+            "host": 1,
+            "page": config.bin_bits,
+            "counter": 64,
+            "items": config.load_bits,
+            "waiting": config.load_bits,
+            "own": 1,
+        }
+    )
+    return data.StructLayout(
+        {
+            "key": 8 * KEY_BYTES,
+            "status": 2,
+            "put": 1,
+            "hit": 1,
+            "keep": 1,
+            "frame": config.frame_bits,
+            "sides": data.ArrayLayout(side, 2),
         }
     )

@@ -48,8 +48,8 @@ class OmapConfig:
         Requests in flight: a power of two.
     chunks
         Pieces of a page that are sealed apart.
-    openers, sealers
-        Cipher cores that open and that seal pages.
+    openers, sealers, responders
+        Cipher cores that open and that seal pages, and that seal responses.
     rounds
         Rounds of a cipher core a cycle.
     request_openers
@@ -78,6 +78,7 @@ class OmapConfig:
     chunks: int = 1
     openers: int = 4
     sealers: int = 4
+    responders: int = 2
     request_openers: int = 1
     generators: int = 1
     rounds: int = 1
@@ -98,8 +99,9 @@ class OmapConfig:
             "frames": (2, 1 << 30),
             "window": (2, 256),
             "chunks": (1, 64),
-            "openers": (1, 64),
+            "openers": (2, 64),
             "sealers": (2, 64),
+            "responders": (1, 64),
             "request_openers": (1, self.window),
             "generators": (1, 16),
             "deadline": (4, 4096),
@@ -111,7 +113,7 @@ class OmapConfig:
                 raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
         if self.value_bytes % 8:
             raise ValueError(f"value_bytes must be a multiple of 8, not {self.value_bytes}")
-        for name in ("buckets", "window", "openers", "sealers", "request_openers"):
+        for name in ("buckets", "window", "openers", "sealers", "responders", "request_openers"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
         if self.bus_bytes not in (16, 32, 64, 128):

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..memory import Memory, Reader, Writer
+from .back import BackSchedule
 from .ciphers import Pace
 from .config import OmapConfig
 from .front_schedule import FrontSchedule
 from .golden import Step
 from .pairs import AHEAD
-from .schedule import BackSchedule
 
 __all__ = [
     "PENDING",
@@ -178,14 +178,14 @@ def run(
     page_drain = _Drain(memory, config, config.page_beats)
     answer_drain = _Drain(memory, config, config.message_beats)
     sealers = [_Seal(config.chunks, config.chunk_blocks, pace) for _ in range(config.sealers)]
-    answers = _Seal(1, config.message_blocks, pace)
+    responders = [_Seal(1, config.message_blocks, pace) for _ in range(config.responders)]
     pairs = PairTimes(config)
     message_words = config.message_blocks + 1
     page_words = config.chunks * (config.chunk_blocks + 1)
     told = Schedule()
     begin = -front.interval
     request_ends = [-1] * config.request_openers
-    back_free = 0
+    fetch_free = merge_free = 0
     opener_ends = [-1] * config.openers
     retired: list[int] = []
     released: list[int] = []
@@ -216,7 +216,9 @@ def run(
         pairs.take(begin)
         front_free = begin + front.end + 1
 
-        ready = max(begin + front.placed + 4, back_free)
+        fetch = max(begin + front.placed + 4, fetch_free)
+        fetch_free = fetch + back.fetch
+        ready = max(fetch + back.due + 1, merge_free)
         given = []
         for side, page in enumerate(operation.pages):
             # a lone page of the second bin is handed on a cycle later
@@ -236,8 +238,9 @@ def run(
             ready = max(ready, opener_ends[opener] + 1, sealers[index % config.sealers].room)
             told.pages.append(command)
             given.append((index, page, bool(later)))
-        ready = max(ready, answers.room)
-        back_free = ready + back.end + 1
+        responder = responders[number % config.responders]
+        ready = max(ready, responder.room)
+        merge_free = ready + back.merge
         done = ready + back.sealed
         retired.append(done)
 
@@ -250,12 +253,12 @@ def run(
             released.append(idle)
             latest[page] = idle
             told.total = max(told.total, idle)
-        end = answers.give(done)
+        end = responder.give(ready + back.answered)
         last, idle = answer_drain.write(end + 1, responses_at + number * config.message_bytes)
-        answers.left.append(last)
+        responder.left.append(last)
         told.arrived.append(arrival)
         told.answered.append(last)
-        told.total = max(told.total, idle, back_free, front_free)
+        told.total = max(told.total, idle, done + back.stored + 1, front_free)
     return told
 
 
@@ -268,6 +271,7 @@ class Bound:
     back: int
     opening: int
     sealing: int
+    responding: int
     arrivals: int
 
     @property
@@ -286,11 +290,13 @@ def bound(
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
     rate = memory.interval(config.bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
+    answer = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
     return Bound(
         pages * config.page_beats * rate,
         max(count - 1, 0) * FrontSchedule.of(config).interval,
-        count * (BackSchedule.of(config).end + 1),
+        count * BackSchedule.of(config).interval,
         pages * each // config.openers,
         pages * each // config.sealers,
+        count * answer // config.responders,
         max(count - 1, 0) * interval,
     )

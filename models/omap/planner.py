@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 from ..memory import Memory
+from .back import BackSchedule
 from .config import BLOCK, OmapConfig
 from .cycles import sealed
-from .schedule import BackSchedule
+from .front_schedule import FrontSchedule
 from .tails import BUDGET, LIFETIME, frame_statistics, frames_needed, total, two_choice_tail
 
 __all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
@@ -19,6 +21,8 @@ LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 MARGIN = 8
 #: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
 _OPERATION = BUDGET - LIFETIME - 2
+#: blocks of the generator that a core is planned to draw for an operation
+_BLOCKS = 3
 #: share of the bins in HBM where no size of HBM is given: the published system's
 _SHARE = 0.2
 
@@ -37,8 +41,10 @@ class _Asked:
     value_bytes: int
     bus_bytes: int
     deadline: int
-    window: int
+    window: int | None
+    trip: int
     rounds: int
+    beat_cycles: int
     openers: int | None
     sealers: int | None
     cipher: str
@@ -72,9 +78,10 @@ def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0
         buckets=buckets,
         bucket_slots=bucket_slots,
         frames=asked.capacity + 2,
-        window=asked.window,
+        window=asked.window or 32,
         rounds=asked.rounds,
         deadline=asked.deadline,
+        beat_cycles=asked.beat_cycles,
         bus_bytes=asked.bus_bytes,
         cipher=asked.cipher,
     )
@@ -83,7 +90,8 @@ def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0
 
 
 def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
-    """As many cores as the back can keep busy, and pieces of a page of at most 1 KiB."""
+    """As many cores and requests in flight as front and back can keep busy, and pieces of a page of
+    at most 1 KiB."""
     chunks = 1
     if config.value_bytes > 64:
         chunks = next(
@@ -95,10 +103,24 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
             1,
         )
     config = replace(config, chunks=chunks)
-    each = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
-    wanted = -(-2 * each // (BackSchedule.of(config).end + 1))
-    cores = min(max(_power(wanted), 2), 64)
-    return replace(config, openers=asked.openers or cores, sealers=asked.sealers or cores)
+    interval = max(FrontSchedule.of(config).interval, BackSchedule.of(config).interval)
+    page = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
+    message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
+    cores = min(max(_power(ceil(2 * (1 - config.alpha) * page / interval)), 2), 64)
+    # what an operation takes from its request to its merge
+    latency = 2 * asked.trip + 3 * config.deadline + page + message + config.page_beats
+    window = asked.window or min(max(_power(ceil(latency / interval)), 8), 256)
+    turns = -(-message // interval)
+    block = 2 + 12 // config.rounds  # of the generator's; a pair takes 2 but rarely more
+    return replace(
+        config,
+        window=window,
+        openers=asked.openers or cores,
+        sealers=asked.sealers or cores,
+        responders=min(_power(turns), 64),
+        request_openers=min(_power(turns), window),
+        generators=min(ceil(_BLOCKS * block / interval), 16),
+    )
 
 
 def plan(
@@ -110,7 +132,8 @@ def plan(
     hbm_bytes: int | None = None,
     load: float | None = None,
     share: float | None = None,
-    window: int = 32,
+    window: int | None = None,
+    trip: int = 315,
     rounds: int = 1,
     openers: int | None = None,
     sealers: int | None = None,
@@ -120,6 +143,7 @@ def plan(
 
     Parameters: `memory`: timing of HBM's ports; `hbm_bytes`: what the map may take of HBM; the share
     of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen.
+    `trip`: cycles of a page's way to the host and back, from which `window` follows if not given.
     `cipher`: one of `ciphers.CIPHERS`.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
@@ -128,7 +152,17 @@ def plan(
     longest = 64  # bus words of one access at most
     deadline = memory.latency + MARGIN + (interval - 1) * longest
     asked = _Asked(
-        capacity, value_bytes, bus_bytes, deadline, window, rounds, openers, sealers, cipher
+        capacity=capacity,
+        value_bytes=value_bytes,
+        bus_bytes=bus_bytes,
+        deadline=deadline,
+        window=window,
+        trip=trip,
+        rounds=rounds,
+        beat_cycles=interval,
+        openers=openers,
+        sealers=sealers,
+        cipher=cipher,
     )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):

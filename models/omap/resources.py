@@ -4,32 +4,46 @@ from __future__ import annotations
 
 from ..resources import SCALE, Resources, memory_blocks
 from ..target import Target
+from .back import BackSchedule
 from .config import OmapConfig
 from .cycles import PENDING
 
 __all__ = ["estimate"]
 
-#: look-up tables of an ECP5: a round of Ascon, a sponge without its rounds, what a comparator's bit takes, control
-_ROUND, _SPONGE, _COMPARE, _CONTROL = 1_000, 900, 0.7, 9_000
+#: look-up tables of an ECP5: a round of Ascon, a sponge without its rounds, what a comparator's bit takes, a bit
+#: that is chosen of one more, control
+_ROUND, _SPONGE, _COMPARE, _SELECT, _CONTROL = 1_000, 900, 0.7, 0.5, 10_000
 
 
 def estimate(config: OmapConfig, part: Target) -> Resources:
     """Return the resources of a map on a part. An estimate: no map has been placed yet."""
-    cores = config.openers + config.sealers + 2
-    slots = 2 * config.slots + 1
-    lut: float = cores * (_SPONGE + config.rounds * _ROUND) + config.rounds * _ROUND + _CONTROL
+    back = BackSchedule.of(config)
+    cores = config.openers + config.sealers + config.responders + config.request_openers
+    lut: float = (
+        cores * (_SPONGE + config.rounds * _ROUND)
+        + config.generators * config.rounds * _ROUND
+        + _CONTROL
+    )
+    # pages that are not written yet, and the frames of the latest operations, which three read
     lut += PENDING * config.window * config.bin_bits * _COMPARE
-    lut += 4 * config.record_bytes * 8 * 2 + slots * config.frame_bits * 4
+    lut += 2 * back.items * config.frame_bits * _COMPARE
+    lut += 4 * config.record_bytes * 8 * 2 + 2 * config.slots * config.frame_bits * 4
+    # which opener's block a side takes
+    lut += 2 * 128 * config.openers * _SELECT
     ff = cores * 700 + 4 * config.record_bytes * 16 + PENDING * config.window * config.bin_bits
-    ff += 4_000
+    ff += back.items * config.frame_bits + 6_000
+    pages = config.pages_in_flight // config.openers
     memories = [
-        (128, 1 << max(config.page_blocks - 1, 1).bit_length(), 2 * config.sealers),
+        (128, 2 * config.page_blocks, config.sealers),
+        (8 * config.bus_bytes, 2 * config.page_beats, config.sealers),
+        (8 * config.bus_bytes, pages * config.page_beats, config.openers),
+        (128, pages * config.page_blocks, config.openers),
         (config.frame_bits, config.frames, 1),
-        (8 * config.bus_bytes, slots * config.frame_beats, 1),
-        (8 * config.bus_bytes, config.pages_in_flight * config.page_beats, 1),
-        (128, config.pages_in_flight * config.page_blocks, 1),
+        (8 * config.bus_bytes, config.window * config.slots * config.frame_beats, 2),
+        (128, back.items * config.slot_blocks, 3),
         (8 * config.bus_bytes, config.window * config.message_beats, 2),
-        (2 * slots * config.frame_bits, config.window, 1),
+        (2 * config.slots * config.frame_bits, config.window, 1),
+        (2 * (2 * config.load_bits + config.bin_bits + 64) + 100, config.window, 1),
     ]
     blocks = 0
     for width, depth, count in memories:

@@ -9,7 +9,7 @@ from .messages import Keys
 __all__ = ["PORTS", "key_registers", "register_map"]
 
 #: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
-PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames": 1}
+PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
 
 _KEYS = {
     "page": "pages of the host",

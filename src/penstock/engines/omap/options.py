@@ -51,7 +51,7 @@ _PLAN = (
         "window",
         Count(2, 256),
         "W",
-        "Requests of a map in flight, a power of two.  [default: 32]",
+        "Requests of a map in flight, a power of two.  [default: as many as keep it busy]",
         plans=True,
     ),
     Option(

@@ -1,0 +1,59 @@
+"""What is used at its deadline, and must be there by then."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.queue import Queue
+
+__all__ = ["Deadline"]
+
+
+class Deadline(wiring.Component):
+    """Says when what was begun is due, a fixed time later, whatever happens in between.
+
+    Parameters
+    ----------
+    cycles
+        From `begun` to `due`, ≥ 2.
+    depth
+        How many are under way at most.
+
+    Members
+    -------
+    begun : In(1)
+    met : In(2)
+        How many are done, in the order in which they were begun.
+    due, late : Out(1)
+        The oldest one's time has come; it is not done.
+    idle : Out(1)
+        None is under way.
+    """
+
+    def __init__(self, cycles, depth):
+        self.cycles, self.depth = cycles, depth
+        super().__init__(
+            {
+                "begun": In(1),
+                "met": In(2),
+                "due": Out(1),
+                "late": Out(1),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        now = Signal(self.cycles.bit_length() + 1)
+        m.submodules.times = times = Queue(len(now), self.depth)
+        done = Signal(range(self.depth + 4))
+        m.d.sync += [now.eq(now + 1), done.eq(done + self.met - (self.due & ~self.late))]
+        m.d.comb += [
+            times.i.valid.eq(self.begun),
+            times.i.payload.eq(now + self.cycles),
+            self.due.eq(times.o.valid & (times.o.payload == now)),
+            times.o.ready.eq(self.due),
+            self.late.eq(self.due & (done == 0) & (self.met == 0)),
+            self.idle.eq(~times.o.valid),
+        ]
+        return m

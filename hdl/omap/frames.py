@@ -1,0 +1,228 @@
+"""Frames of HBM on their way to the operations in flight."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.omap.back import BackSchedule
+from ..memory import AXI4, BurstReader
+from ..stream.queue import Queue
+from .deadlines import Deadline
+from .layout import fetch_layout
+
+__all__ = ["Frames", "found_layout", "frame_address"]
+
+
+def found_layout(config):
+    """Where a frame's item is. `late`: it may not be in HBM yet, and is the `item` of that number
+    among those that are kept."""
+    items = BackSchedule.of(config).items
+    return data.StructLayout({"late": 1, "item": (items - 1).bit_length()})
+
+
+def frame_address(config, base, frame):
+    """Where a frame lies in HBM."""
+    shift = (config.frame_bytes - 1).bit_length()
+    return (base + config.frames_at + (frame << shift))[:40]
+
+
+class _Recent(wiring.Component):
+    """Which frames the latest operations put their items into. `wanted`: two frames to look up, of
+    which `found` says in the same cycle where their items are.
+
+    Operations come in their order: `begin` forgets the oldest one; `added` adds the one of that
+    `number`, whose `frame` is the second one wanted in that cycle, if it puts an item (`keep`). An
+    item that was there before is forgotten then: a frame has at most one.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        self.depth = BackSchedule.of(config).items
+        super().__init__(
+            {
+                "begin": In(1),
+                "added": In(1),
+                "keep": In(1),
+                "number": In(range(self.depth)),
+                "wanted": In(config.frame_bits).array(2),
+                "found": Out(found_layout(config)).array(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        numbers = range(self.depth)
+        width = self.config.frame_bits
+        frames = [Signal(width, name=f"frame{k}", reset_less=True) for k in numbers]
+        there = [Signal(name=f"there{k}") for k in numbers]
+        sames = [Signal(self.depth, name=f"same{side}") for side in range(2)]
+        for side, same in enumerate(sames):
+            m.d.comb += same.eq(Cat(there[k] & (frames[k] == self.wanted[side]) for k in numbers))
+            bits = len(self.found[side].item)
+            m.d.comb += [
+                self.found[side].late.eq(same.any()),
+                self.found[side].item.eq(
+                    Cat(Cat(same[k] for k in numbers if k >> bit & 1).any() for bit in range(bits))
+                ),
+            ]
+        for k in numbers:
+            mine = self.number == k
+            with m.If(self.begin & mine):
+                m.d.sync += there[k].eq(0)
+            with m.If(self.added):
+                with m.If(mine):
+                    m.d.sync += [frames[k].eq(self.wanted[1]), there[k].eq(self.keep)]
+                with m.Elif(self.keep & sames[1][k]):
+                    m.d.sync += there[k].eq(0)
+        return m
+
+
+class Frames(wiring.Component):
+    """Fetches the frames of operations as they come, a side on each port, into RAM with room for
+    all operations in flight: `models.omap.back.BackSchedule`.
+
+    Members
+    -------
+    i : In(stream of fetches)
+        It has room for all operations in flight.
+    base : In(40)
+        Where HBM's content begins.
+    operation : In
+        Number of the operation that is read, modulo the window.
+    word : In, index : In, two each
+        Read ports of its sides: the bus word among all of its frames, and the frame that the word
+        belongs to. `data` and `found` come in the next cycle.
+    due : Out(1)
+        The oldest operation's frames can be read from the next cycle on.
+    late, bus_error, idle : Out(1)
+    bus0, bus1 : Out(AXI4(write=False))
+    """
+
+    def __init__(self, config):
+        self.config = config
+        words = range(max(config.slots * config.frame_beats, 2))
+        port = AXI4(data_bytes=config.bus_bytes, write=False)
+        super().__init__(
+            {
+                "i": In(stream.Signature(fetch_layout(config))),
+                "base": In(40),
+                "operation": In(range(config.window)),
+                "word": In(words).array(2),
+                "index": In(range(max(config.slots, 2))).array(2),
+                "data": Out(8 * config.bus_bytes).array(2),
+                "found": Out(found_layout(config)).array(2),
+                "due": Out(1),
+                "late": Out(1),
+                "bus_error": Out(1),
+                "idle": Out(1),
+                "bus0": Out(port),
+                "bus1": Out(port),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        schedule = BackSchedule.of(config)
+        m.submodules.queue = queue = Queue(self.i.p.shape(), config.window)
+        m.submodules.recent = self.recent = recent = _Recent(config)
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        op, slots = queue.o.p, config.slots
+        # the operation stays at the queue's head for its interval
+        step = Signal(range(schedule.fetch))
+        number = Signal(range(schedule.items))
+        begin, end = Signal(), Signal()
+        m.d.comb += [
+            begin.eq(queue.o.valid & (step == 0)),
+            end.eq(step == schedule.fetch - 1),
+            queue.o.ready.eq(end),
+            recent.begin.eq(begin),
+            recent.added.eq(step == slots + 1),
+            recent.keep.eq(op.keep),
+            recent.number.eq(number),
+        ]
+        with m.If(queue.o.valid):
+            m.d.sync += step.eq(Mux(end, 0, step + 1))
+            with m.If(end):
+                m.d.sync += number.eq(number + 1)
+        depth = schedule.due // schedule.fetch + 2
+        lates, errors, idles, dues = [], [], [], []
+        for side, (frames, bus) in enumerate(((op.frames0, self.bus0), (op.frames1, self.bus1))):
+            m.submodules[f"reader{side}"] = reader = BurstReader(
+                bus_bytes=config.bus_bytes, commands=slots * depth
+            )
+            m.submodules[f"reads{side}"] = reads = Queue(reader.i.p.shape(), 2 * slots)
+            m.submodules[f"deadline{side}"] = deadline = Deadline(schedule.due, depth)
+            wiring.connect(m, reads.o, reader.i)
+            wiring.connect(m, reader.bus, wiring.flipped(bus))
+            frame = Signal(config.frame_bits, name=f"frame{side}")
+            m.d.comb += [
+                frame.eq(Array([*frames, op.frame])[step]),
+                reads.i.valid.eq(queue.o.valid & (step < slots)),
+                reads.i.p.address.eq(frame_address(config, self.base, frame)),
+                reads.i.p.beats.eq(config.frame_beats),
+                reader.o.ready.eq(1),
+                deadline.begun.eq(begin),
+            ]
+            self._look_up(m, side, frame, queue.o.valid & (step < slots), number, step)
+            m.d.comb += deadline.met.eq(self._store(m, side, reader.o))
+            lates.append(deadline.late)
+            errors.append(reader.error)
+            idles.append(deadline.idle)
+            dues.append(deadline.due)
+        m.d.comb += [
+            self.due.eq(dues[0]),
+            self.late.eq(Cat(lates).any()),
+            self.bus_error.eq(Cat(errors).any()),
+            self.idle.eq(Cat(idles).all() & ~queue.o.valid),
+        ]
+        return m
+
+    def _look_up(self, m, side, frame, valid, number, step):
+        """Where each frame's item is, a cycle after the frame is asked for."""
+        config, recent = self.config, self.recent
+        stride = 1 << (max(config.slots, 2) - 1).bit_length()
+        m.submodules[f"places{side}"] = places = memory.Memory(
+            shape=found_layout(config), depth=config.window * stride, init=[]
+        )
+        write, read = places.write_port(), places.read_port()
+        operation, index = Signal(range(config.window)), Signal(range(stride))
+        enable = Signal()
+        m.d.sync += [
+            recent.wanted[side].eq(frame),
+            operation.eq(number),
+            index.eq(step),
+            enable.eq(valid),
+        ]
+        m.d.comb += [
+            write.en.eq(enable),
+            write.addr.eq(Cat(index, operation)),
+            write.data.eq(recent.found[side]),
+            read.addr.eq(Cat(self.index[side], self.operation)),
+            self.found[side].eq(read.data),
+        ]
+
+    def _store(self, m, side, beats):
+        """Bus words into RAM; returns whether the last one of an operation is here."""
+        config = self.config
+        words = config.slots * config.frame_beats
+        stride = 1 << (max(words, 2) - 1).bit_length()
+        m.submodules[f"words{side}"] = store = memory.Memory(
+            shape=8 * config.bus_bytes, depth=config.window * stride, init=[]
+        )
+        write, read = store.write_port(), store.read_port()
+        operation, beat = Signal(range(config.window)), Signal(range(stride))
+        whole = Signal(name=f"whole{side}")
+        m.d.comb += [
+            whole.eq(beats.valid & (beat == words - 1)),
+            write.en.eq(beats.valid),
+            write.addr.eq(Cat(beat, operation)),
+            write.data.eq(beats.p.data),
+            read.addr.eq(Cat(self.word[side], self.operation)),
+            self.data[side].eq(read.data),
+        ]
+        with m.If(beats.valid):
+            m.d.sync += beat.eq(Mux(whole, 0, beat + 1))
+            with m.If(whole):
+                m.d.sync += operation.eq(operation + 1)
+        return whole

@@ -1,0 +1,128 @@
+"""Pages are read and opened, in the order in which they are shown."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..memory import AXI4
+from .layout import page_layout
+from .pages import PageReads
+from .sealing import Opener
+
+__all__ = ["PageOpening"]
+
+
+class PageOpening(wiring.Component):
+    """Reads pages, and opens each one in the next opener.
+
+    Members
+    -------
+    i : In(stream of {page, counter})
+    key : In(128), base : In(40)
+    host0, host1 : In(1)
+        Whether the next operation has pages: the two oldest ones, in this order.
+    open : Out(1)
+        They are open.
+    taken : In(1)
+        They are read from the next cycle on, instead of those before.
+    block : In, page : Out(128), two each
+        Their blocks: data in the next cycle.
+    released : In(1)
+        The oldest page is written back, and the write is answered.
+    forged : Out(1)
+        A tag does not fit.
+    sent, waits, empty : Out(1)
+        As of `PageReads`.
+    bus_error : Out(1), bus : Out(AXI4(write=False))
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(page_layout(config))),
+                "key": In(128),
+                "base": In(40),
+                "host0": In(1),
+                "host1": In(1),
+                "open": Out(1),
+                "taken": In(1),
+                "block": In(range(max(config.page_blocks, 2))),
+                "page": Out(128).array(2),
+                "released": In(1),
+                "forged": Out(1),
+                "sent": Out(1),
+                "waits": Out(1),
+                "empty": Out(1),
+                "bus_error": Out(1),
+                "bus": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.reads = reads = PageReads(config)
+        wiring.connect(m, wiring.flipped(self.i), reads.i)
+        wiring.connect(m, reads.bus, wiring.flipped(self.bus))
+        m.d.comb += [
+            reads.base.eq(self.base),
+            reads.released.eq(self.released),
+            reads.o.ready.eq(1),
+            self.sent.eq(reads.sent),
+            self.waits.eq(reads.waits),
+            self.empty.eq(reads.empty),
+            self.bus_error.eq(reads.bus_error),
+        ]
+        slots = max(config.pages_in_flight // config.openers, 1)
+        first, second = Signal(range(config.openers)), Signal(range(config.openers))
+        m.d.comb += second.eq(first + self.host0)
+        readers = [Signal.like(first, name=f"reader{k}") for k in range(2)]
+        with m.If(self.taken):
+            m.d.sync += [
+                first.eq(second + self.host1),
+                readers[0].eq(first),
+                readers[1].eq(second),
+            ]
+        openers, texts, forged = [], [], []
+        for k in range(config.openers):
+            opener = Opener(
+                bus_bytes=config.bus_bytes,
+                chunks=config.chunks,
+                blocks=config.chunk_blocks,
+                slots=slots,
+                rounds=config.rounds,
+                cipher=config.cipher,
+            )
+            m.submodules[f"opener{k}"] = opener
+            there = Signal(range(slots + 1), name=f"texts{k}")
+            oldest = Signal.like(opener.slot, name=f"oldest{k}")
+            takes = Signal(name=f"takes{k}")
+            m.d.comb += [
+                takes.eq(self.taken & ((self.host0 & (first == k)) | (self.host1 & (second == k)))),
+                opener.key.eq(self.key),
+                opener.i.payload.eq(reads.o.payload),
+                opener.i.valid.eq(reads.o.valid & (reads.to == k)),
+                opener.i_data.payload.eq(reads.data),
+                opener.i_data.valid.eq(reads.data_valid & (reads.data_to == k)),
+                opener.block.eq(self.block),
+            ]
+            m.d.sync += there.eq(there + opener.ended - takes)
+            with m.If(takes):
+                m.d.sync += [
+                    opener.slot.eq(oldest),
+                    oldest.eq(Mux(oldest == slots - 1, 0, oldest + 1)),
+                ]
+            openers.append(opener)
+            texts.append(there)
+            forged.append(opener.ended & ~opener.fits)
+        datas = Array(opener.data for opener in openers)
+        there = Array(texts)
+        m.d.comb += [
+            self.open.eq(
+                (~self.host0 | (there[first] != 0)) & (~self.host1 | (there[second] != 0))
+            ),
+            self.forged.eq(Cat(forged).any()),
+            *(self.page[k].eq(datas[readers[k]]) for k in range(2)),
+        ]
+        return m

@@ -1,0 +1,68 @@
+"""The schedule of the back: it fetches frames, merges pages and answers, one operation behind another.
+
+The frames of an operation are asked for as soon as the front hands it on, and are used at their
+deadline. An item that an earlier operation puts into one of them may not be there yet: it is taken
+from the items of the latest operations, which lie on the chip. So no operation waits for another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import OmapConfig
+
+__all__ = ["BackSchedule"]
+
+
+def _power(value: int) -> int:
+    return 1 << max(value - 1, 0).bit_length()
+
+
+@dataclass(frozen=True)
+class BackSchedule:
+    """Cycles of the back.
+
+    `fetch`: from one operation's fetch to the next one's at least; a frame of each side is asked for
+    in each of the first `slots` cycles. `due`: from a fetch to the cycle after which its frames are
+    used.
+
+    `merge`: from one merge to the next one at least: both sides pass side by side, a block a cycle.
+    `sealed`: from a merge's begin to the cycle in which its pages are handed on, which is the first
+    one of the response and of the item's write to its frame; `answered`: to the response's last
+    block. `stored`: from the begin of that write to the cycle in which it is in HBM.
+
+    `items`: the operations whose items are kept on the chip, a power of two. The request of operation
+    j is fetched when operation j - `window` is merged. All earlier ones are merged at least `merge`
+    cycles apart, so that the write of operation j - `items` is in HBM when j is handed on.
+    """
+
+    fetch: int
+    due: int
+    merge: int
+    sealed: int
+    answered: int
+    stored: int
+    items: int
+
+    @classmethod
+    def of(cls, config: OmapConfig) -> BackSchedule:
+        words = config.slots * config.frame_beats * config.beat_cycles
+        merge = max(
+            config.page_blocks, config.message_blocks, config.frame_beats * config.beat_cycles
+        )
+        sealed = merge + 3
+        stored = 8 + config.slot_blocks * config.beat_cycles + config.deadline
+        return cls(
+            fetch=max(words, config.slots + 2),
+            due=4 + config.deadline + words,
+            merge=merge,
+            sealed=sealed,
+            answered=sealed + config.message_blocks - 1,
+            stored=stored,
+            items=_power(config.window + -(-stored // merge)),
+        )
+
+    @property
+    def interval(self) -> int:
+        """Cycles from one operation to the next one at least."""
+        return max(self.fetch, self.merge)
