@@ -61,27 +61,16 @@ class Answers(wiring.Component):
         )
         nonce, address = Signal(64), Signal(40)
         high = response_nonce(0) >> 64
-        sealers, texts = [], []
-        for k in range(config.responders):
-            sealer = Sealer(
-                bus_bytes=config.bus_bytes,
-                chunks=1,
-                blocks=config.message_blocks,
-                rounds=config.rounds,
-                cipher=config.cipher,
-            )
-            m.submodules[f"sealer{k}"] = sealer
+        sealers = [self._sealer(m, k) for k in range(config.responders)]
+        texts = []
+        for k, sealer in enumerate(sealers):
             slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
             given = self.given & (filled == k)
             m.d.comb += [
-                sealer.key.eq(self.key),
                 sealer.put.eq(self.put & (filled == k)),
                 sealer.slot.eq(slot),
-                sealer.block.eq(self.block),
-                sealer.data.eq(self.data),
                 sealer.i.valid.eq(given),
                 sealer.i.p.nonce.eq(Cat(nonce, Const(high, 64))),
-                sealer.i.p.used.eq(config.message_blocks),
                 sealer.o.ready.eq(drain.moved & (source == k)),
                 sealer.taken.eq(drain.ended & (source == k)),
             ]
@@ -89,7 +78,6 @@ class Answers(wiring.Component):
                 there.eq(there + (self.taken & (next_ == k)) - sealer.ended),
                 slot.eq(slot ^ given),
             ]
-            sealers.append(sealer)
             texts.append(there)
         m.d.comb += [
             self.room.eq(Array(texts)[next_] != 2),
@@ -115,3 +103,22 @@ class Answers(wiring.Component):
                     self.answered.eq(self.answered + 1),
                 ]
         return m
+
+    def _sealer(self, m, k):
+        """A sealer that sees the blocks of all responses."""
+        config = self.config
+        sealer = Sealer(
+            bus_bytes=config.bus_bytes,
+            chunks=1,
+            blocks=config.message_blocks,
+            rounds=config.rounds,
+            cipher=config.cipher,
+        )
+        m.submodules[f"sealer{k}"] = sealer
+        m.d.comb += [
+            sealer.key.eq(self.key),
+            sealer.block.eq(self.block),
+            sealer.data.eq(self.data),
+            sealer.i.p.used.eq(config.message_blocks),
+        ]
+        return sealer

@@ -131,6 +131,7 @@ class Frames(wiring.Component):
         # the operation stays at the queue's head for its interval
         step = Signal(range(schedule.fetch))
         number = Signal(range(schedule.items))
+        self.frame = [Signal(config.frame_bits, name=f"frame{side}") for side in range(2)]
         begin, end = Signal(), Signal()
         m.d.comb += [
             begin.eq(queue.o.valid & (step == 0)),
@@ -145,38 +146,43 @@ class Frames(wiring.Component):
             m.d.sync += step.eq(Mux(end, 0, step + 1))
             with m.If(end):
                 m.d.sync += number.eq(number + 1)
-        depth = schedule.due // schedule.fetch + 2
-        lates, errors, idles, dues = [], [], [], []
-        for side, (frames, bus) in enumerate(((op.frames0, self.bus0), (op.frames1, self.bus1))):
-            m.submodules[f"reader{side}"] = reader = BurstReader(
-                bus_bytes=config.bus_bytes, commands=slots * depth
-            )
-            m.submodules[f"reads{side}"] = reads = Queue(reader.i.p.shape(), 2 * slots)
-            m.submodules[f"deadline{side}"] = deadline = Deadline(schedule.due, depth)
-            wiring.connect(m, reads.o, reader.i)
-            wiring.connect(m, reader.bus, wiring.flipped(bus))
-            frame = Signal(config.frame_bits, name=f"frame{side}")
-            m.d.comb += [
-                frame.eq(Array([*frames, op.frame])[step]),
-                reads.i.valid.eq(queue.o.valid & (step < slots)),
-                reads.i.p.address.eq(frame_address(config, self.base, frame)),
-                reads.i.p.beats.eq(config.frame_beats),
-                reader.o.ready.eq(1),
-                deadline.begun.eq(begin),
-            ]
-            self._look_up(m, side, frame, queue.o.valid & (step < slots), number, step)
-            m.d.comb += deadline.met.eq(self._store(m, side, reader.o))
-            lates.append(deadline.late)
-            errors.append(reader.error)
-            idles.append(deadline.idle)
-            dues.append(deadline.due)
+        valid = queue.o.valid & (step < slots)
+        sides = [
+            self._fetch(m, side, Array([*frames, op.frame])[step], valid, begin, bus)
+            for side, (frames, bus) in enumerate(((op.frames0, self.bus0), (op.frames1, self.bus1)))
+        ]
+        for side in range(2):
+            self._look_up(m, side, self.frame[side], valid, number, step)
+        deadlines, readers = zip(*sides, strict=True)
         m.d.comb += [
-            self.due.eq(dues[0]),
-            self.late.eq(Cat(lates).any()),
-            self.bus_error.eq(Cat(errors).any()),
-            self.idle.eq(Cat(idles).all() & ~queue.o.valid),
+            self.due.eq(deadlines[0].due),
+            self.late.eq(Cat(deadline.late for deadline in deadlines).any()),
+            self.bus_error.eq(Cat(reader.error for reader in readers).any()),
+            self.idle.eq(Cat(deadline.idle for deadline in deadlines).all() & ~queue.o.valid),
         ]
         return m
+
+    def _fetch(self, m, side, wanted, valid, begin, bus):
+        """A side's reader; returns its deadline and the reader."""
+        config, schedule = self.config, BackSchedule.of(self.config)
+        depth = schedule.due // schedule.fetch + 2
+        m.submodules[f"reader{side}"] = reader = BurstReader(
+            bus_bytes=config.bus_bytes, commands=config.slots * depth
+        )
+        m.submodules[f"reads{side}"] = reads = Queue(reader.i.p.shape(), 2 * config.slots)
+        m.submodules[f"deadline{side}"] = deadline = Deadline(schedule.due, depth)
+        wiring.connect(m, reads.o, reader.i)
+        wiring.connect(m, reader.bus, wiring.flipped(bus))
+        m.d.comb += [
+            self.frame[side].eq(wanted),
+            reads.i.valid.eq(valid),
+            reads.i.p.address.eq(frame_address(config, self.base, self.frame[side])),
+            reads.i.p.beats.eq(config.frame_beats),
+            reader.o.ready.eq(1),
+            deadline.begun.eq(begin),
+            deadline.met.eq(self._store(m, side, reader.o)),
+        ]
+        return deadline, reader
 
     def _look_up(self, m, side, frame, valid, number, step):
         """Where each frame's item is, a cycle after the frame is asked for."""

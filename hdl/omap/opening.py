@@ -86,26 +86,12 @@ class PageOpening(wiring.Component):
             ]
         openers, texts, forged = [], [], []
         for k in range(config.openers):
-            opener = Opener(
-                bus_bytes=config.bus_bytes,
-                chunks=config.chunks,
-                blocks=config.chunk_blocks,
-                slots=slots,
-                rounds=config.rounds,
-                cipher=config.cipher,
-            )
-            m.submodules[f"opener{k}"] = opener
+            opener = self._opener(m, k, slots, reads)
             there = Signal(range(slots + 1), name=f"texts{k}")
             oldest = Signal.like(opener.slot, name=f"oldest{k}")
             takes = Signal(name=f"takes{k}")
             m.d.comb += [
                 takes.eq(self.taken & ((self.host0 & (first == k)) | (self.host1 & (second == k)))),
-                opener.key.eq(self.key),
-                opener.i.payload.eq(reads.o.payload),
-                opener.i.valid.eq(reads.o.valid & (reads.to == k)),
-                opener.i_data.payload.eq(reads.data),
-                opener.i_data.valid.eq(reads.data_valid & (reads.data_to == k)),
-                opener.block.eq(self.block),
             ]
             m.d.sync += there.eq(there + opener.ended - takes)
             with m.If(takes):
@@ -126,3 +112,25 @@ class PageOpening(wiring.Component):
             *(self.page[k].eq(datas[readers[k]]) for k in range(2)),
         ]
         return m
+
+    def _opener(self, m, k, slots, reads):
+        """An opener that gets every page whose turn it is."""
+        config = self.config
+        opener = Opener(
+            bus_bytes=config.bus_bytes,
+            chunks=config.chunks,
+            blocks=config.chunk_blocks,
+            slots=slots,
+            rounds=config.rounds,
+            cipher=config.cipher,
+        )
+        m.submodules[f"opener{k}"] = opener
+        m.d.comb += [
+            opener.key.eq(self.key),
+            opener.i.payload.eq(reads.o.payload),
+            opener.i.valid.eq(reads.o.valid & (reads.to == k)),
+            opener.i_data.payload.eq(reads.data),
+            opener.i_data.valid.eq(reads.data_valid & (reads.data_to == k)),
+            opener.block.eq(self.block),
+        ]
+        return opener
