@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -68,7 +69,7 @@ class PythonMachine(Closing):
 
     Parameters: `engine`: not elaborated yet, its modules submodules (`hdl.modules.Submodules`);
     `ports`: of its top; `memory`: timing of all ports, or by a port's name ("m0", …); `waves`: a
-    file for the waves of the latest run, as VCD.
+    file for the waves of the latest run, as VCD, which then begins with a reset.
     """
 
     capacity = None
@@ -100,13 +101,14 @@ class PythonMachine(Closing):
         ]
         self._simulator: Simulator | None = None
         self._changes: list[tuple[int, int, bytes, int]] = []
-        self._began, self._cycle = 0, 0
+        self._began, self._cycle, self._running = 0, 0, False
         self._ended: tuple[HardwareError | None, int, dict[str, int]] | None = None
 
     def _simulated(self) -> Simulator:
-        """Return a simulator at its beginning; one that never runs would warn of its benches."""
+        """Return a simulator that waits for a run; one that never runs would warn of its benches."""
         if self._simulator is not None:
-            self._simulator.reset()
+            if self._ended is None or self._waves is not None:
+                self._simulator.reset()
             return self._simulator
         self._simulator = simulator = Simulator(self._shell)
         simulator.add_clock(1e-6)
@@ -178,7 +180,15 @@ class PythonMachine(Closing):
         return value
 
     async def _bench(self, ctx: Any) -> None:
-        self._cycle, self._started = 0, False
+        self._cycle = 0
+        while True:
+            await self._carry_out(ctx)
+            self._running = False
+            while not self._running:
+                await self._tick(ctx)
+
+    async def _carry_out(self, ctx: Any) -> None:
+        self._started = False
         for name, value in self._registers.items():
             await self._write(ctx, name, value)
         await self._write(ctx, "interrupt", Interrupt.ENABLE | Interrupt.PENDING)
@@ -225,16 +235,15 @@ class PythonMachine(Closing):
     ) -> Ended:
         self._registers = {**registers, "watchdog": watchdog}
         self._limit, self._progress = _LIMIT if limit is None else limit, progress
-        self._ended = None
         for port in self._ports:
             port.r, port.w, port.transfers = [], [], []
         simulator = self._simulated()
+        self._ended, self._running = None, True
         begin = perf_counter()
-        if self._waves is None:
-            simulator.run()
-        else:
-            with simulator.write_vcd(str(self._waves)):
-                simulator.run()
+        waves = nullcontext() if self._waves is None else simulator.write_vcd(str(self._waves))
+        with waves:
+            while self._running:
+                simulator.advance()
         seconds, self._changes = perf_counter() - begin, []
         if self._ended is None:
             raise Hung(f"not finished after {self._limit} cycles")

@@ -1,5 +1,7 @@
-"""Oblivious maps in Python: `ObliviousMap` is a MutableMapping on any backend."""
+"""Oblivious maps in Python: `ObliviousMap` is a MutableMapping on any backend, here or over the network."""
 
-from .mapping import MapStopped, ObliviousMap
+from .backends import MapStopped
+from .mapping import ObliviousMap
+from .session import MessageChanged
 
-__all__ = ["MapStopped", "ObliviousMap"]
+__all__ = ["MapStopped", "MessageChanged", "ObliviousMap"]

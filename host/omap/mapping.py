@@ -1,58 +1,39 @@
-"""A map with the calls of a dictionary, whose operations an engine carries out."""
+"""A map with the calls of a dictionary, whose operations a backend carries out."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from types import TracebackType
+from typing import Any, Self
 
-from ...models.errors import HardwareError
 from ...models.memory import FixedLatency
 from ...models.omap.config import OmapConfig
-from ...models.omap.golden import Map, Overflow
-from ...models.omap.messages import Keys, Operation, Request, Response, Status
+from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
+from .backends import MapBackend, open_backend
 
-__all__ = ["GoldenBackend", "MapBackend", "MapStopped", "ObliviousMap", "fresh_keys"]
+__all__ = ["ObliviousMap", "make_request"]
 
-
-class MapStopped(Exception):
-    """The map has stopped, and answers no more. `error`: why."""
-
-    def __init__(self, error: HardwareError) -> None:
-        super().__init__(f"{error.code.meaning}; {error.code.hint}")
-        self.error = error
+_MISSING: Any = object()
 
 
-def fresh_keys() -> Keys:
-    """Return new keys from the system's generator."""
-    return Keys(*(secrets.randbits(128) for _ in range(4)))
-
-
-class MapBackend(Protocol):
-    """Carries out requests, in order. Raises MapStopped."""
-
-    config: OmapConfig
-
-    def run(self, requests: Sequence[Request]) -> list[Response]: ...
-
-
-class GoldenBackend:
-    """The golden model."""
-
-    def __init__(self, config: OmapConfig, keys: Keys | None = None) -> None:
-        self.config = config
-        self.map = Map(config, fresh_keys() if keys is None else keys)
-        self._error: HardwareError | None = None
-
-    def run(self, requests: Sequence[Request]) -> list[Response]:
-        if self._error is not None:
-            raise MapStopped(self._error)
-        try:
-            return [step.response for step in self.map.run(requests)]
-        except Overflow as problem:
-            self._error = HardwareError(problem.code)
-            raise MapStopped(self._error) from None
+def make_request(
+    config: OmapConfig, operation: Operation, key: int, value: bytes | None = None
+) -> Request:
+    """Return a request. Raises TypeError and ValueError for a key or a value that the map does not
+    take."""
+    if not isinstance(key, int) or isinstance(key, bool):
+        raise TypeError(f"a key is an integer, not {type(key).__name__}")
+    if not 0 <= key < 1 << 64:
+        raise ValueError(f"a key has 64 bits, not {key}")
+    size = config.value_bytes
+    if operation != Operation.PUT:
+        return Request(operation, key, bytes(size))
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a value is bytes, not {type(value).__name__}")
+    if len(value) != size:
+        raise ValueError(f"a value has {size} bytes, not {len(value)}")
+    return Request(operation, key, bytes(value))
 
 
 class ObliviousMap(MutableMapping[int, bytes]):
@@ -67,12 +48,20 @@ class ObliviousMap(MutableMapping[int, bytes]):
     value_bytes
         A multiple of 8, from 8 to 1024.
     backend
-        "golden", or a `MapBackend`.
+        "golden", "model", "device", "rtl", "netlist", "pysim" or "board" for a new map there, or a
+        `MapBackend`, which is closed with the map.
 
-    Every call is one operation of the map, a `batch` is many. The map itself cannot be listed without
-    telling which keys it has: `iter` goes over the keys that this object has put. Setting a new key
-    beyond the capacity raises OverflowError, and the map still answers. After `MapStopped` it does
-    not.
+    How many operations there are is public, so every call takes a number of them that does not depend
+    on what the map holds: one for `m[k]`, `get`, `in`, `m[k] = v`, `del` and `pop`, two for `setdefault`,
+    one a key for `get_many`, `put_many`, `delete_many` and `update`. Those with many keys are one batch:
+    the device works on several of their operations at once.
+
+    The device does not tell which keys it has. `iter`, `len`, `==`, `items`, `popitem` and `clear` go
+    over the keys that this object has put, a record on the client's side. A map that was filled before
+    this object was made has no such record; they raise TypeError for it.
+
+    A new key beyond the capacity raises OverflowError, and the map still answers. After `MapStopped` it
+    does not.
     """
 
     def __init__(
@@ -86,17 +75,13 @@ class ObliviousMap(MutableMapping[int, bytes]):
         if key_bytes != 8:
             raise ValueError(f"key_bytes must be 8, not {key_bytes!r}")
         if isinstance(backend, str):
-            if backend != "golden":
-                raise ValueError(f'backend must be "golden" or a backend, not {backend!r}')
             config = plan(capacity, value_bytes, memory=FixedLatency(60, 32))
-            backend = GoldenBackend(config)
+            backend = open_backend(backend, config)
         self._backend = backend
         self.config = backend.config
-        self._known: dict[int, None] = {}
+        self._known: dict[int, None] | None = None if backend.first else {}
 
-    def _one(self, operation: Operation, key: int, value: bytes | None = None) -> Response:
-        [response] = self.batch([(operation, key, value)])
-        return response
+    # operations
 
     def batch(self, operations: Iterable[tuple[Operation, int, bytes | None]]) -> list[Response]:
         """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
@@ -104,28 +89,52 @@ class ObliviousMap(MutableMapping[int, bytes]):
         Raises TypeError and ValueError for keys and values that the map does not take, before any of
         them is carried out.
         """
-        requests = [self._request(*operation) for operation in operations]
+        requests = [make_request(self.config, *operation) for operation in operations]
+        if not requests:
+            return []
         responses = self._backend.run(requests)
+        self._note(requests, responses)
+        return responses
+
+    def _note(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
+        """Keep the record of keys."""
+        if self._known is None:
+            return
         for request, response in zip(requests, responses, strict=True):
             if request.operation == Operation.PUT and response.status != Status.FULL:
                 self._known[request.key] = None
             elif request.operation == Operation.DELETE:
                 self._known.pop(request.key, None)
-        return responses
 
-    def _request(self, operation: Operation, key: int, value: bytes | None) -> Request:
-        if not isinstance(key, int) or isinstance(key, bool):
-            raise TypeError(f"a key is an integer, not {type(key).__name__}")
-        if not 0 <= key < 1 << 64:
-            raise ValueError(f"a key has 64 bits, not {key}")
-        size = self.config.value_bytes
-        if operation != Operation.PUT:
-            return Request(operation, key, bytes(size))
-        if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a value is bytes, not {type(value).__name__}")
-        if len(value) != size:
-            raise ValueError(f"a value has {size} bytes, not {len(value)}")
-        return Request(operation, key, bytes(value))
+    def _one(self, operation: Operation, key: int, value: bytes | None = None) -> Response:
+        [response] = self.batch([(operation, key, value)])
+        return response
+
+    def get_many(self, keys: Iterable[int], default: Any = None) -> list[Any]:
+        """Return the values of keys, `default` for those that the map does not have."""
+        found = self.batch([(Operation.GET, key, None) for key in keys])
+        return [r.value if r.status == Status.FOUND else default for r in found]
+
+    def put_many(self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]]) -> None:
+        """Set the values of keys. Raises OverflowError where new keys go beyond the capacity; those
+        that are not named in it are set."""
+        pairs = list(items.items() if isinstance(items, Mapping) else items)
+        done = self.batch([(Operation.PUT, key, value) for key, value in pairs])
+        self._refuse([r.key for r in done if r.status == Status.FULL])
+
+    def delete_many(self, keys: Iterable[int]) -> list[bool]:
+        """Delete keys; return for each whether it was there."""
+        done = self.batch([(Operation.DELETE, key, None) for key in keys])
+        return [r.status == Status.FOUND for r in done]
+
+    def _refuse(self, keys: list[int]) -> None:
+        if keys:
+            shown = ", ".join(map(str, keys[:3])) + (", …" if len(keys) > 3 else "")
+            raise OverflowError(
+                f"the map holds {self.config.capacity:,} items already: not set: {shown}"
+            )
+
+    # a mapping
 
     def __getitem__(self, key: int) -> bytes:
         response = self._one(Operation.GET, key)
@@ -134,20 +143,82 @@ class ObliviousMap(MutableMapping[int, bytes]):
         return response.value
 
     def __setitem__(self, key: int, value: bytes) -> None:
-        if self._one(Operation.PUT, key, value).status == Status.FULL:
-            raise OverflowError(f"the map holds {self.config.capacity:,} items already")
+        self.put_many([(key, value)])
 
     def __delitem__(self, key: int) -> None:
         if self._one(Operation.DELETE, key).status != Status.FOUND:
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        if not isinstance(key, int):
+        if not isinstance(key, int) or isinstance(key, bool) or not 0 <= key < 1 << 64:
             return False
         return self._one(Operation.GET, key).status == Status.FOUND
 
+    def pop(self, key: int, default: Any = _MISSING) -> Any:
+        """Delete a key and return its value, or `default`; one operation in either case."""
+        response = self._one(Operation.DELETE, key)
+        if response.status == Status.FOUND:
+            return response.value
+        if default is _MISSING:
+            raise KeyError(key)
+        return default
+
+    def setdefault(self, key: int, default: Any = None) -> bytes:
+        """Return a key's value, which is `default` if there was none; two operations in either case."""
+        make_request(self.config, Operation.PUT, key, default)
+        value: bytes = self.get_many([key], default)[0]
+        self[key] = value
+        return value
+
+    def popitem(self) -> tuple[int, bytes]:
+        """Delete and return the item that this object put last. Raises KeyError where there is none."""
+        known = self._listed()
+        if not known:
+            raise KeyError("the map is empty")
+        key = next(reversed(known))
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Delete all keys that this object has put, an operation a key."""
+        self.delete_many(list(self._listed()))
+
+    def update(self, other: Any = (), /, **names: bytes) -> None:
+        """Set the items of a mapping or of pairs, as one batch."""
+        if names:
+            raise TypeError("a key is an integer: update takes no names")
+        pairs = [(k, other[k]) for k in other.keys()] if hasattr(other, "keys") else list(other)
+        self.put_many(pairs)
+
+    def _listed(self) -> dict[int, None]:
+        if self._known is None:
+            raise TypeError(
+                "a map that was filled before cannot be listed: the device does not tell which keys "
+                "it has"
+            )
+        return self._known
+
     def __iter__(self) -> Iterator[int]:
-        return iter(list(self._known))
+        return iter(list(self._listed()))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._listed())
+
+    def __bool__(self) -> bool:
+        return True if self._known is None else bool(self._known)
+
+    # its backend
+
+    def close(self) -> None:
+        """End the simulation, or leave the device."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

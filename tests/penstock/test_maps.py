@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 import penstock as ps
 from penstock.cli import run
 from penstock.host.omap import MapStopped, ObliviousMap
-from penstock.host.omap.mapping import GoldenBackend
+from penstock.host.omap.backends import GoldenBackend
 from penstock.host.omap.operations import draw_operations
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.config import OmapConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.core.diagnostics import Span, error
@@ -15,11 +15,14 @@ from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, plan
 from penstock.targets import timing_of
 
+from .commands import COMMANDS
 from .design import MapDesign
 from .operations import check_options
 from .options import OPTIONS
 
 if TYPE_CHECKING:
+    import click
+
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.models.target import Target
     from penstock.options import Request
@@ -48,6 +51,10 @@ class MappingEngine(Engine):
         "u64": "penstock.dsl.omap.kernel:u64",
     }
     arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "cipher", "link"})
+
+    @property
+    def commands(self) -> Sequence[click.Command]:
+        return COMMANDS
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         check_options(set(request.own), request.data is not None)

@@ -1,0 +1,373 @@
+"""Clients of a map's server: `AsyncMap` with coroutines, `connect` for a MutableMapping."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from ...models.errors import HardwareError
+from ...models.omap.config import OmapConfig
+from ...models.omap.errors import MapError
+from ...models.omap.messages import Operation, Request, Response, Status
+from ...sim.machine import Closing
+from .backends import MapStopped
+from .frames import GREETING, Frames, Kind, Refused, greeting_bytes, read_greeting
+from .mapping import ObliviousMap, make_request
+from .session import MessageChanged, Session
+
+__all__ = ["AsyncMap", "ConnectionLost", "RemoteMap", "SessionMoved", "connect"]
+
+_Result = TypeVar("_Result")
+
+
+class ConnectionLost(ConnectionError):
+    """There is no connection to the server, or no more. Operations without an answer may have been
+    carried out: `reconnect` asks for their answers."""
+
+
+class SessionMoved(Exception):
+    """The device is at another place of the session than this client: it was used by another one, or
+    is another device."""
+
+
+class AsyncMap:
+    """A map behind a server, for asyncio. Operations that are started without waiting for each other are
+    under way together.
+
+    ```
+    async with await AsyncMap.connect(host, port, key, tls=context) as box:
+        await box.put(7, b"12345678")
+        one, two = await asyncio.gather(box.get(7), box.get(8))
+    ```
+
+    A session has one client. Its numbers are never used twice: a client that goes on with a session that
+    an earlier one began is given `first`, the earlier one's `number`.
+    """
+
+    def __init__(self, host: str, port: int, key: int, first: int, timeout: float) -> None:
+        self._place, self._key, self._first = (host, port), key, first
+        self._timeout = timeout
+        self._tls: ssl.SSLContext | None = None
+        self._name: str | None = None
+        self._waiting: dict[int, asyncio.Future[Response]] = {}
+        self._unanswered: dict[int, tuple[bytes, Request]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._session: Session | None = None
+        self._lost = "it is closed"
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        key: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+        first: int = 0,
+        timeout: float = 60.0,
+    ) -> AsyncMap:
+        """Connect to a server.
+
+        Parameters: `key`: the session's; `tls`: of the outer channel; `server_name`: that its
+        certificate has, `host` unless given; `first`: the number of the next request; `timeout`:
+        seconds for connecting and for each answer.
+
+        Raises ConnectionLost where there is no server, SessionMoved where the device waits for another
+        number.
+        """
+        made = cls(host, port, key, first, timeout)
+        made._tls, made._name = tls, server_name
+        await made._open()
+        return made
+
+    @property
+    def config(self) -> OmapConfig:
+        assert self._session is not None
+        return self._session.config
+
+    @property
+    def number(self) -> int:
+        """The number of the next request."""
+        return self._first if self._session is None else self._session.number
+
+    # operations
+
+    async def get(self, key: int) -> bytes | None:
+        """Return a key's value, None where there is none."""
+        [response] = await self.batch([(Operation.GET, key, None)])
+        return response.value if response.status == Status.FOUND else None
+
+    async def put(self, key: int, value: bytes) -> None:
+        """Set a key's value. Raises OverflowError where a new key goes beyond the capacity."""
+        [response] = await self.batch([(Operation.PUT, key, value)])
+        if response.status == Status.FULL:
+            raise OverflowError(f"the map holds {self.config.capacity:,} items already")
+
+    async def delete(self, key: int) -> bytes | None:
+        """Delete a key; return the value that it had, None where there was none."""
+        [response] = await self.batch([(Operation.DELETE, key, None)])
+        return response.value if response.status == Status.FOUND else None
+
+    async def batch(
+        self, operations: Iterable[tuple[Operation, int, bytes | None]]
+    ) -> list[Response]:
+        """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
+
+        Raises TypeError and ValueError for keys and values that the map does not take, before any of
+        them is sent, MapStopped, ConnectionLost, MessageChanged and `frames.Refused`.
+        """
+        return await self.run([make_request(self.config, *each) for each in operations])
+
+    async def run(self, requests: Sequence[Request]) -> list[Response]:
+        """As `batch`, of requests."""
+        if self._writer is None:
+            raise self._gone()
+        assert self._session is not None
+        first = self._session.number
+        loop = asyncio.get_running_loop()
+        futures = []
+        for number, sealed in enumerate(self._session.seal(requests), first):
+            frame = self._frames.request(number, sealed)
+            self._unanswered[number] = frame, requests[number - first]
+            self._waiting[number] = loop.create_future()
+            futures.append(self._waiting[number])
+            self._writer.write(frame)
+        return await self._answers(futures)
+
+    async def _answers(self, futures: list[asyncio.Future[Response]]) -> list[Response]:
+        """Wait for answers; the first error ends the wait."""
+        gathered = asyncio.gather(*futures)
+        try:
+            if self._writer is not None:
+                await self._writer.drain()
+            # the wait is for the next answer, not for all
+            while not gathered.done():
+                left = sum(not future.done() for future in futures)
+                await asyncio.wait([gathered], timeout=self._timeout)
+                if not gathered.done() and left == sum(not future.done() for future in futures):
+                    await self._end(f"no answer in {self._timeout:g} s")
+        except (ConnectionError, ssl.SSLError) as problem:
+            await self._end(str(problem) or type(problem).__name__)
+        try:
+            return list(await gathered)
+        finally:
+            for future in futures:
+                if future.done() and not future.cancelled():
+                    future.exception()  # seen
+
+    # the connection
+
+    async def _open(self) -> None:
+        host, port = self._place
+        name = None if self._tls is None else self._name or host
+        try:
+            async with asyncio.timeout(self._timeout):
+                reader, writer = await asyncio.open_connection(
+                    host, port, ssl=self._tls, server_hostname=name
+                )
+                size = greeting_bytes(await reader.readexactly(GREETING.size))
+                config, expected = read_greeting(await reader.readexactly(size))
+        except TimeoutError:
+            raise self._gone(f"no greeting in {self._timeout:g} s") from None
+        except asyncio.IncompleteReadError:
+            raise self._gone("it closed the connection") from None
+        except ssl.SSLCertVerificationError as problem:
+            raise self._gone(f"its certificate: {problem.verify_message}") from None
+        except (OSError, ValueError) as problem:
+            text = getattr(problem, "reason", None) or getattr(problem, "strerror", None)
+            raise self._gone(str(text or problem)) from None
+        try:
+            self._agree(config, expected)
+        except SessionMoved:
+            writer.close()
+            raise
+        self._writer = writer
+        self._reading = asyncio.create_task(self._read(reader))
+
+    def _agree(self, config: OmapConfig, expected: int) -> None:
+        """Check that the device is where this client believes it to be."""
+        if self._session is None:
+            self._session = Session(config, self._key, self._first)
+            self._frames = Frames(config, self._session.admission)
+        elif config != self._session.config:
+            raise SessionMoved("the server has another map now")
+        number = self._session.number
+        least = min(self._unanswered, default=number)
+        if not least <= expected <= number:
+            raise SessionMoved(
+                f"the device waits for request {expected}, this client has sent {number}: a session "
+                "has one client, and no number is used twice"
+            )
+
+    async def reconnect(self) -> list[tuple[Request, Response]]:
+        """Connect again; return the requests that had no answer, with their responses: they are sent
+        once more as they were, and are carried out once. Raises as `connect`."""
+        await self._end("it was closed")
+        await self._open()
+        assert self._writer is not None
+        loop = asyncio.get_running_loop()
+        missed = sorted(self._unanswered.items())
+        futures = []
+        for number, (frame, _) in missed:
+            self._waiting[number] = loop.create_future()
+            futures.append(self._waiting[number])
+            self._writer.write(frame)
+        responses = await self._answers(futures) if futures else []
+        return [(made, r) for (_, (_, made)), r in zip(missed, responses, strict=True)]
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        reason = "it closed the connection"
+        try:
+            while True:
+                self._take(await reader.readexactly(self._frames.answer_bytes))
+        except asyncio.IncompleteReadError:
+            pass
+        except (OSError, ValueError) as problem:
+            reason = str(getattr(problem, "reason", None) or problem) or reason
+        finally:
+            self._drop(reason)
+
+    def _take(self, frame: bytes) -> None:
+        assert self._session is not None
+        answer = self._frames.read_answer(frame)
+        if answer.kind in (Kind.SIZE, Kind.CHANGED):
+            # the message could not be read: it is the first one without an answer
+            number = min(self._waiting, default=answer.number)
+            for other in [k for k in self._unanswered if k >= number]:
+                # the device never gets them, and the session does not go on
+                self._fail(other, Refused(answer.kind, number, answer.value))
+            raise ConnectionError("the server refused a message")
+        number = answer.number
+        if answer.kind == Kind.NUMBER:
+            self._fail(number, Refused(answer.kind, number, answer.value))
+        elif answer.kind == Kind.STOPPED:
+            self._fail(number, MapStopped(HardwareError(MapError(answer.value))))
+        else:
+            self._unanswered.pop(number, None)
+            try:
+                response = self._session.open(number, answer.sealed)
+            except MessageChanged as problem:
+                self._fail(number, problem)
+                return
+            future = self._waiting.pop(number, None)
+            if future is not None and not future.done():
+                future.set_result(response)
+
+    def _fail(self, number: int, problem: Exception) -> None:
+        future = self._waiting.pop(number, None)
+        if future is not None and not future.done():
+            future.set_exception(problem)
+
+    def _gone(self, why: str | None = None) -> ConnectionLost:
+        if why is not None:
+            self._lost = why
+        host, port = self._place
+        return ConnectionLost(f"no connection to the map's server at {host}:{port}: {self._lost}")
+
+    def _drop(self, why: str) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer, self._lost = None, why
+        for number in list(self._waiting):
+            self._fail(number, self._gone())
+
+    async def _end(self, why: str) -> None:
+        self._drop(why)
+        task, self._reading = self._reading, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._end("it is closed")
+
+    async def __aenter__(self) -> AsyncMap:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class _Blocking(Closing):
+    """An `AsyncMap` as a backend: its loop runs in a thread."""
+
+    def __init__(self, host: str, port: int, key: int, first: int, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._client: AsyncMap | None = None
+        try:
+            self._client = self._wait(AsyncMap.connect(host, port, key, first=first, **options))
+        except BaseException:
+            self.close()
+            raise
+        self.config, self.first = self._client.config, first
+
+    def _wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def number(self) -> int:
+        assert self._client is not None
+        return self._client.number
+
+    def run(self, requests: Sequence[Request]) -> list[Response]:
+        assert self._client is not None
+        return self._wait(self._client.run(requests))
+
+    def reconnect(self) -> list[tuple[Request, Response]]:
+        assert self._client is not None
+        return self._wait(self._client.reconnect())
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        if self._client is not None:
+            self._wait(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class RemoteMap(ObliviousMap):
+    """A map behind a server, as a MutableMapping (`connect`)."""
+
+    def __init__(self, backend: _Blocking) -> None:
+        super().__init__(backend=backend)
+        self._remote = backend
+
+    @property
+    def number(self) -> int:
+        """The number of the session's next request: `first` of a client that goes on with it."""
+        return self._remote.number
+
+    def reconnect(self) -> list[tuple[Request, Response]]:
+        """As `AsyncMap.reconnect`."""
+        missed = self._remote.reconnect()
+        self._note([request for request, _ in missed], [response for _, response in missed])
+        return missed
+
+
+def connect(
+    host: str,
+    port: int,
+    key: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    server_name: str | None = None,
+    first: int = 0,
+    timeout: float = 60.0,
+) -> RemoteMap:
+    """Return the map behind a server, with the calls of a dictionary. Parameters and errors are those of
+    `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
+    return RemoteMap(
+        _Blocking(host, port, key, first, tls=tls, server_name=server_name, timeout=timeout)
+    )

@@ -1,0 +1,81 @@
+"""Keys of a map in files, one for each who needs some of them.
+
+Writing them, and bringing each to its place, is the trusted set-up: whoever reads `device.json` reads
+the map, whoever reads `client.json` the session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ...models.omap.messages import Keys
+from .session import admission_key
+
+__all__ = ["FILES", "KeyFileError", "read_admission", "read_device", "read_session", "write_keys"]
+
+#: what each file has: all keys; the session's; the key that tells the client's messages from others'
+FILES = ("device.json", "client.json", "server.json")
+_NAMES = ("page", "session", "hash", "pairs")
+
+
+class KeyFileError(Exception):
+    """A file of keys cannot be read, or is not one. The message has no key."""
+
+
+def write_keys(folder: str | Path, keys: Keys) -> list[Path]:
+    """Write the three `FILES` into a folder that is made, readable by their owner alone; return their
+    paths. Raises OSError, FileExistsError where one is there: a key is used for one map."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    contents: dict[str, dict[str, str]] = {
+        "device.json": {name: f"{getattr(keys, name):032x}" for name in _NAMES},
+        "client.json": {"session": f"{keys.session:032x}"},
+        "server.json": {"admission": admission_key(keys.session).hex()},
+    }
+    paths = [folder / name for name in FILES]
+    for path in paths:
+        if path.exists():
+            raise FileExistsError(17, "there are keys already", str(path))
+    for path in paths:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            json.dump(contents[path.name], file)
+    return paths
+
+
+def _read(path: str | Path, names: tuple[str, ...], digits: int) -> list[str]:
+    try:
+        found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise KeyFileError(f"{path} cannot be read: {problem.strerror}") from None
+    except ValueError:
+        raise KeyFileError(f"{path} is not a file of keys") from None
+    values = [found.get(name) if isinstance(found, dict) else None for name in names]
+    for name, value in zip(names, values, strict=True):
+        if not isinstance(value, str) or len(value) != digits:
+            raise KeyFileError(f"{path} has no key {name} of {digits} hexadecimal digits")
+        try:
+            bytes.fromhex(value)
+        except ValueError:
+            raise KeyFileError(f"{path}: the key {name} is not hexadecimal") from None
+    return values
+
+
+def read_device(path: str | Path) -> Keys:
+    """Return the device's keys. Raises KeyFileError."""
+    return Keys(*(int(text, 16) for text in _read(path, _NAMES, 32)))
+
+
+def read_session(path: str | Path) -> int:
+    """Return the session's key, from the client's file. Raises KeyFileError."""
+    [text] = _read(path, ("session",), 32)
+    return int(text, 16)
+
+
+def read_admission(path: str | Path) -> bytes:
+    """Return the server's key. Raises KeyFileError."""
+    [text] = _read(path, ("admission",), 64)
+    return bytes.fromhex(text)

@@ -1,0 +1,120 @@
+"""A device in a process of its own, so that the server's process has neither keys nor plaintext.
+
+The two speak through pipes. First the map's configuration, as JSON on a line; then, again and again, a
+count (4 bytes, the lowest first) and so many sealed requests, answered by a byte of 0 and as many sealed
+responses, or by a byte of 1 and an error's code (4 bytes). The device reads its keys from a file.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from ...models.errors import HardwareError
+from ...models.omap.config import OmapConfig
+from ...models.omap.errors import MapError
+from ...sim.machine import Closing
+from .backends import Carrier, MapStopped, open_carrier
+from .keyfiles import KeyFileError, read_device
+
+__all__ = ["DeviceLost", "DeviceProcess"]
+
+_DONE, _STOPPED = b"\0", b"\1"
+
+
+class DeviceLost(Exception):
+    """The device's process did not begin, or has ended."""
+
+
+class DeviceProcess(Closing):
+    """A carrier to a device in a process of its own.
+
+    Parameters: `backend`: as `host.omap.backends.open_carrier` has them; `keys`: the device's file of
+    keys, which this process does not read. Raises DeviceLost.
+    """
+
+    def __init__(self, config: OmapConfig, backend: str, keys: str | Path) -> None:
+        self.config = config
+        command = [sys.executable, "-m", "penstock.host.omap.process", backend, str(keys)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        try:
+            self._to.write(json.dumps(config.to_json()).encode() + b"\n")
+            self._to.flush()
+        except OSError:
+            pass  # what it says of it is read next
+        told = self._from.readline().decode(errors="replace").strip()
+        if told != "ready":
+            self.close()
+            raise DeviceLost(told or "the device's process did not begin")
+
+    def carry(self, sealed: Sequence[bytes]) -> list[bytes]:
+        size = self.config.message_bytes
+        try:
+            self._to.write(len(sealed).to_bytes(4, "little") + b"".join(sealed))
+            self._to.flush()
+        except OSError:
+            raise MapStopped(HardwareError(MapError.STOPPED)) from None
+        head = self._from.read(1)
+        if head == _DONE:
+            text = self._from.read(size * len(sealed))
+            if len(text) == size * len(sealed):
+                return [text[at : at + size] for at in range(0, len(text), size)]
+        elif head == _STOPPED:
+            code = int.from_bytes(self._from.read(4), "little")
+            raise MapStopped(HardwareError(MapError(code)))
+        raise MapStopped(HardwareError(MapError.STOPPED))
+
+    def close(self) -> None:
+        for pipe in (self._to, self._from):
+            try:
+                pipe.close()
+            except OSError:
+                pass
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _serve(carrier: Carrier, requests: BinaryIO, responses: BinaryIO) -> None:
+    """Answer until the other side has gone."""
+    size = carrier.config.message_bytes
+    while len(head := requests.read(4)) == 4:
+        text = requests.read(size * int.from_bytes(head, "little"))
+        try:
+            answers = carrier.carry([text[at : at + size] for at in range(0, len(text), size)])
+        except MapStopped as problem:
+            responses.write(_STOPPED + int(problem.error.code).to_bytes(4, "little"))
+        else:
+            responses.write(_DONE + b"".join(answers))
+        responses.flush()
+
+
+def _main(backend: str, keys: str) -> int:
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
+    config = OmapConfig.from_json(json.loads(requests.readline()))
+    try:
+        carrier = open_carrier(backend, config, read_device(keys))
+    except (KeyFileError, ValueError) as problem:
+        responses.write(f"{problem}\n".encode())
+        return 1
+    responses.write(b"ready\n")
+    responses.flush()
+    try:
+        _serve(carrier, requests, responses)
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+    finally:
+        carrier.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:3]))

@@ -1,0 +1,58 @@
+"""The client's end of a session with a device: requests are sealed, responses opened."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from ...models.omap.config import OmapConfig
+from ...models.omap.messages import Request, Response, open_response
+from ...models.omap.traffic import seal_requests
+
+__all__ = ["MessageChanged", "Session", "admission_key"]
+
+
+class MessageChanged(Exception):
+    """A response is not the device's answer to its request: it was changed on its way, or belongs to
+    another request. The request may have been carried out."""
+
+
+def admission_key(session_key: int) -> bytes:
+    """Return the key with which a server tells the client's messages from others'. It follows from the
+    session key, which does not follow from it."""
+    key = session_key.to_bytes(16, "little")
+    return hmac.digest(key, b"penstock map: admission to the device", hashlib.sha256)
+
+
+class Session:
+    """Seals each request with its own number, which is never used again, and opens responses.
+
+    Parameters: `key`: the session's, of 128 bits, known to client and device alone; `first`: the
+    number of the next request, 0 for a device that has had none.
+    """
+
+    def __init__(self, config: OmapConfig, key: int, first: int = 0) -> None:
+        self.config, self.number, self._key = config, first, key
+
+    @property
+    def admission(self) -> bytes:
+        """The key that the server has."""
+        return admission_key(self._key)
+
+    def seal(self, requests: Sequence[Request]) -> list[bytes]:
+        """Return sealed requests, numbered from `number` on, which moves behind them."""
+        if not requests:
+            return []
+        first, self.number = self.number, self.number + len(requests)
+        return seal_requests(self.config, self._key, first, requests)
+
+    def open(self, number: int, sealed: bytes) -> Response:
+        """Return the response to the request of this number. Raises MessageChanged."""
+        response = open_response(self.config, self._key, number, sealed)
+        if response is None:
+            raise MessageChanged(
+                f"the response to request {number} does not open: it was changed on its way, or "
+                "answers another request"
+            )
+        return response

@@ -1,0 +1,167 @@
+"""`penstock keys` and `penstock serve`: a map that can be tried with real requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.options import KERNEL, Count, Once
+from penstock.state import State
+
+if TYPE_CHECKING:
+    import ssl
+
+    from penstock.host.omap.backends import Carrier
+
+__all__ = ["COMMANDS"]
+
+_DEVICES = ("device", "rtl", "netlist")
+
+
+def _refused(message: str, hint: str) -> Exception:
+    from penstock.errors import Conflict
+
+    return Conflict(message, hint)
+
+
+@click.pass_obj
+def _keys(state: State, out: str) -> None:
+    """Make the keys of an oblivious map, one file for each who needs some.
+
+    DIR/device.json has all keys, for the device; client.json the session's, for the client;
+    server.json a key by which the server tells the client's messages from others', and which opens
+    none of them.
+    """
+    from penstock.host.omap.backends import fresh_keys
+    from penstock.host.omap.keyfiles import write_keys
+
+    try:
+        paths = write_keys(out, fresh_keys())
+    except OSError as problem:
+        place = problem.filename or out
+        raise _refused(
+            f"{place}: {problem.strerror}", "name a folder in which there are no keys"
+        ) from None
+    for path in paths:
+        state.out.print(str(path), soft_wrap=True)
+
+
+@click.pass_obj
+def _serve(state: State, **values: Any) -> None:
+    """Serve an oblivious map to a client that seals its requests (penstock.host.omap.client).
+
+    The device runs in a process of its own, which alone reads --keys; the server hands messages on.
+    It ends with Ctrl-C.
+    """
+    rest = state.begin("serve", values)
+    import asyncio
+
+    from penstock.commands.job import Job
+    from penstock.host.omap.keyfiles import KeyFileError, read_admission
+    from penstock.host.omap.process import DeviceLost, DeviceProcess
+
+    from .design import MapDesign
+
+    job = Job.begin(state, "serve")
+    design = job.compile()
+    assert isinstance(design, MapDesign)
+    keys = Path(rest["keys"])
+    tls = _tls(rest["certificate"], rest["private_key"])
+    try:
+        admission = read_admission(keys / "server.json")
+        device = DeviceProcess(design.plan, rest["device"], keys / "device.json")
+    except (KeyFileError, DeviceLost) as problem:
+        raise _refused(str(problem), "penstock keys --out DIR makes keys") from None
+    with device:
+        asyncio.run(_served(state, device, admission, rest["host"], rest["port"], tls))
+
+
+def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return the outer channel's TLS, None without a certificate."""
+    import ssl
+
+    if (certificate is None) != (key is None):
+        raise _refused(
+            "a certificate goes with its private key", "give both, --certificate and --private-key"
+        )
+    if certificate is None or key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as problem:
+        what = getattr(problem, "reason", None) or problem.strerror or str(problem)
+        raise _refused(
+            f"{certificate} and {key} cannot be used: {what}", "both are PEM files"
+        ) from None
+    return context
+
+
+async def _served(
+    state: State,
+    device: Carrier,
+    admission: bytes,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+) -> None:
+    from penstock.host.omap.server import MapServer
+
+    async with MapServer(device, admission) as server:
+        try:
+            await server.listen(host, port, tls)
+        except OSError as problem:
+            raise _refused(
+                f"{host}:{port}: {problem.strerror}", "--port 0 takes one that is free"
+            ) from None
+        outer = "TLS" if tls is not None else "no TLS: messages are sealed, connections are not"
+        # a line of its own, so that a program that starts the server can read the port
+        print(f"serving on {host}:{server.port} ({outer})", flush=True)
+        await server.serve()
+
+
+def _serving() -> list[click.Parameter]:
+    return [
+        Once(
+            ("--keys",),
+            required=True,
+            metavar="DIR",
+            help="Folder of device.json and server.json (penstock keys).",
+        ),
+        click.Option(("--host",), default="127.0.0.1", metavar="NAME", help="Where to listen."),
+        click.Option(
+            ("--port",),
+            type=Count(0, 65535),
+            default=0,
+            metavar="N",
+            help="Port to listen on; 0 is one that is free.  [default: 0]",
+        ),
+        click.Option(
+            ("--device",),
+            type=click.Choice(_DEVICES),
+            default="device",
+            help="What carries requests out: the golden model, or simulated hardware.",
+        ),
+        Once(("--certificate",), metavar="PEM", help="The server's certificate, for TLS."),
+        Once(("--private-key",), metavar="PEM", help="Its private key."),
+        Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]"),
+    ]
+
+
+COMMANDS = (
+    click.Command(
+        "keys",
+        callback=_keys,
+        params=[Once(("--out",), required=True, metavar="DIR", help="Folder for the files.")],
+        help=_keys.__doc__,
+    ),
+    click.Command(
+        "serve",
+        callback=_serve,
+        params=[*KERNEL(), *_serving()],
+        help=_serve.__doc__,
+    ),
+)

@@ -1,0 +1,244 @@
+"""`host.omap.ObliviousMap` on every backend: the answers of a dict, with operations whose number tells nothing."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from penstock.host.omap import MapStopped, MessageChanged, ObliviousMap
+from penstock.host.omap.backends import (
+    GoldenBackend,
+    MachineCarrier,
+    ModelBackend,
+    ModelCarrier,
+    Sealed,
+    open_backend,
+    open_carrier,
+)
+from penstock.host.omap.session import Session
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.messages import Operation
+from penstock.sim.native.machine import NativeMachine
+from testbench.omap import KEYS, compile_map, config
+
+_HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
+
+
+def _machine():
+    shape = config()
+    memories = {f"m{k}": _HBM if k >= 2 else _HOST for k in range(8)}
+    return NativeMachine(compile_map(shape), memories)
+
+
+def _sealed(carrier):
+    return Sealed(carrier, Session(config(), KEYS.session))
+
+
+_BACKENDS = {
+    "golden": lambda: GoldenBackend(config(), KEYS),
+    "model": lambda: ModelBackend(config(), _HOST, KEYS),
+    "device": lambda: _sealed(ModelCarrier(config(), KEYS)),
+    "rtl": lambda: _sealed(MachineCarrier(config(), _machine(), KEYS, most=16)),
+}
+
+
+@pytest.fixture(params=_BACKENDS)
+def box(request):
+    with ObliviousMap(backend=_BACKENDS[request.param]()) as made:
+        yield made
+
+
+def _value(draw):
+    return draw.randbytes(8)
+
+
+def test_answers_are_those_of_a_dict(box):
+    draw, mirror = random.Random(5), {}
+    for _ in range(12):
+        keys = [draw.randrange(30) for _ in range(draw.randrange(1, 20))]
+        turn = draw.randrange(6)
+        if turn == 0:
+            items = {key: _value(draw) for key in keys}
+            box.update(items)
+            mirror.update(items)
+        elif turn == 1:
+            assert box.get_many(keys) == [mirror.get(key) for key in keys]
+        elif turn == 2:
+            there = [mirror.pop(key, None) is not None for key in keys]
+            assert box.delete_many(keys) == there
+        elif turn == 3:
+            assert box.pop(keys[0], None) == mirror.pop(keys[0], None)
+            assert (keys[-1] in box) == (keys[-1] in mirror)
+        elif turn == 4:
+            value = _value(draw)
+            assert box.setdefault(keys[0], value) == mirror.setdefault(keys[0], value)
+        else:
+            pairs = [(key, _value(draw)) for key in keys]
+            box.put_many(pairs)
+            mirror.update(pairs)
+        assert set(box) == set(mirror) and len(box) == len(mirror)
+    assert dict(box) == mirror and box == mirror
+    assert box.popitem()[0] in mirror
+    box.clear()
+    assert not box and box.get_many(mirror) == [None] * len(mirror)
+    with pytest.raises(KeyError):
+        box.popitem()
+
+
+class _Counted:
+    """A backend that counts operations."""
+
+    def __init__(self):
+        self.inner, self.first, self.count = GoldenBackend(config(), KEYS), 0, 0
+        self.config = self.inner.config
+
+    def run(self, requests):
+        self.count += len(requests)
+        return self.inner.run(requests)
+
+    def close(self):
+        pass
+
+
+def test_the_number_of_operations_tells_nothing():
+    calls = {
+        "get": (lambda box, key: box.get(key), 1),
+        "in": (lambda box, key: key in box, 1),
+        "pop": (lambda box, key: box.pop(key, None), 1),
+        "set": (lambda box, key: box.__setitem__(key, bytes(8)), 1),
+        "setdefault": (lambda box, key: box.setdefault(key, bytes(8)), 2),
+        "get_many": (lambda box, key: box.get_many([key, key, 99]), 3),
+        "delete_many": (lambda box, key: box.delete_many([key, 98]), 2),
+        "update": (lambda box, key: box.update({key: bytes(8), 3: bytes(8)}), 2),
+    }
+    for call, expected in calls.values():
+        for key in (1, 2):  # there, and not
+            backend = _Counted()
+            box = ObliviousMap(backend=backend)
+            box[1] = b"12345678"
+            before = backend.count
+            call(box, key)
+            assert backend.count - before == expected
+
+
+def test_beyond_the_capacity(box):
+    box.put_many((key, bytes(8)) for key in range(box.config.capacity - 1))
+    with pytest.raises(OverflowError, match=r"holds 40 items already: not set: 101, 102$"):
+        box.put_many((key, b"87654321") for key in (100, 101, 5, 102))
+    assert box[100] == box[5] == b"87654321" and 101 not in box
+    assert len(box) == box.config.capacity
+
+
+def test_nothing_is_carried_out_where_one_key_is_wrong(box):
+    with pytest.raises(ValueError, match="a value has 8 bytes, not 7"):
+        box.put_many([(1, bytes(8)), (2, bytes(7))])
+    with pytest.raises(TypeError, match="a key is an integer, not str"):
+        box.get_many([1, "a"])
+    with pytest.raises(TypeError, match="no names"):
+        box.update(a=bytes(8))
+    assert not box and 1 not in box and -1 not in box and "a" not in box
+
+
+def test_a_map_that_was_filled_before_is_not_listed():
+    carrier = ModelCarrier(config(), KEYS)
+    with ObliviousMap(backend=_sealed(carrier)) as first:
+        first[7] = b"12345678"
+    again = ObliviousMap(backend=Sealed(carrier, Session(config(), KEYS.session, 1)))
+    assert again[7] == b"12345678" and bool(again)
+    for act in (len, list, lambda box: box.clear(), lambda box: box == {}):
+        with pytest.raises(TypeError, match="does not tell which keys"):
+            act(again)
+
+
+class _Altering:
+    """A host that changes messages on their way."""
+
+    def __init__(self, request=None, response=None):
+        self.inner, self.config = ModelCarrier(config(), KEYS), config()
+        self.request, self.response = request, response
+
+    def carry(self, sealed):
+        sealed = [self.request(m) if self.request else m for m in sealed]
+        answers = self.inner.carry(sealed)
+        return [self.response(m) if self.response else m for m in answers]
+
+    def close(self):
+        pass
+
+
+def _flip(message):
+    return bytes([message[0] ^ 1]) + message[1:]
+
+
+def test_changed_responses_are_seen_and_the_map_answers():
+    host = _Altering()
+    box = ObliviousMap(backend=_sealed(host))
+    box[1] = b"12345678"
+    host.response = _flip
+    with pytest.raises(MessageChanged, match="the response to request 1 does not open"):
+        box[1]
+    host.response = None
+    assert box[1] == b"12345678"
+
+
+def test_a_host_that_changes_requests_stops_the_map():
+    box = ObliviousMap(backend=_sealed(_Altering(request=_flip)))
+    with pytest.raises(MapStopped, match="not sealed for this place") as caught:
+        box[1]
+    assert caught.value.error.code is MapError.REQUEST_TAG
+    with pytest.raises(MapStopped, match="an earlier run"):
+        box[1]
+
+
+def test_hardware_that_stops_says_so_again():
+    machine = _machine()
+    box = ObliviousMap(backend=_sealed(MachineCarrier(config(), machine, KEYS)))
+    box.put_many((key, bytes(8)) for key in range(30))
+    pages = machine.read(0, config().host_bytes)
+    machine.write(0, pages ^ np.uint8(1))
+    with box:
+        for _ in range(2):
+            with pytest.raises(MapStopped, match="not the one that was written last"):
+                box.get_many(range(30))
+
+
+def test_the_model_counts_cycles():
+    backend = ModelBackend(config(), _HOST, KEYS)
+    box = ObliviousMap(backend=backend)
+    box.put_many((key, bytes(8)) for key in range(10))
+    alone = backend.cycles
+    assert backend.operations == 10 and alone > 0
+    assert [r.status for r in box.batch([])] == [] and backend.cycles == alone
+    box.batch([(Operation.GET, 1, None)])
+    assert backend.cycles > alone
+
+
+@pytest.mark.parametrize("capacity, value_bytes", [(1, 8), (7, 24), (100, 1000), (50, 1024)])
+def test_maps_of_odd_sizes(capacity, value_bytes):
+    box = ObliviousMap(capacity, value_bytes=value_bytes, backend="model")
+    items = {key << 57: bytes([key]) * value_bytes for key in range(capacity)}
+    box.update(items)
+    assert box == items
+    with pytest.raises(OverflowError):
+        box[123] = bytes(value_bytes)
+
+
+def test_backends_that_there_are_not():
+    with pytest.raises(ValueError, match="golden, model, device, rtl"):
+        ObliviousMap(backend="gpu")
+    with pytest.raises(ValueError, match="a device is one of device, rtl"):
+        open_carrier("golden", config(), KEYS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["rtl", "netlist", "pysim"])
+def test_hardware_by_its_name(name):
+    """Several runs of one machine: what it holds lives on between them."""
+    with ObliviousMap(backend=open_backend(name, config(), KEYS)) as box:
+        box.put_many({1: b"a" * 8, 2: b"b" * 8})
+        assert box.get_many([1, 3, 2]) == [b"a" * 8, None, b"b" * 8]
+        assert box.pop(2) == b"b" * 8
+        assert dict(box) == {1: b"a" * 8}
