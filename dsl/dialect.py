@@ -134,8 +134,10 @@ class Dialect:
     keyword: the word before a kernel's name as text, and the decorator's name in Python.
     kinds: of parameters, as text writes them; Python writes them with a capital letter.
     functions: those that the kernel's body may call, by name.
-    kernel: the class of its kernels; `python` and `text` are those whose body is a Python function and a text.
-    options: a function whose keyword-only parameters are those of the decorator, and whose docstring is the decorator's.
+    kernel: the class of its kernels; `python` and `text` are those whose body is a Python function and a text. Without `python`
+        the keyword is no decorator, and kinds are no annotations: Python has another way, which `usage` shows.
+    options: a function whose keyword-only parameters are those of the decorator, and whose docstring is the decorator's; None
+        where there is no decorator.
     usage: how the decorator is called, for messages.
     header: parameters of a text, for messages, such as "key: key".
     example: a parameter's kind in Python and as text, for messages.
@@ -152,9 +154,9 @@ class Dialect:
     kinds: tuple[str, ...]
     functions: Mapping[str, Function]
     kernel: type
-    python: type
+    python: type | None
     text: type
-    options: Callable[..., None]
+    options: Callable[..., None] | None
     usage: str
     header: str
     example: tuple[str, str]
@@ -178,6 +180,8 @@ class Dialect:
     @property
     def begin(self) -> str:
         """The hint that says how a kernel of the dialect begins."""
+        if self.python is None:
+            return f"write {self.usage} (as text: `{self.keyword} name({self.header})`)"
         return f"write @ps.{self.keyword} above the function (as text: `{self.keyword} name({self.header})`)"
 
 
@@ -239,8 +243,10 @@ def owner(name: str, what: str = "functions") -> Dialect | None:
 
 def names() -> list[str]:
     """Return the names that kernels write behind `ps.`: keywords, kinds of parameters, functions."""
-    every = dialects().values()
+    every = [dialect for dialect in dialects().values() if dialect.python is not None]
     kinds = [kind.capitalize() for dialect in every for kind in dialect.kinds]
     return list(
-        dict.fromkeys([*dialects(), *kinds, *(name for d in every for name in d.functions)])
+        dict.fromkeys(
+            [*(d.keyword for d in every), *kinds, *(name for d in every for name in d.functions)]
+        )
     )

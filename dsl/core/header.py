@@ -16,7 +16,8 @@ def misplaced(
     if other is None:
         return untyped(dialect, name, kind, span, source)
     if dialect.no_kind:
-        message = f"{name} is a {kind}, which {dialect.one} does not have"
+        article = "an" if kind[0] in "aeio" else "a"
+        message = f"{name} is {article} {kind}, which {dialect.one} does not have"
         return error("E457", message, span, hint=dialect.no_kind.format(name=name), source=source)
     hint = f"{other.purpose}: {other.begin}" if other.purpose else other.begin
     return error(
@@ -35,5 +36,8 @@ def untyped(
     )
     kinds = ", ".join(kind.capitalize() for kind in dialect.kinds)
     python, text = dialect.example
+    if dialect.python is None:
+        hint = f"the kinds are {', '.join(dialect.kinds)}, as in `{name}: {text}`"
+        return error("E401", message, span, hint=hint, source=source)
     hint = f"the kinds are {kinds} (as text in lower case), as in `{name}: {python}` or `{name}: {text}`"
     return error("E401", message, span, hint=hint, source=source)

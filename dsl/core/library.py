@@ -18,10 +18,13 @@ def offered() -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for dialect in dialects().values():
+        written: dict[str, Any] = {}
+        if dialect.python is not None:
+            written = {dialect.keyword: decorator(dialect)}
+            written |= {kind.capitalize(): Annotation(kind) for kind in dialect.kinds}
         offers = {
-            dialect.keyword: decorator(dialect),
+            **written,
             dialect.kernel.__name__: dialect.kernel,
-            **{kind.capitalize(): Annotation(kind) for kind in dialect.kinds},
             **{name: _function(called) for name, called in dialect.functions.items()},
         }
         found = offers | found

@@ -191,8 +191,11 @@ def _own_nodes(function: ast.AST) -> list[ast.AST]:
 def decorator(dialect: Dialect) -> Callable[..., Any]:
     """Return the decorator that makes a function a kernel of the dialect: `@ps.KEYWORD` or `@ps.KEYWORD(option=...)`."""
 
+    declared = dialect.options
+    assert declared is not None
+
     def decorate(function: Any = None, /, **options: Any) -> Any:
-        known = inspect.signature(dialect.options).parameters
+        known = inspect.signature(declared).parameters
         for name in options:
             if name in known:
                 continue
@@ -207,7 +210,7 @@ def decorator(dialect: Dialect) -> Callable[..., Any]:
         return lambda decorated: _make(dialect, decorated, options)
 
     decorate.__name__ = decorate.__qualname__ = dialect.keyword
-    decorate.__doc__ = dialect.options.__doc__
+    decorate.__doc__ = declared.__doc__
     return decorate
 
 
@@ -252,6 +255,7 @@ def _declared(
     node = places.function_node(code)
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
+    assert dialect.python is not None
     made: Traced = dialect.python(
         function.__name__, file, source, [], places.name_span(code, node), function=function
     )

@@ -1,4 +1,10 @@
-"""`ps.ObliviousMap(key=ps.u64, value=ps.bytes(256), capacity=1 << 20)`: what a map holds."""
+"""`ps.ObliviousMap(key=ps.u64, value=ps.bytes(256), capacity=1 << 20)`: what a map holds.
+
+As text:
+
+    map sessions(key: u64, value: bytes[256])
+      capacity = 2**20
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,16 @@ from ..core.diagnostics import Diagnostic, Span, error
 from ..core.kernel import AnyKernel
 from ..core.places import caller_span, tree
 
-__all__ = ["U64", "Bytes", "MapKernel", "ObliviousMap", "bytes", "u64"]
+__all__ = [
+    "U64",
+    "Bytes",
+    "MapKernel",
+    "ObliviousMap",
+    "bytes",
+    "check_capacity",
+    "check_size",
+    "u64",
+]
 
 #: the largest map that is planned
 _MOST = 1 << 30
@@ -39,18 +54,41 @@ def bytes(size: int) -> Bytes:
 
     Raises
     ------
-    KernelError: E460 for another size.
+    KernelError: E470 for another size.
     """
-    whole = isinstance(size, int) and not isinstance(size, bool)
-    if not whole or not 8 <= size <= 1024 or size % 8:
-        shown = size if whole else kind_of(size)
+    return Bytes(check_size(size, caller_span()))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_size(size: Any, span: Span, source: str | None = None) -> int:
+    """Return the bytes of a value. Raises KernelError (E470) for a size that no value has."""
+    if not _whole(size) or not 8 <= size <= 1024 or size % 8:
         raise error(
-            "E460",
-            f"a value cannot have the size {shown}",
-            caller_span(),
+            "E470",
+            f"a value cannot have the size {size if _whole(size) else kind_of(size)}",
+            span,
             hint="a value has a multiple of 8 bytes, from 8 to 1024",
+            source=source,
         )
-    return Bytes(size)
+    return int(size)
+
+
+def check_capacity(capacity: Any, span: Span, source: str | None = None) -> int:
+    """Return how many items a map holds. Raises KernelError (E470) for a number that no map holds."""
+    if not _whole(capacity) or not 1 <= capacity <= _MOST:
+        raise error(
+            "E470",
+            f"a map cannot hold {capacity:,} items"
+            if _whole(capacity)
+            else f"the capacity of a map cannot be {kind_of(capacity)}",
+            span,
+            hint=f"the capacity is a whole number from 1 to {_MOST:,}",
+            source=source,
+        )
+    return int(capacity)
 
 
 @dataclass
@@ -84,35 +122,27 @@ def ObliviousMap(*, key: Any = u64, value: Any, capacity: int, name: str = "") -
     ----------
     key: `ps.u64`.
     value: `ps.bytes(n)`.
-    capacity: how many items it holds, 2 to 2**30.
+    capacity: how many items it holds, 1 to 2**30.
     name: of the map; without it, that of the variable.
 
     Raises
     ------
-    KernelError: E460 for another key, value or capacity.
+    KernelError: E470 for another key, value or capacity.
     """
     place = caller_span()
     if not isinstance(key, U64):
         raise error(
-            "E460",
+            "E470",
             f"{kind_of(key)} is not a type of keys",
             place,
             hint="keys are 64 bits: write key=ps.u64",
         )
     if not isinstance(value, Bytes):
         raise error(
-            "E460",
+            "E470",
             f"{kind_of(value)} is not a type of values",
             place,
             hint="write value=ps.bytes(8), with the bytes of a value",
         )
-    whole = isinstance(capacity, int) and not isinstance(capacity, bool)
-    if not whole or not 2 <= capacity <= _MOST:
-        shown = f"{capacity:,}" if whole else kind_of(capacity)
-        raise error(
-            "E460",
-            f"a map cannot hold {shown} items",
-            place,
-            hint=f"the capacity is a whole number from 2 to {_MOST:,}",
-        )
+    check_capacity(capacity, place)
     return MapKernel(name or _name(place), place.file, None, [], place, value.size, capacity)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
@@ -34,6 +36,28 @@ class SessionMoved(Exception):
     is another device."""
 
 
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, and wait until it is."""
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def _reason(problem: Exception, timeout: float) -> str:
+    """Return why there is no connection."""
+    if isinstance(problem, TimeoutError):
+        return f"no greeting in {timeout:g} s"
+    if isinstance(problem, (asyncio.IncompleteReadError, ConnectionResetError)):
+        return "it closed the connection"
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"its certificate: {problem.verify_message}"
+    if isinstance(problem, ssl.SSLError):
+        return f"TLS: {problem.reason or problem}"
+    if isinstance(problem, OSError) and problem.errno and not isinstance(problem, socket.gaierror):
+        return os.strerror(problem.errno)
+    return str(getattr(problem, "strerror", None) or problem)
+
+
 class AsyncMap:
     """A map behind a server, for asyncio. Operations that are started without waiting for each other are
     under way together.
@@ -56,6 +80,7 @@ class AsyncMap:
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._unanswered: dict[int, tuple[bytes, Request]] = {}
         self._writer: asyncio.StreamWriter | None = None
+        self._closing: list[asyncio.StreamWriter] = []
         self._reading: asyncio.Task[None] | None = None
         self._session: Session | None = None
         self._lost = "it is closed"
@@ -166,6 +191,7 @@ class AsyncMap:
     async def _open(self) -> None:
         host, port = self._place
         name = None if self._tls is None else self._name or host
+        writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(self._timeout):
                 reader, writer = await asyncio.open_connection(
@@ -173,19 +199,12 @@ class AsyncMap:
                 )
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
                 config, expected = read_greeting(await reader.readexactly(size))
-        except TimeoutError:
-            raise self._gone(f"no greeting in {self._timeout:g} s") from None
-        except asyncio.IncompleteReadError:
-            raise self._gone("it closed the connection") from None
-        except ssl.SSLCertVerificationError as problem:
-            raise self._gone(f"its certificate: {problem.verify_message}") from None
-        except (OSError, ValueError) as problem:
-            text = getattr(problem, "reason", None) or getattr(problem, "strerror", None)
-            raise self._gone(str(text or problem)) from None
-        try:
             self._agree(config, expected)
-        except SessionMoved:
-            writer.close()
+        except BaseException as problem:
+            if writer is not None:
+                await _closed(writer)
+            if isinstance(problem, (OSError, EOFError, ValueError)):
+                raise self._gone(_reason(problem, self._timeout)) from None
             raise
         self._writer = writer
         self._reading = asyncio.create_task(self._read(reader))
@@ -273,6 +292,7 @@ class AsyncMap:
     def _drop(self, why: str) -> None:
         if self._writer is not None:
             self._writer.close()
+            self._closing.append(self._writer)
             self._writer, self._lost = None, why
         for number in list(self._waiting):
             self._fail(number, self._gone())
@@ -284,6 +304,8 @@ class AsyncMap:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        while self._closing:
+            await _closed(self._closing.pop())
 
     async def close(self) -> None:
         """End the connection."""
@@ -332,6 +354,7 @@ class _Blocking(Closing):
             return
         if self._client is not None:
             self._wait(self._client.close())
+        self._wait(asyncio.sleep(0))  # what has been closed is taken down
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

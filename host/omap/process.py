@@ -58,7 +58,7 @@ class DeviceProcess(Closing):
         try:
             self._to.write(len(sealed).to_bytes(4, "little") + b"".join(sealed))
             self._to.flush()
-        except OSError:
+        except (OSError, ValueError):  # it has ended, or is closed
             raise MapStopped(HardwareError(MapError.STOPPED)) from None
         head = self._from.read(1)
         if head == _DONE:

@@ -72,6 +72,7 @@ class MapServer:
         self._server: asyncio.Server | None = None
         self._worker: asyncio.Task[None] | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._connections: set[asyncio.Task[None]] = set()
         self.calls = 0
 
     @property
@@ -103,6 +104,7 @@ class MapServer:
                 await self._worker
         for writer in list(self._writers):
             writer.close()
+        await asyncio.gather(*self._connections)
         self._server = self._worker = None
 
     async def __aenter__(self) -> MapServer:
@@ -114,6 +116,9 @@ class MapServer:
     # connections
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
         self._writers.add(writer)
         try:
             writer.write(greeting(self._carrier.config, self.next))
@@ -124,6 +129,9 @@ class MapServer:
         finally:
             self._writers.discard(writer)
             writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            self._connections.discard(task)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = self._frames.request_bytes
@@ -163,11 +171,11 @@ class MapServer:
                 waiting.append(self._queue.get_nowait())
             fresh: list[_Waiting] = []
             for message in waiting:
-                if message.number != self.next + len(fresh):
+                if message.number != self.next + len(fresh) and self._stopped is None:
                     # whether it was used before is known when the ones before it are answered
                     await self._carry(fresh)
                     fresh = []
-                    if message.number != self.next:
+                    if message.number != self.next and self._stopped is None:
                         self._again(message)
                         continue
                 fresh.append(message)

@@ -11,7 +11,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
-from penstock.dsl.omap.kernel import ObliviousMap, bytes, u64
+from penstock.dsl.omap.kernel import MapKernel, ObliviousMap, bytes, u64
 from penstock.dsl.pim.front import PythonRecurrence
 from penstock.dsl.pim.kernel import Recurrence
 from penstock.dsl.qr.front import PythonFit
@@ -28,6 +28,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "Key",
+    "MapKernel",
     "Meta",
     "Model",
     "ObliviousMap",

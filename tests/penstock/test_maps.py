@@ -88,17 +88,17 @@ def test_bad_operations(kernel, tmp_path, line, message):
     operations.write_text(line)
     found = _run("model", kernel, "--data", operations)
     assert found.exit_code == 1
-    assert "E462" in found.output and message in found.output
+    assert "E472" in found.output and message in found.output
 
 
 @pytest.mark.parametrize(
     "words, code",
     [
-        (["--keys", "zip"], "E462"),
-        (["--mix", "get=x"], "E462"),
-        (["--mix", "take=1"], "E462"),
-        (["--hbm", "1K"], "E461"),
-        (["--window", "3"], "E461"),
+        (["--keys", "zip"], "E472"),
+        (["--mix", "get=x"], "E472"),
+        (["--mix", "take=1"], "E472"),
+        (["--hbm", "1K"], "E471"),
+        (["--window", "3"], "E471"),
         (["--link", "latency=x"], "E604"),
         (["--cipher", "aes128-gcm", "--rounds", "4"], "E461"),
     ],
@@ -115,7 +115,8 @@ def test_bad_options(kernel, words, code):
         "value=ps.bytes(10), capacity=20",
         "value=ps.bytes(True), capacity=20",
         "value=8, capacity=20",
-        "value=ps.bytes(8), capacity=1",
+        "value=ps.bytes(8), capacity=0",
+        "value=ps.bytes(8), capacity=1 << 31",
         "key=8, value=ps.bytes(8), capacity=20",
     ],
 )
@@ -124,7 +125,7 @@ def test_bad_declarations(tmp_path, declared):
     path.write_text(f"import penstock as ps\n\nm = ps.ObliviousMap({declared})\n")
     found = _run("check", path)
     assert found.exit_code == 1
-    assert "E460" in found.output and f"{path}:3:" in found.output
+    assert "E470" in found.output and f"{path}:3:" in found.output
 
 
 def test_compiled_design_loads_again(tmp_path):

@@ -95,10 +95,10 @@ class MappingEngine(Engine):
                 cipher=given.option("cipher", "ascon-aead128"),
             )
         except NoPlan as problem:
-            raise error("E461", str(problem), kernel.name_span, hint=problem.hint) from None
+            raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
         except ValueError as problem:
             raise error(
-                "E461",
+                "E471",
                 str(problem),
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",

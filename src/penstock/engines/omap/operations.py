@@ -41,7 +41,7 @@ def _mix(text: str | dict[str, float] | None) -> dict[str, float] | None:
 
 
 def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Request]]:
-    """Return the operations and their name for reports. Raises KernelError (E462)."""
+    """Return the operations and their name for reports. Raises KernelError (E472)."""
     data = given.data if given.data is not None else given.source
     if data is not None and not isinstance(data, str):
         return "operations", list(data)
@@ -60,9 +60,9 @@ def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Reque
         )
     except (ValueError, OSError) as problem:
         raise error(
-            "E462",
+            "E472",
             str(problem),
             Span.whole(place),
-            hint="`penstock explain E462` shows what operations look like",
+            hint="`penstock explain E472` shows what operations look like",
         ) from None
     return given.option("keys", "uniform"), made
