@@ -25,6 +25,7 @@ MODULES = (
     "fit_cpu",
     "index",
     "pim_accuracy",
+    "omap",
 )
 
 

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from ..memory import Memory
+from ..memory.dram import Dram
 from .back import BackSchedule
 from .config import BLOCK, OmapConfig
 from .cycles import sealed
@@ -19,6 +20,8 @@ __all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
 LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 #: cycles of refresh and bank conflicts that the deadline adds to a port's latency
 MARGIN = 8
+#: accesses of a port that may be under way in one bank of DRAM
+_CONFLICTS = 8
 #: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
 _OPERATION = BUDGET - LIFETIME - 2
 #: blocks of the generator that a core is planned to draw for an operation
@@ -48,6 +51,18 @@ class _Asked:
     openers: int | None
     sealers: int | None
     cipher: str
+
+
+def _deadline(memory: Memory, bus_bytes: int) -> int:
+    """Return the cycles in which every access to HBM is answered, whatever it meets there."""
+    longest = 64  # bus words of one access at most
+    cycles = memory.latency + MARGIN + (memory.interval(bus_bytes) - 1) * longest
+    if isinstance(memory, Dram):
+        # a refresh, and rows of one bank that are opened one after another
+        timing = memory.timing
+        held_up = timing.nRFC + timing.nRP + _CONFLICTS * timing.nRC
+        cycles += -(-held_up * memory.ratio.numerator // memory.ratio.denominator)
+    return cycles
 
 
 def _slots(load: float, capacity: int) -> int:
@@ -149,8 +164,7 @@ def plan(
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     interval = memory.interval(bus_bytes)
-    longest = 64  # bus words of one access at most
-    deadline = memory.latency + MARGIN + (interval - 1) * longest
+    deadline = _deadline(memory, bus_bytes)
     asked = _Asked(
         capacity=capacity,
         value_bytes=value_bytes,
