@@ -92,7 +92,7 @@ def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0
         slots=slots,
         buckets=buckets,
         bucket_slots=bucket_slots,
-        frames=asked.capacity + 2,
+        frames=min(asked.capacity + 2, 1 << 30),
         window=asked.window or 32,
         rounds=asked.rounds,
         deadline=asked.deadline,
@@ -100,7 +100,7 @@ def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0
         bus_bytes=asked.bus_bytes,
         cipher=asked.cipher,
     )
-    frames = min(frames_needed(*frame_statistics(config), _OPERATION), asked.capacity + 2)
+    frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
     return replace(config, frames=max(frames, 4))
 
 
@@ -195,7 +195,11 @@ def plan(
         room = "" if hbm_bytes is None else f" in {hbm_bytes:,} bytes of HBM"
         raise NoPlan(
             f"no map of {capacity:,} items{room} keeps the failure budget of 2^{BUDGET}",
-            "give it more HBM, or less capacity",
+            "give it more HBM, or less capacity"
+            if hbm_bytes is not None
+            else "leave load and share out: they are chosen"
+            if load is not None or share is not None
+            else "give it less capacity",
         )
     return _cores(best, asked)
 

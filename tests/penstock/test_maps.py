@@ -128,6 +128,47 @@ def test_bad_declarations(tmp_path, declared):
     assert "E470" in found.output and f"{path}:3:" in found.output
 
 
+_TEXT = "map sessions(key: u64, value: bytes[8])\n  capacity = 2 * 10**2\n"
+
+
+def test_text_and_python_declare_one_map(kernel, tmp_path):
+    text = tmp_path / "maps.psk"
+    text.write_text(_TEXT)
+    one, two = (ps.compile(path, target="u55c") for path in (kernel, text))
+    assert one.digest == two.digest and one.plan == two.plan and one.name == two.name == "sessions"
+    found = _run("check", text)
+    assert found.exit_code == 0 and "the oblivious map sessions is fine" in found.output
+
+
+@pytest.mark.parametrize(
+    "words, code, message",
+    [
+        (["model", "--cores", 3], "E471", "--cores is a power of two, not 3"),
+        (["model", "--rounds", 3], "E471", "--rounds is a power of two, not 3"),
+        (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
+        (["build", "--board", "ulx3s-85f", "--out", "b"], "E823", "does not fit on ulx3s-85f"),
+        (["serve", "--keys", "none"], "E902", "server.json cannot be read: No such file"),
+    ],
+)
+def test_what_a_map_cannot_have(kernel, words, code, message):
+    found = _run(words[0], kernel, *words[1:])
+    assert found.exit_code == 1
+    assert code in found.output and message in found.output and "hint: " in found.output
+
+
+@pytest.mark.parametrize(
+    "capacity, value_bytes", [(1, 8), (7, 24), (10**6, 1000), (10**6, 1024), (1 << 30, 8)]
+)
+def test_plans_of_any_size(capacity, value_bytes):
+    made = ps.ObliviousMap(value=ps.bytes(value_bytes), capacity=capacity, name="m")
+    if capacity == 1 << 30:
+        with pytest.raises(ps.KernelError, match="bytes of HBM; u55c has 17,179,869,184"):
+            ps.compile(made)
+        return
+    plan_made = ps.compile(made).plan
+    assert plan_made.capacity == capacity and total(plan_made) <= BUDGET
+
+
 def test_compiled_design_loads_again(tmp_path):
     design = ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m"))
     manifest = design.manifest()

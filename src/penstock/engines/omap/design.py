@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
@@ -31,6 +32,7 @@ from penstock.sim.machine import Metered, Transfer, Unsupported, round_up
 from .operations import operations_of
 
 if TYPE_CHECKING:
+    from penstock.boards.board import Board
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
@@ -61,7 +63,7 @@ class MapDesign(Design):
 
     @property
     def format(self) -> Format:
-        return parse_format("fixed:64,0")
+        return parse_format("fixed:32,0")
 
     @property
     def format_name(self) -> str:
@@ -88,6 +90,16 @@ class MapDesign(Design):
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
         return {f"m{k}": memory if hbm else self.link for k, hbm in enumerate(PORTS.values())}
 
+    def on_board(self, board: Board) -> Design:
+        ports = len(self.bus_ports)
+        raise error(
+            "E823",
+            f"the map {self.name} does not fit on {board.name}: it needs {ports} memory ports, and HBM "
+            "that its host does not read",
+            Span.whole("--board"),
+            hint="u55c has them: `penstock compile --target u55c --out DIR` writes the map's Verilog",
+        )
+
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
 
@@ -111,7 +123,7 @@ class MapDesign(Design):
         plan = self.plan
         return (
             f"{plan.window} requests in flight, {plan.openers} cores that open and "
-            f"{plan.sealers} that seal, {plan.rounds} rounds a cycle"
+            f"{plan.sealers} that seal, {plan.rounds} round{'s' * (plan.rounds > 1)} a cycle"
         )
 
     def workload(self, given: Given) -> Mapped:

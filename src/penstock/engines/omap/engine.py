@@ -33,6 +33,8 @@ __all__ = ["MappingEngine"]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
+#: bytes of HBM of targets that have it
+_HBM = {"u55c": 16 << 30}
 
 
 class MappingEngine(Engine):
@@ -78,6 +80,7 @@ class MappingEngine(Engine):
         link = given.option("link") or f"latency={latency},bytes={part.bus_bytes}"
         bus = max(part.bus_bytes, 16)
         cores = given.option("cores")
+        _check_powers(given)
         try:
             config = plan(
                 kernel.capacity,
@@ -103,6 +106,15 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
+        most = _HBM.get(part.name)
+        if most is not None and config.hbm_bytes > most:
+            raise error(
+                "E471",
+                f"a map of {config.capacity:,} items takes {config.hbm_bytes:,} bytes of HBM; "
+                f"{part.name} has {most:,}",
+                kernel.name_span,
+                hint="give it less capacity, or less of its bins in HBM (--share, --hbm)",
+            )
         return MapDesign(part.name, timing, kernel.name, config, _link(link))
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
@@ -119,6 +131,21 @@ class MappingEngine(Engine):
         from .sections import summary
 
         return summary(outcome)
+
+
+def _check_powers(given: Given) -> None:
+    """Raise KernelError (E471) for options that are no powers of two."""
+    for name in ("window", "cores", "rounds"):
+        value = given.option(name)
+        if value is not None and value & (value - 1):
+            lower = 1 << value.bit_length() - 1
+            near = str(lower) if name == "rounds" else f"{lower} or {2 * lower}"
+            raise error(
+                "E471",
+                f"--{name} is a power of two, not {value}",
+                Span.whole(f"--{name}"),
+                hint=f"write --{name} {near}, or leave it out: the planner chooses",
+            )
 
 
 def _link(text: str | Memory) -> Memory:

@@ -59,9 +59,12 @@ def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Reque
             seed=given.seed or 1,
         )
     except (ValueError, OSError) as problem:
+        what = str(problem)
+        if isinstance(problem, OSError):
+            what = f"the file cannot be read: {problem.strerror}"
         raise error(
             "E472",
-            str(problem),
+            what,
             Span.whole(place),
             hint="`penstock explain E472` shows what operations look like",
         ) from None

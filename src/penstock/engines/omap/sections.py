@@ -33,16 +33,16 @@ def _map(design: MapDesign) -> Facts:
     plan = design.plan
     theirs = published(plan)
     return Facts.of(
-        ("map", f"{plan.capacity:,} items of 8 and {plan.value_bytes} bytes"),
+        ("map", f"{plural(plan.capacity, 'item')} of 8 and {plan.value_bytes} bytes"),
         (
             "bins",
             f"{plan.bins:,} with {amount(plan.load)} items each, {plan.hbm_bins:,} in HBM "
-            f"({plan.alpha:.1%}), {plan.host_bins:,} pages of {plan.slots} items",
+            f"({plan.alpha:.1%}), {plural(plan.host_bins, 'page')} of {plural(plan.slots, 'item')}",
         ),
         (
             "host bytes",
-            f"{amount(plan.bytes_per_operation)} an operation each way; "
-            f"{amount(theirs['bytes'])} with {amount(theirs['load'])} items a bin and "
+            f"{_bytes(plan.bytes_per_operation)} an operation each way; "
+            f"{_bytes(theirs['bytes'])} with {amount(theirs['load'])} items a bin and "
             f"{theirs['share']:.0%} in HBM, as published",
         ),
         (
@@ -59,13 +59,21 @@ def _map(design: MapDesign) -> Facts:
     )
 
 
+def _bytes(mean: float) -> str:
+    return f"{mean:,.0f}" if mean >= 100 else amount(mean)
+
+
+def _chance(log: float) -> str:
+    return f"2^{log:.0f}" if log > -1000 else "never"
+
+
 def _budget(design: MapDesign) -> Facts:
     """What may fail, and what the tails assume."""
     rows = [
-        Row(failure.name, f"2^{failure.lifetime:.0f} in 2^{LIFETIME} operations")
+        Row(failure.name, f"{_chance(failure.lifetime)} in 2^{LIFETIME} operations")
         for failure in failures(design.plan)
     ]
-    rows.append(Row("any of the first three", f"2^{total(design.plan):.1f}"))
+    rows.append(Row("any of the first three", _chance(total(design.plan))))
     rows += [Row("assumed" if not k else "", text) for k, text in enumerate(ASSUMPTIONS)]
     return Facts(tuple(rows), title="failure budget")
 
