@@ -64,7 +64,7 @@ class _Row:
     binds: str
 
 
-def _measured(config: OmapConfig, options: Options, link: Memory = _LINK, most: int = 2000) -> _Row:
+def _measured(config: OmapConfig, options: Options, link: Memory = _LINK, most: int = 1000) -> _Row:
     count = 200 if options.quick else most
     operations = _shown(config, count)
     at = {"requests_at": config.host_bytes, "responses_at": config.host_bytes + (1 << 30)}
@@ -296,7 +296,7 @@ def _peers(options: Options) -> str:
     engines: dict[int, dict[int, _Row]] = {}
     for size in (8, 256):
         engines[size] = {
-            k: _measured(_plan(1 << k, size), options, most=800) for k in sorted({*logs, *shown})
+            k: _measured(_plan(1 << k, size), options, most=400) for k in sorted({*logs, *shown})
         }
     scans = {
         8: {k: _scan_seconds(1 << k, 8) * 1e6 for k in logs},

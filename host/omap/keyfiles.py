@@ -53,14 +53,16 @@ def _read(path: str | Path, names: tuple[str, ...], digits: int) -> list[str]:
         raise KeyFileError(f"{path} cannot be read: {problem.strerror}") from None
     except ValueError:
         raise KeyFileError(f"{path} is not a file of keys") from None
-    values = [found.get(name) if isinstance(found, dict) else None for name in names]
-    for name, value in zip(names, values, strict=True):
+    values: list[str] = []
+    for name in names:
+        value = found.get(name) if isinstance(found, dict) else None
         if not isinstance(value, str) or len(value) != digits:
             raise KeyFileError(f"{path} has no key {name} of {digits} hexadecimal digits")
         try:
             bytes.fromhex(value)
         except ValueError:
             raise KeyFileError(f"{path}: the key {name} is not hexadecimal") from None
+        values.append(value)
     return values
 
 
