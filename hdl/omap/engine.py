@@ -97,6 +97,7 @@ class MapEngine(wiring.Component):
         m.submodules.answers = self.answers = answers = Answers(config)
         wiring.connect(m, front.o, back.i)
         wiring.connect(m, front.o_pages, opening.i)
+        wiring.connect(m, front.o_counters, opening.i_counter)
         shared_by(m, self.m0, opening.bus, closing.bus)
         slot = Signal(range(config.window))
         m.d.comb += [

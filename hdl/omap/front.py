@@ -12,7 +12,7 @@ from ..memory.axi import shared_by
 from ..stream.queue import Queue
 from .entries import Entries
 from .hbm import HbmPort
-from .layout import asked_layout, head_layout, operation_layout, page_layout
+from .layout import asked_layout, head_layout, operation_layout
 from .pairs import pairs_shape
 from .records import Records
 from .shown import Shown
@@ -34,8 +34,9 @@ class Front(wiring.Component):
     clear : In(1)
         No operation is under way, and HBM may be another's.
     i : In(stream of {operation, key}), i_pairs : In(stream of pairs)
-    o : Out(stream of operations), o_pages : Out(stream of {page, counter})
-        Both have room for every operation that was offered on `i`.
+    o : Out(stream of operations), o_pages : Out(stream of page numbers)
+    o_counters : Out(stream of how often these pages were written)
+        All have room for every operation that was offered on `i`.
     base : In(40)
         Where HBM's content begins.
     key : In(128)
@@ -53,7 +54,8 @@ class Front(wiring.Component):
                 "i": In(stream.Signature(head_layout())),
                 "i_pairs": In(stream.Signature(pairs_shape(config.bin_bits))),
                 "o": Out(stream.Signature(operation_layout(config))),
-                "o_pages": Out(stream.Signature(page_layout(config))),
+                "o_pages": Out(stream.Signature(config.bin_bits)),
+                "o_counters": Out(stream.Signature(64)),
                 "base": In(40),
                 "key": In(128),
                 "error": Out(1),
@@ -95,6 +97,7 @@ class Front(wiring.Component):
         shared_by(m, self.record_bus, self.records.bus)
         wiring.connect(m, self.records.o, wiring.flipped(self.o))
         wiring.connect(m, self.records.o_pages, wiring.flipped(self.o_pages))
+        wiring.connect(m, self.records.o_counters, wiring.flipped(self.o_counters))
         m.d.comb += [
             self.entries.clear.eq(self.clear),
             self.records.clear.eq(self.clear),

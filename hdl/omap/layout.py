@@ -13,7 +13,6 @@ __all__ = [
     "head_layout",
     "merge_layout",
     "operation_layout",
-    "page_layout",
     "place_layout",
     "record_layout",
     "ring_bits",
@@ -95,11 +94,6 @@ def decision_layout(config, kept):
 def ring_bits(kept):
     """Bits of an operation's number among itself and the last `kept`."""
     return kept.bit_length()
-
-
-def page_layout(config):
-    """A page to open: its number, and how often it was written."""
-    return data.StructLayout({"page": config.bin_bits, "counter": 64})
 
 
 def operation_layout(config):

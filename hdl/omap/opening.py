@@ -1,11 +1,11 @@
 """Pages are read and opened, in the order in which they are shown."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..memory import AXI4
-from .layout import page_layout
+from ..stream.queue import Queue
 from .pages import PageReads
 from .sealing import Opener
 
@@ -17,7 +17,8 @@ class PageOpening(wiring.Component):
 
     Members
     -------
-    i : In(stream of {page, counter})
+    i : In(stream of page numbers), i_counter : In(stream of counters)
+        A page is read as soon as its number is known, and opened when its counter is.
     key : In(128), base : In(40)
     host0, host1 : In(1)
         Whether the next operation has pages: the two oldest ones, in this order.
@@ -40,7 +41,8 @@ class PageOpening(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(page_layout(config))),
+                "i": In(stream.Signature(config.bin_bits)),
+                "i_counter": In(stream.Signature(64)),
                 "key": In(128),
                 "base": In(40),
                 "host0": In(1),
@@ -68,12 +70,12 @@ class PageOpening(wiring.Component):
         m.d.comb += [
             reads.base.eq(self.base),
             reads.released.eq(self.released),
-            reads.o.ready.eq(1),
             self.sent.eq(reads.sent),
             self.waits.eq(reads.waits),
             self.empty.eq(reads.empty),
             self.bus_error.eq(reads.bus_error),
         ]
+        given = self._texts(m, reads)
         slots = max(config.pages_in_flight // config.openers, 1)
         first, second = Signal(range(config.openers)), Signal(range(config.openers))
         m.d.comb += second.eq(first + self.host0)
@@ -86,7 +88,7 @@ class PageOpening(wiring.Component):
             ]
         openers, texts, forged = [], [], []
         for k in range(config.openers):
-            opener = self._opener(m, k, slots, reads)
+            opener = self._opener(m, k, slots, reads, *given)
             there = Signal(range(slots + 1), name=f"texts{k}")
             oldest = Signal.like(opener.slot, name=f"oldest{k}")
             takes = Signal(name=f"takes{k}")
@@ -113,7 +115,7 @@ class PageOpening(wiring.Component):
         ]
         return m
 
-    def _opener(self, m, k, slots, reads):
+    def _opener(self, m, k, slots, reads, text, given, to):
         """An opener that gets every page whose turn it is."""
         config = self.config
         opener = Opener(
@@ -127,10 +129,31 @@ class PageOpening(wiring.Component):
         m.submodules[f"opener{k}"] = opener
         m.d.comb += [
             opener.key.eq(self.key),
-            opener.i.payload.eq(reads.o.payload),
-            opener.i.valid.eq(reads.o.valid & (reads.to == k)),
+            opener.i.payload.eq(text),
+            opener.i.valid.eq(given & (to == k)),
             opener.i_data.payload.eq(reads.data),
             opener.i_data.valid.eq(reads.data_valid & (reads.data_to == k)),
             opener.block.eq(self.block),
         ]
         return opener
+
+    def _texts(self, m, reads):
+        """Pages that are commanded, with their counters, which come later: the oldest one as a text,
+        whether both are there, and which opener gets it."""
+        config, depth = self.config, self.config.pages_in_flight
+        m.submodules.commanded = commanded = Queue(config.bin_bits, depth)
+        m.submodules.counters = counters = Queue(64, depth)
+        wiring.connect(m, reads.o, commanded.i)
+        wiring.connect(m, wiring.flipped(self.i_counter), counters.i)
+        text = Signal(data.StructLayout({"nonce": 128, "blank": 1}))
+        given, to = Signal(), Signal(range(config.openers))
+        m.d.comb += [
+            given.eq(commanded.o.valid & counters.o.valid),
+            commanded.o.ready.eq(given),
+            counters.o.ready.eq(given),
+            text.nonce.eq(Cat(counters.o.payload, commanded.o.payload)),
+            text.blank.eq(counters.o.payload == 0),
+        ]
+        with m.If(given):
+            m.d.sync += to.eq(to + 1)
+        return text, given, to

@@ -1,13 +1,12 @@
 """Pages on the host's port: which are read when, and how whole texts leave."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.cycles import PENDING
 from ..memory import AXI4, BurstReader, BurstWriter
 from ..stream.queue import Queue
-from .layout import page_layout
 
 __all__ = ["PageReads", "PageWrites", "WordDrain"]
 
@@ -17,10 +16,10 @@ class PageReads(wiring.Component):
 
     Members
     -------
-    i : In(stream of {page, counter})
+    i : In(stream of page numbers)
     base : In(40)
-    o : Out(stream of {nonce, blank}), to : Out
-        The page whose read is commanded, and the number of its opener.
+    o : Out(stream of page numbers)
+        The page whose read is commanded.
     data_valid, data, data_to : Out
         Bus words of pages, never held up.
     released : In(1)
@@ -36,10 +35,9 @@ class PageReads(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(page_layout(config))),
+                "i": In(stream.Signature(config.bin_bits)),
                 "base": In(40),
-                "o": Out(stream.Signature(data.StructLayout({"nonce": 128, "blank": 1}))),
-                "to": Out(range(config.openers)),
+                "o": Out(stream.Signature(config.bin_bits)),
                 "data_valid": Out(1),
                 "data": Out(8 * config.bus_bytes),
                 "data_to": Out(range(config.openers)),
@@ -61,7 +59,7 @@ class PageReads(wiring.Component):
         )
         wiring.connect(m, wiring.flipped(self.i), queue.i)
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))
-        page = queue.o.p.page
+        page = queue.o.payload
         depth = PENDING * config.window
         pages = [Signal(config.bin_bits, name=f"page{k}", reset_less=True) for k in range(depth)]
         there = Signal(depth)
@@ -77,8 +75,7 @@ class PageReads(wiring.Component):
             self.sent.eq(reader.i.valid & reader.i.ready),
             queue.o.ready.eq(self.sent),
             self.o.valid.eq(self.sent),
-            self.o.p.nonce.eq(Cat(queue.o.p.counter, page)),
-            self.o.p.blank.eq(queue.o.p.counter == 0),
+            self.o.payload.eq(page),
             self.data_valid.eq(reader.o.valid),
             self.data.eq(reader.o.p.data),
             reader.o.ready.eq(1),
@@ -90,7 +87,6 @@ class PageReads(wiring.Component):
                 there.bit_select(tail, 1).eq(1),
                 Array(pages)[tail].eq(page),
                 tail.eq(tail + 1),
-                self.to.eq(self.to + 1),
             ]
         with m.If(self.released):
             m.d.sync += [there.bit_select(head, 1).eq(0), head.eq(head + 1)]

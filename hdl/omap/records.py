@@ -15,7 +15,6 @@ from .layout import (
     decision_layout,
     entry_layout,
     operation_layout,
-    page_layout,
     place_layout,
     record_layout,
     ring_bits,
@@ -48,8 +47,9 @@ class Records(wiring.Component):
     i : In(stream of decisions)
         In cycle `ask` - 1 of each operation.
     base : In(40)
-    o : Out(stream of operations), o_pages : Out(stream of {page, counter})
-        Both must have room.
+    o : Out(stream of operations), o_pages : Out(stream of page numbers)
+    o_counters : Out(stream of how often these pages were written)
+        All must have room. Pages come as soon as they are known: from cycle `ask` on.
     o_entry : Out(stream of entries to write)
         In cycle `placed` + 2.
     error : Out(1), code : Out(8), bus_error : Out(1)
@@ -66,7 +66,8 @@ class Records(wiring.Component):
                 "i": In(stream.Signature(self.shape)),
                 "base": In(40),
                 "o": Out(stream.Signature(operation_layout(config))),
-                "o_pages": Out(stream.Signature(page_layout(config))),
+                "o_pages": Out(stream.Signature(config.bin_bits)),
+                "o_counters": Out(stream.Signature(64)),
                 "o_entry": Out(stream.Signature(written_layout(config))),
                 "error": Out(1),
                 "code": Out(8),
@@ -122,6 +123,8 @@ class Records(wiring.Component):
             self.port.read.valid.eq(asking),
             self.port.read.p.address.eq(self._address(bins[number])),
             self.port.read.p.beats.eq(self.config.record_beats),
+            self.o_pages.valid.eq(asking & (number < 2) & (bins[number] >= self.config.hbm_bins)),
+            self.o_pages.payload.eq(bins[number] - self.config.hbm_bins),
         ]
 
     def _take(self, m):
@@ -267,7 +270,6 @@ class Records(wiring.Component):
         """What is handed on, and the entry."""
         config, decision, o = self.config, self.decision, self.o.p
         entry = self.written.entry
-        self.pages = [Signal(page_layout(config), name=f"page{k}") for k in range(2)]
         hosts = [decision.bins[k] >= config.hbm_bins for k in range(2)]
         self.told = told = Signal(operation_layout(config))
         with m.If(settle):
@@ -315,9 +317,8 @@ class Records(wiring.Component):
         for k, side in enumerate((self.told.side0, self.told.side1)):
             with m.If(timeline.at(placed + 2 + k)):
                 m.d.comb += [
-                    self.o_pages.valid.eq(side.host),
-                    self.o_pages.p.page.eq(side.page),
-                    self.o_pages.p.counter.eq(side.counter),
+                    self.o_counters.valid.eq(side.host),
+                    self.o_counters.payload.eq(side.counter),
                 ]
 
     def _write(self, m):

@@ -19,6 +19,7 @@ from .golden import Step
 from .pairs import AHEAD
 
 __all__ = [
+    "PARTS",
     "PENDING",
     "Bound",
     "PairTimes",
@@ -31,6 +32,18 @@ __all__ = [
     "sealed",
 ]
 
+#: what an operation's latency is made of, in this order
+PARTS = (
+    "request fetched",
+    "request opened",
+    "wait for the front",
+    "position map",
+    "pages fetched",
+    "pages opened",
+    "wait for records, frames and the back",
+    "merged and answered",
+    "response sealed and written",
+)
 #: pages that are read and whose write is not answered yet, for each request in flight
 PENDING = 4
 
@@ -103,13 +116,15 @@ def sealed(start: int, chunks: int, blocks: int, pace: Pace) -> int:
 class Schedule:
     """When everything of a run happened. `total`: its cycles; by operation: `arrived`, `answered`
     (the response's last word leaves); `pages`: the cycle of each page's read command; `conflicts`:
-    cycles in which a page waited for its last write."""
+    cycles in which a page waited for its last write; `parts`: of all operations' latencies, by
+    `PARTS`."""
 
     total: int = 1
     arrived: list[int] = field(default_factory=list)
     answered: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     conflicts: int = 0
+    parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
 
     @property
     def latency(self) -> float:
@@ -190,7 +205,7 @@ def run(
     retired: list[int] = []
     released: list[int] = []
     latest: dict[int, int] = defaultdict(int)  # when a page's last write has been answered
-    command = 0  # of the last page
+    command = joined = 0  # of the last page
 
     def text(reader: Reader, beats: int, words: int) -> list[int]:
         cycles = [reader.accept(0) + 1 for _ in range(beats)]
@@ -204,12 +219,13 @@ def run(
         at = requests_at + number * config.message_bytes
         asked = requests.command(valid, at, config.message_beats)
         words = text(requests, config.message_beats, message_words)
-        opener = number % config.request_openers
-        start = max(asked + 1, request_ends[opener] + 1)
-        request_ends[opener] = opened(start, words, 1, config.message_blocks, pace)
+        words_there = words[-1]
+        core = number % config.request_openers
+        start = max(asked + 1, request_ends[core] + 1)
+        request_ends[core] = opened(start, words, 1, config.message_blocks, pace)
 
         begin = max(
-            request_ends[opener] + 1,
+            request_ends[core] + 1,
             pairs.ready(operation.pair_blocks),
             begin + front.interval,
         )
@@ -220,10 +236,11 @@ def run(
         fetch_free = fetch + back.fetch
         ready = max(fetch + back.due + 1, merge_free)
         given = []
+        known = fetched = open_ = begin + front.ask + 1
         for side, page in enumerate(operation.pages):
             # a lone page of the second bin is handed on a cycle later
             later = side or not operation.first_side
-            head = max(begin + front.placed + (4 if later else 3), command + 1)
+            head = max(begin + front.ask + (2 if later else 1), command + 1)
             told.conflicts += max(latest[page] - head, 0)
             index = len(told.pages)
             valid = max(head, latest[page])
@@ -233,8 +250,12 @@ def run(
             command = reads.command(valid, at, config.page_beats)
             words = text(reads, config.page_beats, page_words)
             opener = index % config.openers
-            start = max(command + 1, opener_ends[opener] + 1)
+            counted = begin + front.placed + (3 if later else 2)
+            joined = max(joined, command, counted) + 1
+            start = max(joined + 1, opener_ends[opener] + 1)
             opener_ends[opener] = opened(start, words, config.chunks, config.chunk_blocks, pace)
+            fetched = max(fetched, words[-1])
+            open_ = max(open_, opener_ends[opener] + 1)
             ready = max(ready, opener_ends[opener] + 1, sealers[index % config.sealers].room)
             told.pages.append(command)
             given.append((index, page, bool(later)))
@@ -256,6 +277,20 @@ def run(
         end = responder.give(ready + back.answered)
         last, idle = answer_drain.write(end + 1, responses_at + number * config.message_bytes)
         responder.left.append(last)
+        steps = (
+            arrival,
+            words_there,
+            request_ends[core] + 1,
+            begin,
+            known,
+            fetched,
+            open_,
+            ready,
+            ready + back.answered,
+            last,
+        )
+        for name, first, second in zip(PARTS, steps, steps[1:], strict=False):
+            told.parts[name] += second - first
         told.arrived.append(arrival)
         told.answered.append(last)
         told.total = max(told.total, idle, done + back.stored + 1, front_free)

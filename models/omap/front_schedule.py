@@ -34,7 +34,8 @@ class FrontSchedule:
     `interval`: from an operation to the next one at least. `kept_entries`, `kept_records`: how many
     operations before it may have written something that its reads do not see.
 
-    Pages are handed on in `placed` + 2 and + 3, the operation in `placed` + 3.
+    Pages are handed on in `ask` and `ask` + 1, how often they were written in `placed` + 2 and + 3,
+    and the operation in `placed` + 3.
     """
 
     scan: int
