@@ -34,6 +34,7 @@ __all__ = [
 
 #: what an operation's latency is made of, in this order
 PARTS = (
+    "wait for the window",
     "request fetched",
     "request opened",
     "wait for the front",
@@ -279,6 +280,7 @@ def run(
         responder.left.append(last)
         steps = (
             arrival,
+            asked,
             words_there,
             request_ends[core] + 1,
             begin,
@@ -304,6 +306,8 @@ class Bound:
     link: int
     front: int
     back: int
+    requests: int
+    pairs: int
     opening: int
     sealing: int
     responding: int
@@ -325,13 +329,16 @@ def bound(
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
     rate = memory.interval(config.bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
-    answer = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
+    drawn = 2 + 12 // config.rounds  # cycles of a generator's block
+    message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
     return Bound(
         pages * config.page_beats * rate,
         max(count - 1, 0) * FrontSchedule.of(config).interval,
         count * BackSchedule.of(config).interval,
+        count * message // config.request_openers,
+        sum(operation.pair_blocks for operation in operations) * drawn // config.generators,
         pages * each // config.openers,
         pages * each // config.sealers,
-        count * answer // config.responders,
+        count * message // config.responders,
         max(count - 1, 0) * interval,
     )

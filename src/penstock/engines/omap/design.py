@@ -187,7 +187,7 @@ class Mapped(Workload):
         }
         moved = pages * plan.page_bytes + len(steps) * plan.message_bytes
         limits = bound(plan, shown, link, self.interval)
-        return Cycles(told.total, limits, counters, {}, moved, moved)
+        return Cycles(told.total, limits, counters, {"latency": told.parts}, moved, moved)
 
     def memory_bytes(self) -> int:
         plan = self.design.plan

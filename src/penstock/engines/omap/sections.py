@@ -92,6 +92,8 @@ def _speed(outcome: Outcome) -> list[Row]:
         ),
         Row("latency", f"{counters['latency'] / mhz:.2f} µs from arrival to response, mean"),
     ]
+    for name, cycles in outcome.model.facts["latency"].items():
+        rows.append(Row("", f"{cycles / count / mhz:.2f} µs {name}"))
     if counters["conflicts"]:
         rows.append(
             Row("conflicts", f"{counters['conflicts']:,} cycles in which a page was in flight")
