@@ -92,7 +92,7 @@ class MappingEngine(Engine):
                 share=given.option("share"),
                 window=given.option("window"),
                 trip=latency,
-                rounds=given.option("rounds", 1),
+                rounds=given.option("rounds", 2),
                 openers=cores,
                 sealers=cores,
                 cipher=given.option("cipher", "ascon-aead128"),
