@@ -59,7 +59,7 @@ _PLAN = (
         "rounds",
         click.IntRange(1, 4),
         "R",
-        "Rounds of a cipher core a cycle: 1, 2 or (Ascon) 4.  [default: 1]",
+        "Rounds of a cipher core a cycle: 1, 2 or (Ascon) 4.  [default: 2]",
         plans=True,
     ),
     Option(
